@@ -1,0 +1,84 @@
+# Needs Python 3.11 or newer, pip and make; everything else comes from the lock files into .venv.
+# Another interpreter: make PYTHON=python3.13 …
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+APP ?= examples.hello:app
+DATA_DIR ?= ./duetime-data
+SCENARIO ?=
+PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist loadgroup
+
+.PHONY: help up test lint types layers unit bench docs lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
+	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
+
+test: lint types layers ## every check, then every test (PYTEST_ARGS=…)
+	@echo "• pytest"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	@echo "• ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "• ruff format --check"
+	@$(BIN)/ruff format --quiet --check . || { \
+		echo "  to mend: $(BIN)/ruff format ." >&2; exit 1; }
+
+types: $(VENV)/.dev ## mypy --strict
+	@echo "• mypy"
+	@$(BIN)/mypy --no-error-summary
+
+layers: $(VENV)/.dev ## imports point downwards only
+	@echo "• lint-imports"
+	@$(BIN)/lint-imports --no-logo
+
+unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
+	@echo "• pytest tests/unit"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
+
+bench: $(VENV)/.dev ## measure (SCENARIO=name)
+	@$(BIN)/python -m bench $(SCENARIO)
+
+docs: $(VENV)/.dev ## write docs/settings.md again from the code
+	@$(BIN)/python -m tests.support.settings_doc
+
+lock: ## write the lock files again from pyproject.toml
+	@scripts/lock
+
+clean: ## remove .venv and caches; duetime-data stays
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than what it was made from, so a second run costs nothing.
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
+	@echo "• installing what duetime needs"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@echo "• installing the tools for tests"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+		"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+		echo "• making $(VENV) with $$("$$python" --version)"; \
+		"$$python" -m venv $(VENV) && exit 0; \
+		rm -rf $(VENV); \
+		echo "$$python cannot make a virtual environment: is its venv module installed (python3-venv)?" >&2; \
+		exit 1; \
+	done; \
+	echo "duetime needs Python 3.11 or newer, and found: $$(python3 --version 2>&1 || true)" >&2; \
+	echo "install one, or name it: make PYTHON=/path/to/python3 …" >&2; \
+	exit 1

@@ -1,0 +1,74 @@
+"""duetime: a durable, multi-tenant job scheduler.
+
+app = duetime.App()
+
+@app.task(retries=3, timeout="30s")
+async def send_report(to: str) -> str: ...
+
+await send_report.submit(to="ops@example.com")
+"""
+
+from duetime.app import App
+from duetime.clock import ManualClock
+from duetime.errors import (
+    Conflict,
+    DuetimeError,
+    InvalidInput,
+    JobBusy,
+    KeyInFlight,
+    KeyReused,
+    LeaseLost,
+    NotFound,
+    SchemaMismatch,
+    SettingsError,
+    StoreError,
+    StoreLocked,
+    StoreUnavailable,
+)
+from duetime.model.attempt import Run
+from duetime.model.failure import FailureClass
+from duetime.model.job import Job, JobState
+from duetime.model.outcome import Cancel, GiveUp, RetryAfter, Snooze
+from duetime.model.retry import RetryPolicy
+from duetime.model.run import RunState
+from duetime.receipt import Receipt
+from duetime.settings import Settings
+from duetime.task import Task
+from duetime.worker.context import Context, SyncContext, current_context
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "App",
+    "Cancel",
+    "Conflict",
+    "Context",
+    "DuetimeError",
+    "FailureClass",
+    "GiveUp",
+    "InvalidInput",
+    "Job",
+    "JobBusy",
+    "JobState",
+    "KeyInFlight",
+    "KeyReused",
+    "LeaseLost",
+    "ManualClock",
+    "NotFound",
+    "Receipt",
+    "RetryAfter",
+    "RetryPolicy",
+    "Run",
+    "RunState",
+    "SchemaMismatch",
+    "Settings",
+    "SettingsError",
+    "Snooze",
+    "StoreError",
+    "StoreLocked",
+    "StoreUnavailable",
+    "SyncContext",
+    "Task",
+    "__version__",
+    "current_context",
+]

@@ -1,0 +1,37 @@
+"""The `duetime` command."""
+
+import typer
+
+from duetime import __version__
+from duetime.cli import check, migrate, run
+
+application = typer.Typer(
+    name="duetime",
+    help="A durable job scheduler: runs every job at its time, retries what fails, survives the death of any process.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+application.command("up")(run.up)
+application.command("server")(run.server)
+application.command("worker")(run.worker)
+application.command("migrate")(migrate.migrate)
+application.command("check")(check.check)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"duetime {__version__}")
+        raise typer.Exit
+
+
+@application.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    application()

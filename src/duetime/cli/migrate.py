@@ -1,0 +1,29 @@
+"""`migrate`: brings the schema of a database to this duetime's version."""
+
+import asyncio
+
+from duetime.cli.loading import load_settings
+from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
+from duetime.cli.output import clear_errors, say
+from duetime.settings import Settings
+from duetime.store.opening import store_for
+
+
+def migrate(
+    config: Config = None, database_url: DatabaseUrl = None, data_dir: DataDir = None, json: Json = False
+) -> None:
+    """Bring the schema up to date. Safe to run twice, and from two places at once."""
+    with clear_errors(json=json):
+        settings = load_settings(config, database_url=database_url, data_dir=data_dir)
+        applied, version = asyncio.run(_migrate(settings))
+        text = f"applied {', '.join(map(str, applied))}; " if applied else ""
+        say(f"{text}the schema is at version {version}", json=json, applied=applied, version=version)
+
+
+async def _migrate(settings: Settings) -> tuple[list[int], int]:
+    store = store_for(settings)
+    await store.open()
+    try:
+        return await store.migrate(), await store.check_schema()
+    finally:
+        await store.close()

@@ -1,0 +1,20 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Config = Annotated[Path | None, typer.Option("--config", help="Settings file (TOML). Default: ./duetime.toml, if any.")]
+DatabaseUrl = Annotated[
+    str | None, typer.Option("--database-url", help="postgresql://… or sqlite:///file. Default: a file in --data-dir.")
+]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the embedded SQLite file lives.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, for scripts.")]
+AppName = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Your app, such as [bold]shop.jobs:app[/].")]
+MaybeAppName = Annotated[str | None, typer.Argument(metavar="[MODULE:APP]", help="Your app, if it has tasks to run.")]
+Slots = Annotated[int | None, typer.Option("--slots", help="Async tasks that run at once.")]
+Threads = Annotated[int | None, typer.Option("--threads", help="Plain functions that run at once.")]
+Processes = Annotated[int | None, typer.Option("--processes", help="process=True tasks that run at once.")]
+Queues = Annotated[list[str] | None, typer.Option("--queue", help="Serve only this queue; may be repeated.")]
+LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]

@@ -1,0 +1,104 @@
+"""What commands print, and how they end.
+
+    0  done              3  the database cannot be reached or used
+    1  failed            4  the schema is not one that this duetime knows
+    2  wrong usage       5  the embedded file belongs to another process
+
+Text is for people and goes through rich; `--json` prints one JSON object for scripts.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import msgspec
+import typer
+from rich.console import Console
+
+from duetime.errors import DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+_CODES: tuple[tuple[type[DuetimeError], int], ...] = (
+    (InvalidInput, 2),
+    (SchemaMismatch, 4),
+    (StoreError, 3),
+    (StoreLocked, 5),
+)
+
+
+def say(text: str, *, json: bool, **facts: Any) -> None:
+    """One thing that happened: a line for people, or an object for scripts."""
+    if json:
+        sys.stdout.write(msgspec.json.encode(facts, enc_hook=str).decode() + "\n")
+        sys.stdout.flush()
+    else:
+        out.print(text)
+
+
+def fail(error: DuetimeError, *, json: bool) -> NoReturn:
+    """Say what went wrong in one line, and end with the code that means it."""
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), 1)
+    if json:
+        facts = {
+            "error": type(error).__name__,
+            "message": error.message,
+            "field": error.field,
+            "remedy": error.remedy,
+        }
+        sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
+    else:
+        err.print(f"[bold red]error[/]  {_escaped(str(error))}", soft_wrap=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def clear_errors(*, json: bool) -> Iterator[None]:
+    """Turn duetime's errors, alone or in a group, into one line and an exit code."""
+    try:
+        yield
+    except DuetimeError as error:
+        fail(error, json=json)
+    except BaseExceptionGroup as group:
+        known = group.subgroup(DuetimeError)
+        first: BaseException | None = known
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, DuetimeError):
+            fail(first, json=json)
+        raise
+
+
+def set_up_logging(level: str, form: str) -> None:
+    """Logs go to standard error, so that standard output stays clean."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

@@ -1,0 +1,52 @@
+"""Shows runs as they end: every one while they are few, a count when they are many."""
+
+from datetime import UTC, datetime
+
+from duetime.cli.output import say
+from duetime.clock import monotonic
+from duetime.ids import show
+from duetime.model.attempt import AttemptState, Claimed, Completion
+
+PER_SECOND = 10
+_MARKS = {
+    AttemptState.SUCCEEDED: "[green]✓[/]",
+    AttemptState.FAILED: "[red]✗[/]",
+    AttemptState.SNOOZED: "[yellow]…[/]",
+    AttemptState.CANCELLED: "[yellow]–[/]",
+}
+
+
+class Ticker:
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+        self._second = 0
+        self._shown = 0
+        self._hidden = 0
+
+    def __call__(self, task: str, claimed: Claimed, completion: Completion) -> None:
+        second = int(monotonic())
+        if second != self._second:
+            if self._hidden:
+                say(f"  … and {self._hidden:,} more runs", json=self._json, event="runs", more=self._hidden)
+            self._second, self._shown, self._hidden = second, 0, 0
+        self._shown += 1
+        if self._shown > PER_SECOND:
+            self._hidden += 1
+            return
+        lag = (claimed.started_at - claimed.due_at).total_seconds() * 1000
+        took = (datetime.now(UTC) - claimed.started_at).total_seconds() * 1000  # noqa: TID251 - shown, never decided on
+        mark = _MARKS.get(completion.attempt_state, "?")
+        reason = "" if completion.error is None else f"  [red]{completion.error.splitlines()[0][:90]}[/]"
+        say(
+            f"  {mark} {task}  {show('run', claimed.run_id)}  attempt {claimed.attempt}"
+            f"  lag {max(lag, 0):.0f} ms  took {max(took, 0):.0f} ms{reason}",
+            json=self._json,
+            event="attempt",
+            task=task,
+            run_id=show("run", claimed.run_id),
+            attempt=claimed.attempt,
+            state=completion.attempt_state.name,
+            lag_ms=round(lag, 1),
+            took_ms=round(took, 1),
+            error=completion.error,
+        )

@@ -1,0 +1,49 @@
+"""Where time comes from.
+
+The database's clock decides what is due and which lease is over; a process clock only tells how long to sleep.
+An embedded store has no clock of its own, so it is given one of these, and a test gives it a `ManualClock`.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time of day, in UTC."""
+
+    def now(self) -> datetime: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class ManualClock:
+    """A clock that moves only when it is told to."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        if start.tzinfo is None:
+            raise ValueError("a clock starts at an aware datetime, such as datetime(2026, 1, 1, tzinfo=UTC)")
+        self._now = start.astimezone(UTC)
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> datetime:
+        """Move forward and return the new time."""
+        self._now += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return self._now
+
+    def move_to(self, moment: datetime) -> datetime:
+        """Move to a moment, forward or back."""
+        self._now = moment.astimezone(UTC)
+        return self._now
+
+
+def monotonic() -> float:
+    """Seconds that never go back; only differences mean anything."""
+    return time.monotonic()

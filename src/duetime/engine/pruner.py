@@ -1,0 +1,31 @@
+"""The pruner: removes what is past its retention, and keeps room for the history of the days to come."""
+
+import logging
+from datetime import timedelta
+
+from duetime.store.protocol import Store
+
+log = logging.getLogger("duetime.pruner")
+
+BATCH = 1000
+
+
+class Pruner:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        retention: timedelta,
+        dead_letter_retention: timedelta,
+        interval: timedelta = timedelta(minutes=1),
+    ) -> None:
+        self._store = store
+        self._retention = retention
+        self._dead_letter_retention = dead_letter_retention
+        self._interval = interval.total_seconds()
+
+    async def tick(self) -> float:
+        removed = await self._store.prune(self._retention, self._dead_letter_retention, BATCH)
+        if removed:
+            log.info("pruned %d", removed)
+        return 0.1 if removed >= BATCH else self._interval

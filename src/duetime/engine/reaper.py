@@ -1,0 +1,107 @@
+"""The reaper: frees the runs of workers that are gone. It runs on every node, all the time.
+
+A worker is gone when its lease is over or its row is missing, never because a run is old. When the database's clock
+jumps against monotonic time, nobody reaps for one lease: a forward step would make every lease look over at once.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from random import Random
+
+from duetime.clock import monotonic
+from duetime.ids import show
+from duetime.model.attempt import AttemptState, Completion
+from duetime.model.failure import Failure, FailureClass
+from duetime.model.job import decode_options
+from duetime.model.outcome import Failed
+from duetime.model.retry import Verdict, decide, decide_lost
+from duetime.model.run import Event
+from duetime.model.worker import Lost
+from duetime.store.protocol import Store
+
+log = logging.getLogger("duetime.reaper")
+
+_JUMP = 1.0
+_random = Random()
+
+
+class Reaper:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        lease: timedelta,
+        interval: timedelta = timedelta(seconds=1),
+        overdue: timedelta = timedelta(seconds=30),
+        batch: int = 100,
+    ) -> None:
+        self._store = store
+        self._lease = lease.total_seconds()
+        self._interval = interval.total_seconds()
+        self._overdue = overdue
+        self._batch = batch
+        self._watch = ClockWatch()
+        self._quiet_until = 0.0
+
+    async def tick(self) -> float:
+        before = monotonic()
+        now = await self._store.now()
+        jump = self._watch.jump(now, (before + monotonic()) / 2, slack=monotonic() - before)
+        if abs(jump) > _JUMP:
+            log.warning("the database's clock jumped by %+.1f s: no reaping for one lease", jump)
+            self._quiet_until = monotonic() + self._lease
+        if monotonic() < self._quiet_until:
+            return self._interval
+        reaped = await self._store.reap(self._batch, judge, self._overdue)
+        if reaped:
+            log.warning("freed %d runs whose worker is gone or late", reaped)
+        return 0.0 if reaped >= self._batch else self._interval
+
+
+class ClockWatch:
+    """Compares the database's clock with monotonic time."""
+
+    def __init__(self) -> None:
+        self._last: tuple[datetime, float] | None = None
+
+    def jump(self, now: datetime, at: float, *, slack: float = 0.0) -> float:
+        """By how many seconds the clock moved more than time did, since the last call, beyond doubt."""
+        last, self._last = self._last, (now, at)
+        if last is None:
+            return 0.0
+        difference = (now - last[0]).total_seconds() - (at - last[1])
+        if difference > 0:
+            return max(0.0, difference - slack)
+        return min(0.0, difference + slack)
+
+
+def judge(lost: Sequence[Lost]) -> list[Completion]:
+    """What follows for each run that lost its worker, or that its worker did not stop in time."""
+    return [_judge(run) for run in lost]
+
+
+def _judge(run: Lost) -> Completion:
+    options = decode_options(run.options)
+    if run.cancel_requested:
+        return Completion(
+            run.run_id,
+            run.fence,
+            Verdict(Event.CANCEL),
+            AttemptState.CANCELLED,
+            FailureClass.CANCELLED,
+            "cancelled on request; its worker was gone",
+        )
+    if run.timed_out:
+        text = f"it ran for {run.ran_for.total_seconds():.1f} s, past its timeout, and its worker did not stop it"
+        failure = Failure(FailureClass.TIMEOUT, text)
+        verdict = decide(Failed(failure), options.retry, run.attempt, _random)
+        if options.at_most_once:
+            verdict = Verdict(Event.FAIL)
+        return Completion(run.run_id, run.fence, verdict, AttemptState.FAILED, FailureClass.TIMEOUT, text)
+    verdict = decide_lost(options.retry, run.lost + 1, at_most_once=options.at_most_once)
+    text = "its worker was lost"
+    if verdict.event is Event.FAIL:
+        text += " and it shall never start twice" if options.at_most_once else f" {run.lost + 1} times"
+    log.debug("%s: %s", show("run", run.run_id), text)
+    return Completion(run.run_id, run.fence, verdict, AttemptState.LOST, FailureClass.LOST, text)

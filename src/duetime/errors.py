@@ -1,0 +1,86 @@
+"""Every error that duetime raises on purpose, in one tree.
+
+    DuetimeError
+    ├── InvalidInput            what the caller gave cannot be accepted; nothing was changed
+    │   └── SettingsError
+    ├── NotFound                no such job, run or worker in this tenant
+    ├── Conflict                the request is fine, the moment is not
+    │   ├── KeyInFlight         another request holds this idempotency key right now
+    │   ├── KeyReused           this idempotency key came with another request before
+    │   └── JobBusy             the job's run has started: it cannot be replaced now
+    ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
+    ├── StoreError              the database said no
+    │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
+    │   ├── StoreRejected       it refuses these very rows: repeating cannot help
+    │   └── SchemaMismatch      its schema is not one that this code knows
+    └── StoreLocked             the embedded file belongs to another process
+
+A message says what was wrong; `field` names the part of the input at fault; `remedy` says what to do.
+"""
+
+
+class DuetimeError(Exception):
+    """The root of everything that duetime raises on purpose."""
+
+    def __init__(self, message: str, *, field: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        where = f"{self.field}: " if self.field else ""
+        then = f" ({self.remedy})" if self.remedy else ""
+        return f"{where}{self.message}{then}"
+
+
+class InvalidInput(DuetimeError):
+    """What the caller gave cannot be accepted; nothing was changed."""
+
+
+class SettingsError(InvalidInput):
+    """A setting is unknown, or its value cannot be used."""
+
+
+class NotFound(DuetimeError):
+    """No such thing in this tenant; another tenant's thing answers exactly the same."""
+
+
+class Conflict(DuetimeError):
+    """The request is fine, but it cannot be done at this moment."""
+
+
+class KeyInFlight(Conflict):
+    """Another request with this idempotency key has not committed yet."""
+
+
+class KeyReused(Conflict):
+    """This idempotency key was used before, for a different request."""
+
+
+class JobBusy(Conflict):
+    """The job's run has started already, so the job cannot be replaced."""
+
+
+class LeaseLost(DuetimeError):
+    """The right to this run is over; its result must be dropped."""
+
+
+class StoreError(DuetimeError):
+    """The database said no."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, or asks to be tried again."""
+
+
+class StoreRejected(StoreError):
+    """The database refuses these rows; the same rows will be refused again."""
+
+
+class SchemaMismatch(StoreError):
+    """The schema of the database is not one that this code can run on."""
+
+
+class StoreLocked(DuetimeError):
+    """The embedded database file belongs to another process."""

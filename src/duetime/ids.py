@@ -1,0 +1,101 @@
+"""Typed, time-ordered ids.
+
+An id is a UUID inside and text outside: `job_`, `run_` or `wrk_` and 26 characters of Crockford's base 32, which sort
+as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
+
+A job's and a worker's id are drawn (UUIDv7). A run's id is *computed* (UUIDv8): the time it is due, then a hash of
+the job and that time (of a one-off job: the job's own bits). Any number of schedulers that fire the same occurrence
+make the same run.
+"""
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Literal
+from uuid import UUID
+
+from duetime.errors import InvalidInput
+
+Kind = Literal["job", "run", "wrk"]
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+_LENGTH = 26
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def new_id() -> UUID:
+    """Draw a time-ordered id (UUIDv7)."""
+    random = int.from_bytes(os.urandom(10), "big")
+    milliseconds = time.time_ns() // 1_000_000
+    return UUID(int=_assemble(milliseconds, 7, random))
+
+
+def new_ids(count: int) -> list[UUID]:
+    """Draw many ids at once, in ascending order, so that a batch keeps the order it was given in."""
+    milliseconds = time.time_ns() // 1_000_000
+    start = int.from_bytes(os.urandom(9), "big") & ((1 << 66) - 1)
+    noise = os.urandom(4 * count)
+    ids = []
+    for index in range(count):
+        step = int.from_bytes(noise[4 * index : 4 * index + 4], "big") | 1
+        start += step
+        ids.append(UUID(int=_assemble(milliseconds, 7, start)))
+    return ids
+
+
+def run_id(job: UUID, due_at: datetime, nonce: bytes = b"") -> UUID:
+    """The id of the run of `job` that is due at `due_at`; a manual run adds a nonce of its own."""
+    microseconds = (due_at - _EPOCH) // _MICROSECOND
+    digest = blake2b(job.bytes + microseconds.to_bytes(8, "big", signed=True) + nonce, digest_size=10).digest()
+    return UUID(int=_assemble(max(microseconds, 0) // 1000, 8, int.from_bytes(digest, "big")))
+
+
+def once_run_id(job: UUID, due_at: datetime) -> UUID:
+    """The id of the only run of a one-off job: its time, then the job's own bits, so that the runs of jobs that were
+    submitted together for one moment sort as the jobs do."""
+    milliseconds = (due_at - _EPOCH) // _MILLISECOND
+    own = (job.int >> 64 & 0xFFF) << 62 | job.int & 0x3FFF_FFFF_FFFF_FFFF
+    return UUID(int=_assemble(max(milliseconds, 0), 8, own))
+
+
+def time_of(identity: UUID) -> datetime:
+    """The moment that an id starts with."""
+    return _EPOCH + timedelta(milliseconds=identity.int >> 80)
+
+
+def show(kind: Kind, identity: UUID) -> str:
+    """The text of an id, as people and programs see it."""
+    number = identity.int
+    characters = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)]
+    return f"{kind}_{''.join(characters)}"
+
+
+def parse(kind: Kind, text: str) -> UUID:
+    """Read an id back; refuses everything that `show` would not have written."""
+    prefix, _, body = text.partition("_")
+    if prefix != kind or len(body) != _LENGTH:
+        raise InvalidInput(f"{text[:60]!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
+    number = 0
+    for character in body:
+        value = _VALUES.get(character)
+        if value is None:
+            raise InvalidInput(f"{text!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
+        number = number << 5 | value
+    if number >> 128:
+        raise InvalidInput(f"{text!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
+    return UUID(int=number)
+
+
+def _assemble(milliseconds: int, version: int, rest: int) -> int:
+    """Lay out 48 bits of time, the version, 12 bits, the variant, and 62 bits (RFC 9562)."""
+    return (
+        (milliseconds & 0xFFFF_FFFF_FFFF) << 80
+        | version << 76
+        | ((rest >> 62) & 0xFFF) << 64
+        | 0b10 << 62
+        | (rest & 0x3FFF_FFFF_FFFF_FFFF)
+    )

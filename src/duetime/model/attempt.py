@@ -1,0 +1,111 @@
+"""Attempts: a run handed to a worker, what the worker says about it, and what is kept of it."""
+
+from datetime import datetime, timedelta
+from enum import IntEnum
+from uuid import UUID
+
+import msgspec
+
+from duetime.model.failure import FailureClass
+from duetime.model.lane import Tier
+from duetime.model.retry import Verdict
+from duetime.model.run import RunState
+
+
+class AttemptState(IntEnum):
+    """How an attempt ended. The numbers are stored: never reuse one."""
+
+    SUCCEEDED = 1
+    FAILED = 2
+    LOST = 3
+    SNOOZED = 4
+    CANCELLED = 5
+    SKIPPED = 6
+
+
+class Claimed(msgspec.Struct, frozen=True, gc=False):
+    """A run that a worker has leased: everything that it needs to try it."""
+
+    run_id: UUID
+    job_id: UUID
+    lane_id: int
+    fence: int
+    attempt: int
+    lost: int
+    due_at: datetime
+    ready_at: datetime
+    started_at: datetime
+    args: bytes
+    options: bytes | None
+    timeout_ms: int | None
+    checkpoint: bytes | None
+
+
+class Completion(msgspec.Struct, frozen=True, gc=False):
+    """What a worker, or the reaper in its place, reports of one attempt."""
+
+    run_id: UUID
+    fence: int
+    verdict: Verdict
+    attempt_state: AttemptState
+    failure: FailureClass | None = None
+    error: str | None = None
+    result: bytes | None = None
+    logs: bytes | None = None
+
+
+class RunNote(msgspec.Struct, frozen=True):
+    """What a running attempt wants to be remembered before it ends."""
+
+    run_id: UUID
+    fence: int
+    progress: float | None = None
+    message: str | None = None
+    checkpoint: bytes | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One finished attempt, as history keeps it."""
+
+    attempt: int
+    fence: int
+    state: AttemptState
+    worker_id: UUID | None
+    started_at: datetime | None
+    finished_at: datetime
+    failure: FailureClass | None
+    error: str | None
+    logs: bytes | None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run as it is read back, with its finished attempts, oldest first."""
+
+    id: UUID
+    job_id: UUID
+    tenant_id: int
+    task: str
+    queue: str
+    tier: Tier
+    state: RunState
+    attempt: int
+    lost: int
+    fence: int
+    due_at: datetime
+    ready_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker_id: UUID | None
+    lease_until: datetime | None
+    args: bytes
+    result: bytes | None = None
+    failure: FailureClass | None = None
+    error: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def lag(self) -> timedelta | None:
+        """How long after its time it started."""
+        return None if self.started_at is None else self.started_at - self.due_at

@@ -1,0 +1,63 @@
+"""Why an attempt did not succeed: a closed list, so that metrics and policies can name every member."""
+
+from enum import IntEnum
+
+import msgspec
+
+ERROR_LIMIT = 4_000
+TRACEBACK_LIMIT = 16_000
+
+
+class FailureClass(IntEnum):
+    """The class of a failure. The numbers are stored: never reuse one."""
+
+    ERROR = 1
+    """The task raised."""
+    TIMEOUT = 2
+    """It ran longer than it may."""
+    LOST = 3
+    """Its worker died or was cut off."""
+    CANCELLED = 4
+    """Somebody asked for it to stop, or it said so itself."""
+    TARGET_REFUSED = 5
+    """The target answered that it will never accept this."""
+    TARGET_FAILED = 6
+    """The target answered that it could not do it now."""
+    NETWORK = 7
+    """The target could not be reached."""
+    GAVE_UP = 8
+    """The task said that trying again is of no use."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong in one attempt, bounded in size."""
+
+    kind: FailureClass
+    message: str
+    error_types: tuple[str, ...] = ()
+    """The qualified names of the exception's class and its bases, most special first."""
+    traceback: str | None = None
+    retry_after: float | None = None
+    """Seconds that the task or target asked to wait, instead of the policy's backoff."""
+
+    @property
+    def text(self) -> str:
+        """One line of cause, then the traceback where there is one; safe for every store."""
+        head = f"{self.error_types[0]}: {self.message}" if self.error_types else self.message
+        parts = [bounded(head, ERROR_LIMIT)]
+        if self.traceback:
+            parts.append(bounded(self.traceback, TRACEBACK_LIMIT))
+        return "\n".join(parts)
+
+
+def bounded(text: str, limit: int) -> str:
+    """Text that fits, keeps its head and its tail, and holds nothing that a database refuses."""
+    clean = text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "backslashreplace").decode()
+    if len(clean) <= limit:
+        return clean
+    half = limit // 2 - 10
+    return f"{clean[:half]}\n… {len(clean) - 2 * half} characters …\n{clean[-half:]}"

@@ -1,0 +1,103 @@
+"""A job: a tenant's wish. A task, its arguments, a schedule and policies."""
+
+from datetime import datetime
+from enum import IntEnum
+from functools import lru_cache
+from uuid import UUID
+
+import msgspec
+
+from duetime.ids import once_run_id, time_of
+from duetime.model.lane import LaneKey, Tier
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import Once, Schedule
+
+DEFAULT_QUEUE = "default"
+DEFAULT_TENANT = 1
+
+
+class JobState(IntEnum):
+    """The state of a job. The numbers are stored: never reuse one."""
+
+    ACTIVE = 0
+    PAUSED = 1
+    ENDED = 2
+    CANCELLED = 3
+
+
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a job says beyond task, arguments and schedule. Stored only where it differs from the default."""
+
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    retry: RetryPolicy = RetryPolicy()
+    at_most_once: bool = False
+    """Never start twice: a lost attempt ends the run."""
+    key: str | None = None
+
+
+DEFAULT_OPTIONS = Options()
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Options)
+
+
+def encode_options(options: Options) -> bytes | None:
+    return None if options == DEFAULT_OPTIONS else _encoder.encode(options)
+
+
+@lru_cache(maxsize=4096)
+def decode_options(body: bytes | None) -> Options:
+    return DEFAULT_OPTIONS if body is None else _decoder.decode(body)
+
+
+class NewJob(msgspec.Struct, frozen=True):
+    """A job that has been checked and is about to be stored."""
+
+    id: UUID
+    lane: LaneKey
+    schedule: Schedule
+    args: bytes
+    options: bytes | None = None
+    timeout_ms: int | None = None
+    key: str | None = None
+    idempotency_key: str | None = None
+    fingerprint: bytes = b""
+    """A hash of everything the caller asked for: tells whether two requests with one key are the same."""
+
+    def first_run_id(self) -> UUID:
+        """The id of the run of a one-off job that goes straight to its run."""
+        at = self.schedule.at if isinstance(self.schedule, Once) else None
+        return once_run_id(self.id, at or time_of(self.id))
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """What became of a submission."""
+
+    job_id: UUID
+    next_run: datetime | None
+    run_id: UUID | None = None
+    """Known at once for a job whose run exists already."""
+    created: bool = True
+    """False when a key or an idempotency key led to a job that was there before."""
+    note: str | None = None
+    """Something the caller should know, such as a time in the past."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A job as it is read back."""
+
+    id: UUID
+    tenant_id: int
+    task: str
+    queue: str
+    tier: Tier
+    schedule: Schedule
+    state: JobState
+    next_run: datetime | None
+    args: bytes
+    options: Options
+    timeout_ms: int | None
+    version: int
+    created_at: datetime
+    problem: str | None = None
+    """Why the job was set aside, when it could not be processed."""

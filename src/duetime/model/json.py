@@ -1,0 +1,81 @@
+"""JSON that comes back as it went in.
+
+Encoders are lenient: they turn a datetime into text, an integer key into a string and NaN into null, and the task
+finds something else than what was submitted. Here only values that survive the round trip are accepted, and the
+refusal names the place.
+"""
+
+import math
+from typing import Any
+
+import msgspec
+
+from duetime.errors import InvalidInput
+
+MAX_DEPTH = 64
+_BIGGEST = 2**63
+_PLAIN = frozenset({bool, type(None)})
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+def encode(value: object, *, field: str, limit: int | None = None) -> bytes:
+    """The JSON of a value, or a refusal that names the place at fault."""
+    _check(value, field, 0)
+    body = _encoder.encode(value)
+    if limit is not None and len(body) > limit:
+        raise InvalidInput(
+            f"{len(body):,} bytes of JSON are over the limit of {limit:,}",
+            field=field,
+            remedy="store it elsewhere and pass a reference, or raise max_payload",
+        )
+    return body
+
+
+def decode(body: bytes) -> Any:
+    return _decoder.decode(body)
+
+
+def _check(value: object, path: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str:
+        _check_text(value, path)  # type: ignore[arg-type]
+    elif kind in _PLAIN:
+        pass
+    elif kind is int:
+        if not -_BIGGEST <= value < _BIGGEST:  # type: ignore[operator]
+            raise InvalidInput("the integer does not fit in 64 bits", field=path, remedy="pass it as text")
+    elif kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise InvalidInput(f"{value} has no form in JSON", field=path)
+    elif isinstance(value, dict):
+        _check_depth(path, depth)
+        for key, item in value.items():
+            if type(key) is not str:
+                raise InvalidInput(f"the key {key!r} is not text", field=path, remedy="JSON objects have text keys")
+            _check_text(key, path)
+            _check(item, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        _check_depth(path, depth)
+        for index, item in enumerate(value):
+            _check(item, f"{path}[{index}]", depth + 1)
+    else:
+        raise InvalidInput(
+            f"{kind.__name__} is not JSON",
+            field=path,
+            remedy="pass text, numbers, booleans, None, lists and dicts of these",
+        )
+
+
+def _check_depth(path: str, depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise InvalidInput(f"nested deeper than {MAX_DEPTH}", field=path[:80])
+
+
+def _check_text(text: str, path: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput("holds half a character (a lone surrogate)", field=path[:80]) from None

@@ -1,0 +1,47 @@
+"""Lanes: what claims are made from. A lane holds the runs of one tenant, queue, tier and task.
+
+Whatever decides who goes next is arithmetic on how many to take from which lane. Runs whose worker died go to a trial
+lane beside their own, so that a run that kills its workers can be tried without taking others along.
+"""
+
+from enum import IntEnum
+
+import msgspec
+
+
+class Tier(IntEnum):
+    """Priority. The numbers are stored and sort as they are claimed."""
+
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+
+class Trial(IntEnum):
+    """How much a run is trusted."""
+
+    NONE = 0
+    """It has never lost a worker."""
+    SUSPECT = 1
+    """It was there when a worker died once: a few at a time, more as they survive."""
+    ALONE = 2
+    """It was there more than once: one at a time."""
+
+
+def trial_after(lost: int) -> Trial:
+    return Trial(min(lost, Trial.ALONE))
+
+
+class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """What makes a lane the one it is."""
+
+    tenant_id: int
+    queue: str
+    tier: int
+    task: str
+    trial: int = Trial.NONE
+
+
+class Lane(msgspec.Struct, frozen=True, gc=False):
+    id: int
+    key: LaneKey

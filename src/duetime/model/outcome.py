@@ -1,0 +1,70 @@
+"""What an attempt came to, as values; and what a task may raise or return to say it.
+
+Succeeded(result)    it is done
+Failed(failure)      it is not; the retry policy decides what follows
+Snoozed(delay)       not now: the same attempt again later, nothing spent
+Cancelled(reason)    it shall not be done any more
+"""
+
+from datetime import timedelta
+
+import msgspec
+
+from duetime.duration import parse_duration
+from duetime.model.failure import Failure
+
+
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
+    result: bytes | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    failure: Failure
+
+
+class Snoozed(msgspec.Struct, frozen=True):
+    delay: timedelta
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    reason: str
+
+
+Outcome = Succeeded | Failed | Snoozed | Cancelled
+
+
+class Signal(Exception):
+    """What a task may raise or return to say how its attempt ended."""
+
+
+class RetryAfter(Signal):
+    """Failed; try again after this delay instead of the policy's backoff. Spends an attempt."""
+
+    def __init__(self, delay: str | float | timedelta, reason: str = "the task asked to be retried") -> None:
+        super().__init__(reason)
+        self.delay = parse_duration(delay)
+        self.reason = reason
+
+
+class Snooze(Signal):
+    """Not now: run again after this delay, without spending an attempt."""
+
+    def __init__(self, delay: str | float | timedelta) -> None:
+        super().__init__(f"snoozed for {delay}")
+        self.delay = parse_duration(delay)
+
+
+class Cancel(Signal):
+    """This run is no longer wanted: end it as CANCELLED."""
+
+    def __init__(self, reason: str = "the task cancelled its run") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class GiveUp(Signal):
+    """Trying again is of no use: end the run as FAILED now."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,92 @@
+"""When a run is tried again: the only place that knows.
+
+A failed attempt and a lost one are counted apart. A failed attempt waits an exponential backoff with full jitter; a
+lost one (its worker died) is tried again at once, but a run that was lost too often ends: it may be what kills them.
+"""
+
+from datetime import timedelta
+from random import Random
+
+import msgspec
+
+from duetime.model.failure import Failure, FailureClass
+from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed, Succeeded
+from duetime.model.run import Event
+
+_NEVER_RETRIED = frozenset({FailureClass.TARGET_REFUSED, FailureClass.GAVE_UP, FailureClass.CANCELLED})
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How often, and after how long, a run is tried again."""
+
+    retries: int = 3
+    """Attempts after the first one."""
+    base: float = 5.0
+    """Seconds: the bound of the first backoff."""
+    factor: float = 2.0
+    cap: float = 3600.0
+    """Seconds: no backoff is longer."""
+    retry_on: tuple[str, ...] = ()
+    """Names of exception classes: only these are retried. Empty: all are."""
+    give_up_on: tuple[str, ...] = ()
+    """Names of exception classes that end the run at once."""
+    lost_retries: int = 3
+    """How often a run may lose its worker and still be tried again."""
+
+    def backoff(self, failures: int, random: Random) -> timedelta:
+        """Full jitter: anywhere from nothing to the exponential bound."""
+        exponent = min(failures - 1, 64)
+        bound = min(self.cap, self.base * self.factor**exponent)
+        return timedelta(seconds=random.uniform(0.0, bound))
+
+    def may_retry(self, failure: Failure) -> bool:
+        """Whether this failure is of a kind that another attempt may cure."""
+        if failure.kind in _NEVER_RETRIED or _named(failure, self.give_up_on):
+            return False
+        return not self.retry_on or not failure.error_types or _named(failure, self.retry_on)
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What happens to the run now."""
+
+    event: Event
+    delay: timedelta | None = None
+    """How long it waits, when it is tried again."""
+    spent: bool = True
+    """Whether the attempt counts against the policy."""
+
+
+_SUCCEED = Verdict(Event.SUCCEED)
+_CANCEL = Verdict(Event.CANCEL)
+_FAIL = Verdict(Event.FAIL)
+
+
+def decide(outcome: Outcome, policy: RetryPolicy, attempt: int, random: Random) -> Verdict:
+    """What follows from the outcome of attempt number `attempt` (the first is 1)."""
+    match outcome:
+        case Succeeded():
+            return _SUCCEED
+        case Cancelled():
+            return _CANCEL
+        case Snoozed(delay):
+            return Verdict(Event.RELEASE, delay, spent=False)
+        case Failed(failure):
+            if attempt > policy.retries or not policy.may_retry(failure):
+                return _FAIL
+            if failure.retry_after is not None:
+                return Verdict(Event.RETRY, timedelta(seconds=failure.retry_after))
+            return Verdict(Event.RETRY, policy.backoff(attempt, random))
+
+
+def decide_lost(policy: RetryPolicy, lost: int, *, at_most_once: bool) -> Verdict:
+    """What follows when a run's worker is gone; `lost` counts this time too."""
+    if at_most_once or lost > policy.lost_retries:
+        return _FAIL
+    return Verdict(Event.RETRY, timedelta(0), spent=False)
+
+
+def _named(failure: Failure, names: tuple[str, ...]) -> bool:
+    """Names match in full (`package.module.Class`) or by the class alone; base classes count."""
+    if not names:
+        return False
+    return any(kind in names or kind.rpartition(".")[2] in names for kind in failure.error_types)

@@ -1,0 +1,90 @@
+"""A run: one occurrence of a job, due at one time.
+
+     PENDING ──claim──► RUNNING ──succeed──► SUCCEEDED
+        ▲ │               │ │ └────fail────► FAILED      (its attempts are spent: a dead letter)
+  unblock │               │ └────cancel────► CANCELLED   (from every state that is not an end)
+        │ ▼               └──retry──► RETRYING ──claim──► RUNNING
+     BLOCKED              └──release──► where it waited before, nothing spent
+
+A run that waits has no worker; one that runs has exactly one, and a fence that no other claim shares. The state of a
+live run is derived from its row, so that claiming and releasing rewrite nothing that an index names.
+"""
+
+from enum import Enum, IntEnum, auto
+
+
+class RunState(IntEnum):
+    """Where a run is in its life. The numbers are stored: never reuse one."""
+
+    PENDING = 0
+    BLOCKED = 1
+    RUNNING = 2
+    RETRYING = 3
+    SUCCEEDED = 4
+    FAILED = 5
+    CANCELLED = 6
+    SKIPPED = 7
+
+    @property
+    def is_end(self) -> bool:
+        return self >= RunState.SUCCEEDED
+
+
+class Event(Enum):
+    """What can happen to a run."""
+
+    CLAIM = auto()
+    SUCCEED = auto()
+    FAIL = auto()
+    RETRY = auto()
+    RELEASE = auto()
+    CANCEL = auto()
+    SKIP = auto()
+    BLOCK = auto()
+    UNBLOCK = auto()
+
+
+_WAITING = (RunState.PENDING, RunState.RETRYING)
+
+TRANSITIONS: dict[tuple[RunState, Event], tuple[RunState, ...]] = {
+    (RunState.PENDING, Event.CLAIM): (RunState.RUNNING,),
+    (RunState.PENDING, Event.BLOCK): (RunState.BLOCKED,),
+    (RunState.PENDING, Event.SKIP): (RunState.SKIPPED,),
+    (RunState.PENDING, Event.CANCEL): (RunState.CANCELLED,),
+    (RunState.BLOCKED, Event.UNBLOCK): _WAITING,
+    (RunState.BLOCKED, Event.SKIP): (RunState.SKIPPED,),
+    (RunState.BLOCKED, Event.CANCEL): (RunState.CANCELLED,),
+    (RunState.RUNNING, Event.SUCCEED): (RunState.SUCCEEDED,),
+    (RunState.RUNNING, Event.FAIL): (RunState.FAILED,),
+    (RunState.RUNNING, Event.RETRY): (RunState.RETRYING,),
+    (RunState.RUNNING, Event.RELEASE): _WAITING,
+    (RunState.RUNNING, Event.CANCEL): (RunState.CANCELLED,),
+    (RunState.RETRYING, Event.CLAIM): (RunState.RUNNING,),
+    (RunState.RETRYING, Event.BLOCK): (RunState.BLOCKED,),
+    (RunState.RETRYING, Event.CANCEL): (RunState.CANCELLED,),
+}
+"""Every transition there is. A pair that is not here cannot happen; end states have no way out."""
+
+
+class ImpossibleTransition(AssertionError):
+    """A write was about to move a run in a way that the table does not know: a bug, never bad input."""
+
+
+def after(state: RunState, event: Event, *, attempt: int = 0, lost: int = 0) -> RunState:
+    """The state that `event` leads to; `attempt` and `lost` are what the run has spent by then."""
+    targets = TRANSITIONS.get((state, event))
+    if targets is None:
+        raise ImpossibleTransition(f"a run that is {state.name} cannot {event.name.lower()}")
+    return targets[0] if len(targets) == 1 else waiting_state(attempt, lost)
+
+
+def waiting_state(attempt: int, lost: int) -> RunState:
+    """A run that waits is RETRYING once it has spent something, and PENDING before."""
+    return RunState.RETRYING if attempt or lost else RunState.PENDING
+
+
+def live_state(*, claimed: bool, has_lane: bool, attempt: int, lost: int) -> RunState:
+    """The state of a run that is not over, derived from its row."""
+    if claimed:
+        return RunState.RUNNING
+    return waiting_state(attempt, lost) if has_lane else RunState.BLOCKED

@@ -1,0 +1,51 @@
+"""A worker: one process session that leases runs."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+
+class WorkerInfo(msgspec.Struct, frozen=True):
+    """What a worker says of itself when it registers; its id is fresh at every start."""
+
+    id: UUID
+    name: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...]
+    slots: int
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """A worker as it is read back."""
+
+    id: UUID
+    name: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...]
+    slots: int
+    started_at: datetime
+    lease_until: datetime
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat."""
+
+    lease_until: datetime
+    cancelled: tuple[UUID, ...] = ()
+    """Runs of this worker that somebody asked to stop."""
+    freed: int = 0
+    """Runs that the worker did not list for a whole lease, and that wait again."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A run whose worker is gone, or does not enforce its timeout: what is needed to decide what follows."""
+
+    run_id: UUID
+    fence: int
+    attempt: int
+    lost: int
+    options: bytes | None
+    cancel_requested: bool
+    timed_out: bool
+    ran_for: timedelta

@@ -1,0 +1,168 @@
+"""What one setting accepts: how its text is read, how its value is written, and the words that say so.
+
+A kind's reader takes what a TOML file, a variable or a flag may hold, and raises ValueError with the reason
+alone; `settings` adds the name, the source and the value.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from duetime.duration import format_duration, parse_duration
+
+_SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_SIZE = re.compile(rf"([0-9]{{1,15}})\s*({'|'.join(_SIZES)})?")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,15}")
+
+
+_Ordered = TypeVar("_Ordered", int, timedelta)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One setting's rule; `default` is how the docs put a default that a value cannot say."""
+
+    description: str
+    accepts: str
+    read: Callable[[object], object]
+    write: Callable[[Any], str] = str
+    default: str | None = None
+
+
+def text(description: str) -> Kind:
+    return Kind(description, "a text that is not empty", _text)
+
+
+def folder(description: str) -> Kind:
+    def read(given: object) -> Path:
+        return given if isinstance(given, Path) else Path(_text(given)).expanduser()
+
+    return Kind(description, "the path of a folder, made when missing", read)
+
+
+def names(description: str) -> Kind:
+    def read(given: object) -> tuple[str, ...]:
+        parts = given.split(",") if isinstance(given, str) else given
+        if not isinstance(parts, list | tuple):
+            raise ValueError(f"{_type_name(given)} is not a list of names")
+        read_names = tuple(_text(part).strip() for part in parts)
+        if "" in read_names:
+            raise ValueError("a name is empty")
+        if repeated := {name for name in read_names if read_names.count(name) > 1}:
+            raise ValueError(f"{min(repeated)!r} stands there twice")
+        return read_names
+
+    return Kind(description, 'names, as a list or as "one,two"', read, ",".join, default="all")
+
+
+def choice(description: str, *options: str) -> Kind:
+    def read(given: object) -> str:
+        lowered = _text(given).lower()
+        if lowered not in options:
+            raise ValueError("no such choice")
+        return lowered
+
+    return Kind(description, f"one of {', '.join(options)}", read)
+
+
+def count(description: str, low: int, high: int, *, default: str | None = None) -> Kind:
+    def read(given: object) -> int:
+        if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given.strip()):
+            given = int(given)
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise ValueError("not a whole number")
+        return _between(given, low, high, str)
+
+    return Kind(description, f"a whole number from {low} to {high}", read, default=default)
+
+
+def size(description: str, low: int, high: int) -> Kind:
+    def read(given: object) -> int:
+        if isinstance(given, str) and (match := _SIZE.fullmatch(given.strip())):
+            given = int(match[1]) * _SIZES[match[2] or "B"]
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise ValueError("not a size")
+        return _between(given, low, high, format_size)
+
+    accepts = f'a size from {format_size(low)} to {format_size(high)}, such as "256KiB", or a number of bytes'
+    return Kind(description, accepts, read, format_size)
+
+
+def duration(description: str, low: str, high: str) -> Kind:
+    shortest, longest = parse_duration(low), parse_duration(high)
+
+    def read(given: object) -> timedelta:
+        if not isinstance(given, str | int | float | timedelta):
+            raise ValueError(f"{_type_name(given)} is not a duration")
+        return _between(parse_duration(given), shortest, longest, format_duration)
+
+    return Kind(description, f"a duration from {low} to {high}", read, format_duration)
+
+
+def database(description: str) -> Kind:
+    def read(given: object) -> str:
+        address = _text(given)
+        scheme, slashes, rest = address.partition("://")
+        match scheme if slashes else "":
+            case "postgresql" | "postgres":
+                _check_host_and_port(address)
+            case "sqlite":
+                if not rest.startswith("/") or not rest.strip("/"):
+                    raise ValueError("a path has to follow 'sqlite:///'")
+            case "":
+                raise ValueError("it does not start with the kind of database and '://'")
+            case other:
+                raise ValueError(f"duetime does not know the database {other!r}")
+        return address
+
+    accepts = "postgresql://user@host/database, or sqlite:///relative/path, or sqlite:////absolute/path"
+    return Kind(description, accepts, read, without_password, default="the SQLite file in data_dir")
+
+
+def without_password(address: object) -> str:
+    """An address fit for messages and logs; a malformed one loses all that might be a password."""
+    masked = re.sub(r"(?i)(password=)[^&\s]*", r"\1***", str(address))
+    before, at, after = masked.rpartition("@")
+    if not at:
+        return masked
+    scheme, slashes, login = before.partition("://")
+    user, colon, _ = login.partition(":") if slashes else ("", ":", "")
+    return f"{scheme if slashes else ''}{slashes}{user}{':***' if colon else ''}@{after}"
+
+
+def _check_host_and_port(address: str) -> None:
+    try:
+        _ = urlsplit(address).port
+    except ValueError:
+        # Its message may quote a piece of the password, so it goes no further.
+        raise ValueError("its host or port is malformed; '@', '/' and ':' in a password are %40, %2F, %3A") from None
+
+
+def format_size(count_of_bytes: int) -> str:
+    unit = next(unit for unit in reversed(_SIZES) if count_of_bytes % _SIZES[unit] == 0 or unit == "B")
+    return f"{count_of_bytes // _SIZES[unit]}{unit}"
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"{_type_name(given)} is not a text")
+    if not given.strip():
+        raise ValueError("it is empty")
+    return given.strip()
+
+
+def _type_name(given: object) -> str:
+    known = {bool: "a yes or no", int: "a number", float: "a number", dict: "a table", list: "a list"}
+    return known.get(type(given), f"a {type(given).__name__}")
+
+
+def _between(given: _Ordered, low: _Ordered, high: _Ordered, write: Callable[[_Ordered], str]) -> _Ordered:
+    if given < low:
+        raise ValueError(f"less than {write(low)}")
+    if given > high:
+        raise ValueError(f"more than {write(high)}")
+    return given

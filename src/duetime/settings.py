@@ -1,0 +1,231 @@
+"""What an operator may set, and where from: defaults, then a TOML file, then DUETIME_* variables, then flags.
+
+Each source is stronger than the one before. A misspelt name is refused, with the name that was probably
+meant: a setting that silently does nothing is worse than a process that does not start. Every message names
+the source at fault (the file, the variable or the flag), so that the reader knows which one to mend. A
+password in the database's address shows neither in a message nor in the `repr` of the settings.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+
+import msgspec
+
+from duetime import setting_kinds as kinds
+from duetime.duration import format_duration
+from duetime.errors import SettingsError
+
+PREFIX = "DUETIME_"
+CONFIG_VARIABLE = "DUETIME_CONFIG"
+DEFAULT_FILE = Path("duetime.toml")
+
+# The test suite's own variables; they are not settings, and may be set while settings are loaded.
+_TEST_PREFIX = "DUETIME_TEST_"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting, with its default. `load` reads and checks what a user gave."""
+
+    database_url: Annotated[
+        str | None,
+        kinds.database("The database: PostgreSQL, or one SQLite file that belongs to one process."),
+    ] = None
+    data_dir: Annotated[Path, kinds.folder("Where the SQLite file lives when `database_url` is not set.")] = Path(
+        "duetime-data"
+    )
+    host: Annotated[str, kinds.text("The address that the HTTP server listens on.")] = "127.0.0.1"
+    port: Annotated[int, kinds.count("The HTTP server's port; 0 takes a free one.", 0, 65_535)] = 8420
+
+    queues: Annotated[tuple[str, ...], kinds.names("The queues that this worker takes runs from.")] = ()
+    slots: Annotated[int, kinds.count("How many async tasks one worker runs at once.", 1, 100_000)] = 200
+    threads: Annotated[int, kinds.count("How many blocking tasks run at once, in threads.", 1, 10_000)] = 16
+    processes: Annotated[
+        int,
+        kinds.count("How many CPU-bound tasks run at once, in processes.", 1, 1_024, default="one per CPU"),
+    ] = msgspec.field(default_factory=lambda: os.cpu_count() or 1)
+
+    heartbeat: Annotated[
+        timedelta, kinds.duration("How often a worker renews the leases of its runs.", "10ms", "10m")
+    ] = timedelta(seconds=5)
+    lease: Annotated[
+        timedelta,
+        kinds.duration(
+            "How long a worker may stay silent before its runs go to another; at least twice `heartbeat`.",
+            "20ms",
+            "1h",
+        ),
+    ] = timedelta(seconds=15)
+    grace: Annotated[timedelta, kinds.duration("How long running tasks may finish after SIGTERM.", "0s", "1d")] = (
+        timedelta(seconds=30)
+    )
+    poll: Annotated[
+        timedelta, kinds.duration("How long an idle loop waits before it looks again.", "10ms", "500ms")
+    ] = timedelta(milliseconds=500)
+
+    retention: Annotated[
+        timedelta, kinds.duration("How long finished runs and their history are kept.", "1h", "36525d")
+    ] = timedelta(days=30)
+    dead_letter_retention: Annotated[
+        timedelta,
+        kinds.duration("How long runs whose attempts are spent are kept for inspection and replay.", "1h", "36525d"),
+    ] = timedelta(days=90)
+    max_payload: Annotated[int, kinds.size("The largest arguments that a job may carry.", 1, 64 * 1024**2)] = 256 * 1024
+    max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
+    max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
+
+    pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        kinds.choice("The least important message that is logged.", "debug", "info", "warning", "error"),
+    ] = "info"
+    log_format: Annotated[
+        Literal["text", "json"], kinds.choice("Logs for people, or one JSON object per line.", "text", "json")
+    ] = "text"
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The embedded database's file, or None on PostgreSQL."""
+        if self.database_url is None:
+            return self.data_dir / "duetime.db"
+        _, is_sqlite, path = self.database_url.partition("sqlite:///")
+        return Path(path) if is_sqlite else None
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        shown = msgspec.structs.asdict(self)
+        if self.database_url is not None:
+            shown["database_url"] = kinds.without_password(self.database_url)
+        return list(shown.items())
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+
+class Described(NamedTuple):
+    """One setting, in words."""
+
+    name: str
+    variable: str
+    default: str
+    accepts: str
+    description: str
+
+
+class _Given(NamedTuple):
+    """A value as it was given, and the place to mend it."""
+
+    source: str
+    value: object
+
+
+def _kinds() -> dict[str, kinds.Kind]:
+    hints = get_type_hints(Settings, include_extras=True)
+    return {name: get_args(hints[name])[1] for name in Settings.__struct_fields__}
+
+
+_KINDS = _kinds()
+
+
+def describe() -> list[Described]:
+    """Every setting in words, in the order of `Settings`."""
+    defaults = msgspec.structs.asdict(Settings())
+    return [
+        Described(
+            name,
+            _variable(name),
+            kind.default or kind.write(defaults[name]),
+            kind.accepts,
+            kind.description,
+        )
+        for name, kind in _KINDS.items()
+    ]
+
+
+def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
+    """Read and check every source; flags win over variables, variables over the file, the file over defaults.
+
+    `file` has to exist when it is named, here or by DUETIME_CONFIG; ./duetime.toml is read when it is there.
+    A flag that is None, or a variable that is empty, counts as not given. Relative paths start from the
+    working directory, whichever source they come from.
+    """
+    given = _from_file(file, environ) | _from_environ(environ) | _from_flags(flags)
+    settings = Settings(**{name: _read(name, value) for name, value in given.items()})
+    _check_together(settings, given)
+    return settings
+
+
+def _from_file(file: Path | None, environ: Mapping[str, str]) -> dict[str, _Given]:
+    named = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    path = named or DEFAULT_FILE
+    if not named and not path.exists():
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        by = f", named by {CONFIG_VARIABLE}," if named and not file else ""
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise SettingsError(f"the settings file {path}{by} cannot be read: {reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"the settings file {path} is not TOML: {error}") from error
+    for key in content:
+        _known(key, _KINDS, f"{path} sets {key!r}, which is no setting")
+    return {name: _Given(f"{name} in {path}", value) for name, value in content.items()}
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
+    names = {_variable(name): name for name in _KINDS}
+    ours = [key for key in environ if key.startswith(PREFIX) and not key.startswith(_TEST_PREFIX)]
+    for key in ours:
+        _known(key, [*names, CONFIG_VARIABLE], f"the variable {key} is no setting")
+    return {names[key]: _Given(key, environ[key]) for key in ours if key in names and environ[key].strip()}
+
+
+def _from_flags(flags: Mapping[str, object]) -> dict[str, _Given]:
+    given = {name: value for name, value in flags.items() if value is not None}
+    for name in given:
+        _known(name, _KINDS, f"the flag {_flag(name)} is no setting")
+    return {name: _Given(_flag(name), value) for name, value in given.items()}
+
+
+def _known(name: str, names: Iterable[str], complaint: str) -> None:
+    if name in (known := list(names)):
+        return
+    close = difflib.get_close_matches(name, known, n=1)
+    raise SettingsError(complaint, remedy=f"did you mean {close[0]}?" if close else f"known are: {', '.join(known)}")
+
+
+def _read(name: str, given: _Given) -> Any:
+    kind = _KINDS[name]
+    try:
+        return kind.read(given.value)
+    except ValueError as error:
+        shown = kinds.without_password(given.value) if name == "database_url" else given.value
+        raise SettingsError(
+            f"{given.source} is {shown!r}: {error}", field=name, remedy=f"accepted: {kind.accepts}"
+        ) from None
+
+
+def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
+    if settings.lease < 2 * settings.heartbeat:
+        lease, heartbeat = (
+            f"{name} is {format_duration(getattr(settings, name))} "
+            f"({given[name].source if name in given else 'the default'})"
+            for name in ("lease", "heartbeat")
+        )
+        raise SettingsError(
+            f"{lease} and {heartbeat}, but one late heartbeat must not cost a worker its runs",
+            field="lease",
+            remedy="make lease at least twice heartbeat",
+        )
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,1 @@
+"""Where jobs live: one protocol, two implementations. The only folder that knows SQL."""

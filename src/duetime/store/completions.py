@@ -1,0 +1,43 @@
+"""What a completion does to its run, decided the same way by every store."""
+
+import msgspec
+
+from duetime.model.attempt import AttemptState, Completion
+from duetime.model.failure import FailureClass
+from duetime.model.retry import Verdict
+from duetime.model.run import Event, RunState, after
+
+_CANCELLED = Verdict(Event.CANCEL)
+
+CANCELLED_BY_REQUEST = "cancelled on request"
+
+
+def is_plain(item: Completion) -> bool:
+    """Succeeded without a word: the short road."""
+    return item.verdict.event is Event.SUCCEED and item.result is None and item.logs is None
+
+
+def waits_again(item: Completion) -> bool:
+    """Whether the run is tried again, which the table of transitions must allow."""
+    if item.verdict.delay is None:
+        return False
+    after(RunState.RUNNING, item.verdict.event)
+    return True
+
+
+def end_state(item: Completion) -> RunState:
+    """The state in which the run ends."""
+    state = after(RunState.RUNNING, item.verdict.event)
+    assert state.is_end, f"{item.verdict.event.name} is no end"
+    return state
+
+
+def as_cancelled(item: Completion) -> Completion:
+    """The same attempt of a run that somebody asked to cancel: it ends, instead of being tried again."""
+    return msgspec.structs.replace(
+        item,
+        verdict=_CANCELLED,
+        attempt_state=AttemptState.CANCELLED,
+        failure=FailureClass.CANCELLED,
+        result=None,
+    )

@@ -1,0 +1,135 @@
+"""Keys that callers chose, and what a submission that carries one does.
+
+An idempotency key answers its first request again, for as long as it is kept. A `key` names one live job: the same
+request changes nothing, another one replaces the job in place. Both hold wherever the job lives.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import JobBusy, KeyReused
+from duetime.model.job import NewJob, Submitted
+from duetime.store.placing import Placed
+
+IDEMPOTENCY, KEY = "i", "k"
+
+
+class Known(NamedTuple):
+    """What a key leads to."""
+
+    job_id: UUID
+    run_id: UUID | None
+    fingerprint: bytes
+    next_run: datetime | None
+
+
+class LiveRun(NamedTuple):
+    id: UUID
+    unclaimed: bool
+    """No worker has ever held it: it can be taken back without a trace."""
+    due_at: datetime
+
+
+class Standing(NamedTuple):
+    """How the job behind a key stands: its row in its first home, if it has one, and its live runs."""
+
+    version: int | None
+    recurring: bool
+    over: bool
+    next_fire_at: datetime | None
+    last_fire_at: datetime | None
+    runs: Sequence[LiveRun]
+
+
+class KeyRow(NamedTuple):
+    kind: str
+    key: str
+    job_id: UUID
+    run_id: UUID | None
+    fingerprint: bytes
+    next_run: datetime | None
+
+
+def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
+    """A batch, cut so that no key stands twice in a part: the parts, one after the other, act as single requests."""
+    parts: list[list[NewJob]] = [[]]
+    taken: set[tuple[str, str]] = set()
+    for job in jobs:
+        keys = _keys(job)
+        if not taken.isdisjoint(keys):
+            parts.append([])
+            taken.clear()
+        parts[-1].append(job)
+        taken.update(keys)
+    return parts
+
+
+def keys_of(jobs: Iterable[NewJob]) -> list[tuple[str, str]]:
+    """All keys of these jobs, in the one order in which everybody takes them."""
+    return sorted({key for job in jobs for key in _keys(job)})
+
+
+def answer_again(job: NewJob, known: Known) -> Submitted:
+    """The answer to a request whose idempotency key was used before."""
+    if known.fingerprint != job.fingerprint:
+        raise KeyReused(
+            f"the idempotency key {job.idempotency_key!r} came with another request before",
+            field="idempotency_key",
+            remedy="use a new key for a new request",
+        )
+    return Submitted(known.job_id, known.next_run, known.run_id, created=False)
+
+
+def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | None:
+    """What a request with the `key` of an earlier job does.
+
+    An answer when nothing changes; a place when the earlier job shall be withdrawn for it; None when that one is over.
+    """
+    runs = standing.runs
+    if standing.over or (standing.version is None and not runs):
+        return None
+    if known.fingerprint == job.fingerprint:
+        waiting = [run.due_at for run in runs if run.unclaimed]
+        next_run = min(waiting, default=known.next_run if standing.version is None else standing.next_fire_at)
+        return Submitted(known.job_id, next_run, runs[-1].id if runs else None, created=False)
+    claimed = [run for run in runs if not run.unclaimed]
+    if claimed and not standing.recurring:
+        raise JobBusy(
+            f"the job with the key {job.key!r} has started and cannot be replaced",
+            field="key",
+            remedy="wait for its end, cancel it, or use another key",
+        )
+    after = standing.last_fire_at if len(claimed) == len(runs) else None
+    return Placed(msgspec.structs.replace(job, id=known.job_id), (standing.version or 1) + 1, after, created=False)
+
+
+def key_rows(
+    jobs: Iterable[NewJob],
+    known: Mapping[tuple[str, str | None], Known],
+    answers: Mapping[UUID, Submitted],
+    placed: Iterable[UUID],
+) -> list[KeyRow]:
+    """What to remember: every idempotency key that is new, and each `key` of a job that was placed."""
+    stored = set(placed)
+    rows = []
+    for job in jobs:
+        answer = answers[job.id]
+        rest = (answer.job_id, answer.run_id, job.fingerprint, answer.next_run)
+        if job.idempotency_key is not None and (IDEMPOTENCY, job.idempotency_key) not in known:
+            rows.append(KeyRow(IDEMPOTENCY, job.idempotency_key, *rest))
+        if job.key is not None and job.id in stored:
+            rows.append(KeyRow(KEY, job.key, *rest))
+    return rows
+
+
+def _keys(job: NewJob) -> list[tuple[str, str]]:
+    keys = []
+    if job.key is not None:
+        keys.append((KEY, job.key))
+    if job.idempotency_key is not None:
+        keys.append((IDEMPOTENCY, job.idempotency_key))
+    return keys

@@ -1,0 +1,64 @@
+"""Claiming: heap-only, from lanes, above their low-water marks."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from duetime.clock import monotonic
+from duetime.model.attempt import Claimed
+from duetime.model.lane import Lane
+from duetime.store.postgres.database import SQL
+from duetime.store.postgres.marks import BEGINNING
+from duetime.store.postgres.role import Role
+from duetime.store.protocol import Look, Sight
+
+
+class ClaimingRole(Role):
+    async def lanes(self, after: int = 0) -> list[Lane]:
+        return await self.lane_book.after(after)
+
+    async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
+        full = self.marks.full_look_is_due
+        marks = [BEGINNING if full else self.marks[lane] for lane in lane_ids]
+        if not lane_ids:
+            return Look(await self.database.fetchval("clock"), ())
+        began = monotonic()
+        rows = await self.database.fetch("look", lane_ids, marks, depth)
+        if full:
+            self.marks.full_look_took(monotonic() - began)
+            self.marks.lower({row[0]: row[1][0] for row in rows if row[1]})
+        settled = self.marks.observe(rows[0][3], rows[0][4], rows[0][5])
+        for lane, ready, *_ in rows:
+            self.marks.advance(lane, ready[0] if ready else None, settled)
+        return Look(rows[0][3], tuple(Sight(lane, tuple(ready), tuple(ids)) for lane, ready, ids, *_ in rows if ready))
+
+    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        lane_ids = [lane for lane, _ in takes]
+        marks = [self.marks[lane] for lane in lane_ids]
+        async with self.database.connection() as connection:
+            try:
+                rows = await connection.fetch(
+                    SQL["claim"], lane_ids, [take for _, take in takes], marks, worker_id, claim_no
+                )
+            except asyncpg.UniqueViolationError:
+                # This very claim has happened: its answer was lost on the way.
+                rows = await connection.fetch(SQL["claimed_before"], worker_id, claim_no)
+                return [Claimed(*row) for row in rows]
+        if rows:
+            self._advance(rows, dict(takes))
+        return [Claimed(*row[:13]) for row in rows]
+
+    def _advance(self, rows: Sequence[asyncpg.Record], takes: dict[int, int]) -> None:
+        """After a full claim, what is left of a lane begins at the last run taken."""
+        settled = self.marks.observe(rows[0][8], rows[0][13], rows[0][14])
+        counts: dict[int, int] = {}
+        last: dict[int, datetime] = {}
+        for row in rows:
+            lane, ready_at = row[2], row[7]
+            counts[lane] = counts.get(lane, 0) + 1
+            if lane not in last or ready_at > last[lane]:
+                last[lane] = ready_at
+        for lane, count in counts.items():
+            self.marks.advance(lane, last[lane] if count >= takes[lane] else None, settled)

@@ -1,0 +1,177 @@
+"""Connections, deadlines, and what the database's errors mean to duetime.
+
+No session state is kept on a connection, so that a transaction-pooling proxy may stand in between. Every statement has
+a deadline. Nothing above this file sees an exception of the driver.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
+from duetime.store.sql import statements
+
+SQL = statements("duetime.store.postgres")
+DEADLINE = 30.0
+CONNECT_DEADLINE = 10.0
+
+if TYPE_CHECKING:
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+    Pool = asyncpg.Pool
+Row = asyncpg.Record
+
+_TRY_AGAIN = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    OSError,
+    TimeoutError,
+)
+_REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
+_NO_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError)
+
+
+class _PlainConnection(Connection):
+    """A connection that keeps no session state, so there is nothing to reset when it goes back to the pool."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Database:
+    """A pool of connections to one database, and the named statements to run on them."""
+
+    def __init__(self, url: str, *, size: int = 8, prepared: bool = True) -> None:
+        self.url = url
+        self.size = size
+        self.prepared = prepared
+        self._pool: Pool | None = None
+
+    @property
+    def shown(self) -> str:
+        """The address without its password."""
+        parts = urlsplit(self.url)
+        return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+
+    async def open(self) -> None:
+        with self.meaning():
+            self._pool = await asyncpg.create_pool(
+                self.url,
+                min_size=1,
+                max_size=self.size,
+                command_timeout=DEADLINE,
+                timeout=CONNECT_DEADLINE,
+                statement_cache_size=256 if self.prepared else 0,
+                max_inactive_connection_lifetime=300,
+                connection_class=_PlainConnection,
+                server_settings={"application_name": "duetime"},
+            )
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                async with asyncio.timeout(5):
+                    await pool.close()
+            except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                pool.terminate()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open", remedy="call open() first")
+        with self.meaning():
+            async with self._pool.acquire(timeout=CONNECT_DEADLINE) as connection:
+                yield connection  # type: ignore[misc]
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        isolation: Literal["read_committed", "repeatable_read"] = "read_committed",
+        *,
+        readonly: bool = False,
+    ) -> AsyncIterator[Connection]:
+        async with (
+            self.connection() as connection,
+            connection.transaction(isolation=isolation, readonly=readonly),
+        ):
+            yield connection
+
+    async def fetch(self, name: str, *arguments: Any) -> list[Row]:
+        async with self.connection() as connection:
+            return await connection.fetch(SQL[name], *arguments)
+
+    async def fetchrow(self, name: str, *arguments: Any) -> Row | None:
+        async with self.connection() as connection:
+            return await connection.fetchrow(SQL[name], *arguments)
+
+    async def fetchval(self, name: str, *arguments: Any) -> Any:
+        async with self.connection() as connection:
+            return await connection.fetchval(SQL[name], *arguments)
+
+    async def execute(self, name: str, *arguments: Any) -> int:
+        async with self.connection() as connection:
+            return affected(await connection.execute(SQL[name], *arguments))
+
+    async def connect(self) -> Connection:
+        """A connection of one's own, for what may not share the pool."""
+        with self.meaning():
+            return await asyncpg.connect(self.url, timeout=CONNECT_DEADLINE, command_timeout=DEADLINE)
+
+    @contextmanager
+    def meaning(self) -> Iterator[None]:
+        """Turn the driver's errors into ours."""
+        try:
+            yield
+        except DuetimeError:
+            raise
+        except _NO_SCHEMA as error:
+            raise SchemaMismatch(
+                f"the database {self.shown} has no duetime schema, or an older one: {error}",
+                remedy="run: duetime migrate",
+            ) from error
+        except _REFUSED as error:
+            raise StoreRejected(f"the database refused the data: {error}") from error
+        except asyncpg.InvalidAuthorizationSpecificationError as error:
+            raise StoreError(
+                f"the database {self.shown} refused the login: {error}", remedy="check DUETIME_DATABASE_URL"
+            ) from error
+        except asyncpg.InvalidCatalogNameError as error:
+            raise StoreError(
+                f"{error} at {self.shown}", remedy="create it first, or correct DUETIME_DATABASE_URL"
+            ) from error
+        except _TRY_AGAIN as error:
+            text = str(error) or type(error).__name__
+            raise StoreUnavailable(f"the database {self.shown} cannot be used now: {text}") from error
+        except asyncpg.InterfaceError as error:
+            # The driver's own word for "the connection is gone or busy dying".
+            raise StoreUnavailable(f"the connection to {self.shown} is gone: {error}") from error
+        except asyncpg.PostgresError as error:
+            raise StoreError(f"the database said no: {error}") from error
+
+
+def affected(tag: str) -> int:
+    """How many rows a command's tag says it touched."""
+    last = tag.rpartition(" ")[2]
+    return int(last) if last.isdigit() else 0
+
+
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Rows as columns, for unnest; keeps the width when there are no rows."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

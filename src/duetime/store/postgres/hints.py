@@ -1,0 +1,94 @@
+"""Wake-ups between processes, by LISTEN and NOTIFY: coalesced, off the commit path, and never needed to be correct.
+
+NOTIFY inside every transaction would serialise their commits. So a hint is sent after the commit, on its own, at most
+once in a short while per kind, however many transactions asked for it. Listening costs one connection; while it is
+down, polling goes on.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import asyncpg
+
+from duetime.clock import monotonic
+from duetime.errors import StoreError
+from duetime.store.postgres.database import Connection, Database
+from duetime.store.protocol import Hint
+
+_CHANNEL = "duetime"
+_COALESCE = 0.01
+_RECONNECT = 2.0
+
+
+class Hints:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._callbacks: list[Callable[[Hint], None]] = []
+        self._pending: set[Hint] = set()
+        self._sender: asyncio.Task[None] | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+
+    def give(self, hint: Hint) -> None:
+        """Tell listeners here at once, and those elsewhere soon."""
+        self._tell(hint)
+        self._pending.add(hint)
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send(), name="duetime hints: send")
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        self._callbacks.append(callback)
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._receive(), name="duetime hints: listen")
+
+        def stop() -> None:
+            with contextlib.suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return stop
+
+    async def close(self) -> None:
+        for task in (self._sender, self._listener):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+        self._sender = self._listener = None
+        self._callbacks.clear()
+
+    async def _send(self) -> None:
+        while self._pending:
+            await asyncio.sleep(max(0.0, self._sent_at + _COALESCE - monotonic()))
+            hints, self._pending = self._pending, set()
+            self._sent_at = monotonic()
+            try:
+                async with self._database.connection() as connection:
+                    for hint in hints:
+                        await connection.execute("select pg_notify($1, $2)", _CHANNEL, hint.value)
+            except StoreError:
+                return  # a hint that is lost costs one polling interval
+
+    async def _receive(self) -> None:
+        while True:
+            connection: Connection | None = None
+            try:
+                connection = await self._database.connect()
+                gone = asyncio.Event()
+                connection.add_termination_listener(lambda *_, gone=gone: gone.set())
+                await connection.add_listener(_CHANNEL, self._received)
+                await gone.wait()
+            except (StoreError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                pass
+            finally:
+                if connection is not None:
+                    connection.terminate()
+            await asyncio.sleep(_RECONNECT)
+
+    def _received(self, _connection: object, _process: int, _channel: str, payload: object) -> None:
+        with contextlib.suppress(ValueError):
+            self._tell(Hint(str(payload)))
+
+    def _tell(self, hint: Hint) -> None:
+        for callback in tuple(self._callbacks):
+            callback(hint)

@@ -1,0 +1,69 @@
+"""Low-water marks: where the unclaimed runs of a lane begin, so that a claim never walks dead index entries.
+
+A mark may move up to a moment t only when nothing below t can appear any more. `ready_at` is stamped with the
+database's clock, so a transaction that begins after t writes above t; one that began before t may still commit below.
+So: note (t, the first transaction that had not begun at t). Once the oldest running transaction is past that one,
+everything below t is visible to the statement that saw it, and t is *settled*.
+
+What this cannot see is a claim that another node rolled back after we passed over its locked rows. A full look, without
+marks, finds those. It is made as often as it can be for a hundredth of the time, whatever it costs.
+"""
+
+from collections import deque
+from datetime import UTC, datetime, timedelta
+
+from duetime.clock import monotonic
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+# A statement reads the clock a moment before its transaction gets its number.
+_MARGIN = timedelta(seconds=1)
+_NOTE_EVERY = timedelta(milliseconds=200)
+_FULL_LOOK_SHARE = 0.01
+_FULL_LOOK_PAUSE = 5.0
+
+
+class Marks:
+    def __init__(self) -> None:
+        self._marks: dict[int, datetime] = {}
+        self._notes: deque[tuple[datetime, int]] = deque()
+        self._settled = BEGINNING
+        self._full_look_at = monotonic() + _FULL_LOOK_PAUSE
+
+    def __getitem__(self, lane_id: int) -> datetime:
+        return self._marks.get(lane_id, BEGINNING)
+
+    def observe(self, now: datetime, oldest_running: int, first_unborn: int) -> datetime:
+        """Take note of a snapshot; returns the moment that is settled for the statement that had it."""
+        while self._notes and self._notes[0][1] <= oldest_running:
+            self._settled = max(self._settled, self._notes.popleft()[0])
+        moment = now - _MARGIN
+        if self._notes and moment < self._notes[-1][0]:
+            self.forget()  # the database's clock went back: nothing is proven any more
+        elif not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY:
+            self._notes.append((moment, first_unborn))
+        return self._settled
+
+    def advance(self, lane_id: int, first_left: datetime | None, settled: datetime) -> None:
+        """All unclaimed runs of the lane below `first_left` are gone, as far as the statement could see."""
+        mark = settled if first_left is None else min(settled, first_left)
+        if mark > self[lane_id]:
+            self._marks[lane_id] = mark
+
+    def lower(self, first_unclaimed: dict[int, datetime]) -> None:
+        """A full look found runs below a mark (a claim that was rolled back): go back to them."""
+        for lane_id, ready_at in first_unclaimed.items():
+            if ready_at < self[lane_id]:
+                self._marks[lane_id] = ready_at
+
+    def forget(self) -> None:
+        """Start again from the beginning: after a reconnect, or when the clock went back."""
+        self._marks.clear()
+        self._notes.clear()
+        self._settled = BEGINNING
+
+    @property
+    def full_look_is_due(self) -> bool:
+        return monotonic() >= self._full_look_at
+
+    def full_look_took(self, seconds: float) -> None:
+        self._full_look_at = monotonic() + max(_FULL_LOOK_PAUSE, seconds / _FULL_LOOK_SHARE)

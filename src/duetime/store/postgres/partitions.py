@@ -1,0 +1,98 @@
+"""The day partitions of history.
+
+Attached a week ahead and at start, so that midnight finds its room ready; ATTACH does not wait for readers, while
+CREATE … PARTITION OF would. Dropped by detaching concurrently first: a DROP that waits on one reader would stand in
+front of every completion. Lock waits are cut short by the statement's deadline; the next round tries again.
+"""
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from duetime.errors import StoreUnavailable
+from duetime.store.postgres.database import Connection, Database
+
+AHEAD = 7
+_PATIENCE = 3.0
+_NAME = re.compile(r"history_(\d{8})")
+
+
+async def keep_room_ahead(database: Database) -> int:
+    """Attach the partitions of yesterday, today and the week ahead; returns how many were missing."""
+    made = 0
+    async with database.connection() as connection:
+        today: datetime = await connection.fetchval("select date_trunc('day', duetime.clock(), 'UTC')")
+        present = set(await _attached(connection))
+        for offset in range(-1, AHEAD + 1):
+            start = today + timedelta(days=offset)
+            if f"history_{start:%Y%m%d}" not in present:
+                made += await _attach(connection, start)
+    return made
+
+
+async def drop_older(database: Database, retention: timedelta) -> int:
+    """Detach and drop the partitions whose last day is past the retention; returns how many."""
+    dropped = 0
+    async with database.connection() as connection:
+        now: datetime = await connection.fetchval("select duetime.clock()")
+        await _finish_drops(connection)
+        for name in await _attached(connection):
+            match = _NAME.fullmatch(name)
+            if match is None:
+                continue
+            end = datetime.strptime(match[1], "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
+            if end >= now - retention:
+                continue
+            try:
+                await connection.execute(
+                    f"alter table duetime.history detach partition duetime.{name} concurrently",
+                    timeout=_PATIENCE,
+                )
+                await connection.execute(f"drop table duetime.{name}", timeout=_PATIENCE)
+                dropped += 1
+            except (asyncpg.PostgresError, TimeoutError) as error:
+                raise StoreUnavailable(f"the partition {name} is in use and stays for now: {error}") from error
+    return dropped
+
+
+async def _attach(connection: Connection, start: datetime) -> int:
+    name = f"history_{start:%Y%m%d}"
+    end = start + timedelta(days=1)
+    async with connection.transaction():
+        await connection.execute("select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))")
+        if name in await _attached(connection):
+            return 0
+        await connection.execute(f"create table if not exists duetime.{name} (like duetime.history including all)")
+        await connection.execute(
+            f"alter table duetime.history attach partition duetime.{name}"
+            f" for values from ('{start.isoformat()}') to ('{end.isoformat()}')",
+            timeout=_PATIENCE,
+        )
+    return 1
+
+
+async def _finish_drops(connection: Connection) -> None:
+    """Bring half-finished detachments of a process that died to their end."""
+    rows = await connection.fetch(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = 'duetime.history'::regclass and i.inhdetachpending"
+    )
+    for row in rows:
+        await connection.execute(f"alter table duetime.history detach partition duetime.{row[0]} finalize")
+    leftovers = await connection.fetch(
+        "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+        " where n.nspname = 'duetime' and c.relkind = 'r' and c.relname ~ '^history_[0-9]{8}$' and not c.relispartition"
+    )
+    for row in leftovers:
+        await asyncio.sleep(0)
+        await connection.execute(f"drop table if exists duetime.{row[0]}", timeout=_PATIENCE)
+
+
+async def _attached(connection: Connection) -> list[str]:
+    rows = await connection.fetch(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = 'duetime.history'::regclass and not i.inhdetachpending order by 1"
+    )
+    return [row[0] for row in rows]

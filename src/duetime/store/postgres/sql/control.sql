@@ -1,0 +1,43 @@
+-- cancel_waiting: end runs that wait
+with done as (
+    delete from duetime.runs where tenant_id = $1 and id = any($2::uuid[]) and worker_id is null returning *
+),
+kept as (
+    insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+        failure, due_at, ready_at, finished_at, timeout_ms, args, options, error)
+    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, duetime.now(), timeout_ms,
+        args, options, $3
+    from done
+)
+select array_agg(id) from done;
+
+-- ask_to_stop: ask the workers of running runs to stop them
+with asked as (
+    update duetime.runs set cancel_requested = true
+    where tenant_id = $1 and id = any($2::uuid[]) and worker_id is not null
+    returning id, worker_id
+)
+insert into duetime.cancels (worker_id, run_id, requested_at) select worker_id, id, duetime.now() from asked
+on conflict do nothing;
+
+-- lock_job: a job in its home, held against firing and editing
+select j.id, j.tenant_id, j.task, j.queue, j.tier, j.recurring, j.state, j.created_at, c.next_fire_at
+from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+where j.tenant_id = $1 and j.id = $2 for update of j;
+
+-- cancel_once: end a one-off job that has not fired, as its cancelled run
+with gone as (
+    delete from duetime.jobs where tenant_id = $1 and id = $2 returning *
+),
+cursor_of as (
+    delete from duetime.cursors where job_id = $2
+)
+insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+    failure, due_at, finished_at, timeout_ms, args, options, error)
+select $3, id, tenant_id, $4, 0, 0, 0, 5, 6, 4, $5, duetime.now(), timeout_ms, args, options, $6 from gone;
+
+-- cancel_recurring: end a recurring job
+with cursor_of as (
+    delete from duetime.cursors where job_id = $2
+)
+update duetime.jobs set state = 3, ended_at = duetime.now() where tenant_id = $1 and id = $2;

@@ -1,0 +1,87 @@
+-- make_lanes: add the lanes that are missing; never waits for longer than another node's single statement
+insert into duetime.lanes (tenant_id, queue, tier, task, trial)
+select * from unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[])
+on conflict do nothing;
+
+-- lanes_after: the lanes above an id
+select id, tenant_id, queue, tier, task, trial from duetime.lanes where id > $1 order by id;
+
+-- insert_once: store one-off jobs; those due within the look-ahead go straight to their runs
+with job as materialized (
+    select j.*, greatest(coalesce(j.at, duetime.now() + coalesce(j.delay, interval '0')), duetime.now()) as due_at
+    from unnest($2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::smallint[], $8::timestamptz[],
+                $9::interval[], $10::bytea[], $11::bytea[], $12::int[], $13::bytea[], $14::int[])
+        as j(id, run_id, lane_id, task, queue, tier, at, delay, args, options, timeout_ms, schedule, version)
+),
+soon as (
+    insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
+    select run_id, id, $1, lane_id, lane_id, due_at, greatest(due_at, duetime.clock()), args, options, timeout_ms
+    from job where due_at <= duetime.now() + $15::interval
+),
+later as (
+    insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version,
+                              created_at)
+    select id, $1, task, queue, tier, schedule, false, args, options, timeout_ms, version, duetime.now()
+    from job where due_at > duetime.now() + $15::interval
+),
+cursor_of as (
+    insert into duetime.cursors (job_id, scan_at, next_fire_at)
+    select id, due_at - $15::interval, due_at from job where due_at > duetime.now() + $15::interval
+)
+select id, due_at, due_at <= duetime.now() + $15::interval as soon from job;
+
+-- insert_ready: store one-off jobs that are all due now: the short road to their runs
+with stored as (
+    insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
+    select j.run_id, j.id, $1, j.lane_id, j.lane_id, duetime.now(), duetime.clock(), j.args, j.options, j.timeout_ms
+    from unnest($2::uuid[], $3::uuid[], $4::int[], $5::bytea[], $6::bytea[], $7::int[])
+        as j(id, run_id, lane_id, args, options, timeout_ms)
+)
+select duetime.now();
+
+-- insert_recurring: store one recurring job and its cursor
+with job as (
+    insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version,
+                              created_at)
+    values ($1, $2, $3, $4, $5, $6, true, $7, $8, $9, $10, duetime.now())
+)
+insert into duetime.cursors (job_id, scan_at, next_fire_at, last_fire_at) values ($1, $11, $12, $13);
+
+-- clock: the database's time at this very moment
+select duetime.clock();
+
+-- try_lock_keys: take the transaction's lock on each key without waiting; false where someone else has it
+select bool_and(pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || $1::int || ' ' || k.key, 0)))
+from unnest($2::text[], $3::text[]) as k(kind, key);
+
+-- find_keys: what these keys lead to
+select k.kind::text, k.key, k.job_id, k.run_id, k.fingerprint, k.next_run
+from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
+where k.tenant_id = $1;
+
+-- put_keys: remember what keys lead to
+insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
+select $1, k.kind::"char", k.key, k.job_id, k.run_id, k.fingerprint, k.next_run, duetime.now()
+from unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bytea[], $7::timestamptz[])
+    as k(kind, key, job_id, run_id, fingerprint, next_run)
+on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
+    fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
+
+-- lock_live_job: the job behind a key, held against firing, if it is still alive
+select j.version, j.recurring, c.next_fire_at
+from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+where j.tenant_id = $1 and j.id = $2 and j.state < 2 for update of j;
+
+-- lock_cursor: hold a cursor against firing
+select last_fire_at from duetime.cursors where job_id = $1 for update;
+
+-- lock_live_runs: the live runs of a job, held against claims
+select id, worker_id is null and attempt = 0 and lost = 0 as unbegun, due_at from duetime.runs
+where tenant_id = $1 and job_id = $2 order by id for update;
+
+-- withdraw_runs: take back runs that no worker has begun; this is not an end state
+delete from duetime.runs where tenant_id = $1 and job_id = $2 and worker_id is null and attempt = 0 and lost = 0;
+
+-- remove_job: take a job and its cursor out of their home
+with cursor_of as (delete from duetime.cursors where job_id = $2)
+delete from duetime.jobs where tenant_id = $1 and id = $2;

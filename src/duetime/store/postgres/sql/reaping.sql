@@ -1,0 +1,36 @@
+-- dead_claims: claims of workers whose lease is over or whose row is gone, held against other nodes
+select c.worker_id, c.claim_no, c.run_ids from duetime.claims c
+where not exists (select 1 from duetime.workers w where w.id = c.worker_id and w.lease_until > duetime.clock())
+order by c.claimed_at limit $1 for update of c skip locked;
+
+-- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it
+select c.worker_id, c.claim_no, c.run_ids from duetime.claims c
+where c.deadline < duetime.clock() - $2::interval
+order by c.deadline limit $1 for update of c skip locked;
+
+-- lost_runs: the runs of a dead claim, held; those in the middle of their completion are passed over
+select id, fence, attempt, lost, options, cancel_requested, home_lane, started_at, timeout_ms,
+    duetime.clock() - started_at as ran_for
+from duetime.runs where id = any($1::uuid[]) and worker_id = $2 and claim_no = $3
+order by id for update skip locked;
+
+-- delete_claims: forget claims of which nothing is left
+delete from duetime.claims c using unnest($1::uuid[], $2::bigint[]) as x(worker_id, claim_no)
+where c.worker_id = x.worker_id and c.claim_no = x.claim_no;
+
+-- count_claimed: how many runs a claim still holds
+select count(*) from duetime.runs where id = any($1::uuid[]) and worker_id = $2 and claim_no = $3;
+
+-- next_deadline: when the next run of a claim is past its timeout
+update duetime.claims c set deadline = (
+    select min(r.started_at + r.timeout_ms * interval '1 millisecond') from duetime.runs r
+    where r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no)
+where c.worker_id = $1 and c.claim_no = $2;
+
+-- forget_dead_workers: remove workers whose lease has been over for long and who hold nothing
+delete from duetime.workers w where w.lease_until < duetime.clock() - $1::interval
+    and not exists (select 1 from duetime.claims c where c.worker_id = w.id);
+
+-- forget_cancels: remove requests to stop runs that are not running any more
+delete from duetime.cancels c where not exists (
+    select 1 from duetime.runs r where r.id = c.run_id and r.worker_id = c.worker_id);

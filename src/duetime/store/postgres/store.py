@@ -1,0 +1,43 @@
+"""All roles of the PostgreSQL store together. Each role is a file; what they share is in `role.py`."""
+
+from collections.abc import Callable
+
+from duetime.store.postgres.claiming import ClaimingRole
+from duetime.store.postgres.completing import CompletingRole
+from duetime.store.postgres.control import ControlRole
+from duetime.store.postgres.firing import FiringRole
+from duetime.store.postgres.guests import GuestRole
+from duetime.store.postgres.intake import IntakeRole
+from duetime.store.postgres.leasing import LeasingRole
+from duetime.store.postgres.pruning import PruningRole
+from duetime.store.postgres.reaping import ReapingRole
+from duetime.store.postgres.schema import SchemaRole
+from duetime.store.protocol import Hint
+
+
+class PostgresStore(
+    SchemaRole,
+    IntakeRole,
+    FiringRole,
+    ClaimingRole,
+    LeasingRole,
+    CompletingRole,
+    ReapingRole,
+    ControlRole,
+    PruningRole,
+    GuestRole,
+):
+    embedded = False
+
+    async def open(self) -> None:
+        await self.database.open()
+
+    async def close(self) -> None:
+        await self.hints.close()
+        await self.database.close()
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        return self.hints.listen(callback)
+
+    def companion(self) -> "PostgresStore":
+        return PostgresStore(self.database.url, pool_size=1, prepared=self.database.prepared)

@@ -1,0 +1,237 @@
+"""What a store promises. The words here are the contract; one suite of tests holds every store to it.
+
+A row lives in exactly one home (jobs, runs, history) and moves in one transaction. Times in answers are the store's
+own: its clock decides what is due and which lease is over. Every method either takes effect as a whole or not at all,
+and raises `StoreUnavailable` when the database cannot be reached or asks to be tried again, `StoreRejected` when it
+refuses the rows themselves. All methods may be called by any number of processes at the same time.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from duetime.model.attempt import Claimed, Completion, Run, RunNote
+from duetime.model.firing import DueJob, Fire, SetAside
+from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.lane import Lane
+from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+
+
+class Sight(msgspec.Struct, frozen=True, gc=False):
+    """What can be seen at the head of a lane: its first unclaimed runs, in the order in which they are claimed."""
+
+    lane_id: int
+    ready_at: tuple[datetime, ...]
+    run_ids: tuple[UUID, ...]
+
+
+class Look(msgspec.Struct, frozen=True):
+    """A look at lanes, and the store's time when it was taken."""
+
+    now: datetime
+    sights: tuple[Sight, ...]
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """Which completions were not accepted: those runs belong to someone else by now, or are over."""
+
+    refused: frozenset[UUID] = frozenset()
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """What a scan did."""
+
+    fired: int
+    set_aside: tuple[SetAside, ...]
+    seen: int
+    """How many cursors were in view, up to the limit."""
+    next_in: timedelta | None
+    """How long until the next cursor comes into view; None when there is none."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many rows each home holds."""
+
+    jobs: int
+    runs: int
+    history: int
+    dead_letters: int
+
+
+class Hint(Enum):
+    """Why somebody might want to look: hints are coalesced, may be missed, and are never needed to be correct."""
+
+    READY = "ready"
+    """Runs may have become ready, or will soon."""
+    CANCEL = "cancel"
+    """Somebody asked a running run to stop."""
+
+
+PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Fire | SetAside]]
+JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
+
+
+class Lifecycle(Protocol):
+    """Opening, closing, and the schema."""
+
+    embedded: bool
+    """Whether the database lives in this process: then one store serves every event loop and thread of it."""
+
+    async def open(self) -> None:
+        """Connect. Raises `StoreUnavailable` when the database cannot be reached; does not look at the schema."""
+
+    async def close(self) -> None:
+        """Let go of everything. Safe to call twice, and on a store that was never opened."""
+
+    async def migrate(self) -> list[int]:
+        """Bring the schema to this code's version; returns the versions applied. Two at once are safe."""
+
+    async def check_schema(self) -> int:
+        """The schema's version. Raises `SchemaMismatch`, with the command to run, when this code cannot use it."""
+
+    async def now(self) -> datetime:
+        """The store's clock."""
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Be told, on this store's event loop, when it may be worth to look; returns how to stop listening."""
+
+    def companion(self) -> "Store":
+        """A store on the same database for another event loop (the heartbeat's); the caller opens and closes it."""
+
+
+class Intake(Protocol):
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """Store all of these jobs, or none; answers in their order.
+
+        A job due within the look-ahead goes straight to its run. An idempotency key that was used before with the
+        same fingerprint answers the first job again; with another one raises `KeyReused`; one that another
+        transaction holds uncommitted raises `KeyInFlight` without waiting. `key` names one live job of the tenant:
+        the same fingerprint changes nothing, another one replaces the job in place (same id, next version), unless
+        its only run has started, which raises `JobBusy`.
+        """
+
+
+class Firing(Protocol):
+    async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
+        """Fire up to `limit` cursors in view, as `plan` decides, in one transaction.
+
+        No occurrence is fired twice, whoever else is firing. A cursor that another node holds is passed over.
+        """
+
+
+class Claiming(Protocol):
+    async def lanes(self, after: int = 0) -> list[Lane]:
+        """The lanes with an id above `after`, in order of id. Lanes are never changed or removed."""
+
+    async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
+        """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are left out."""
+
+    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        """Lease up to `take` ready runs of each (lane, take), earliest `ready_at` first, then by id.
+
+        No run is leased twice at once. Asking again with the same `claim_no` returns the same runs, if they were
+        claimed. A worker whose lease is over gets nothing.
+        """
+
+
+class Leasing(Protocol):
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
+        """Begin a worker's lease; returns its end."""
+
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        """Extend the lease. Raises `LeaseLost` when it is over or the worker is unknown.
+
+        Claims older than a lease that the worker does not list are freed, nothing spent: it does not hold them.
+        """
+
+    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
+        """Runs held by this worker that somebody asked to stop."""
+
+    async def leave(self, worker_id: UUID) -> None:
+        """End a worker's lease; what it still holds becomes free for the reaper."""
+
+
+class Completing(Protocol):
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        """Apply what a worker reports; each is accepted only while run, fence and worker match.
+
+        An end moves the run to history (and a FAILED one to the dead letters too); a retry or release makes it wait
+        again, its `ready_at` stamped anew, with a row in history for the attempt (none for a release without an
+        attempt state of its own). A run that somebody asked to cancel ends CANCELLED instead of being tried again.
+        `closed_claims` are the claim numbers of which nothing is left.
+        """
+
+    async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
+        """Make (run, fence) pairs wait again as if they had not been claimed; returns how many."""
+
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
+        """Remember progress and checkpoints of running attempts, fenced like completions."""
+
+
+class Reaping(Protocol):
+    async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
+        """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`.
+
+        `judge` decides what follows for each. A run in the middle of its completion is left alone. Returns how many
+        runs were judged.
+        """
+
+
+class Control(Protocol):
+    async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
+        """No further run; runs that wait end CANCELLED, running ones are asked to stop. Raises `NotFound`."""
+
+    async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
+        """End a waiting run as CANCELLED, or ask a running one to stop. Raises `NotFound`."""
+
+
+class Reading(Protocol):
+    async def job(self, tenant_id: int, job_id: UUID) -> Job:
+        """A job, wherever it lives. Raises `NotFound`, for another tenant's job too."""
+
+    async def run(self, tenant_id: int, run_id: UUID) -> Run:
+        """A run with its attempts, wherever it lives. Raises `NotFound`, for another tenant's run too."""
+
+    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
+        """The runs of a job, newest first."""
+
+    async def workers(self) -> list[Worker]:
+        """All workers that have not left, also those whose lease is over."""
+
+    async def counts(self) -> Counts:
+        """How many rows each home holds (exact, so not for the hot path)."""
+
+
+class Pruning(Protocol):
+    async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
+        """Remove what is older than its retention, in small steps; returns rows or partitions removed this time.
+
+        Also keeps room for history ahead of time where the store needs it made.
+        """
+
+
+class Guests(Protocol):
+    """What is done inside a transaction that the caller holds open, on the caller's own connection."""
+
+    async def submit_within(self, connection: object, tenant_id: int, job: NewJob) -> UUID:
+        """Store a one-off job that commits or rolls back with the caller's transaction; returns its id.
+
+        Raises `InvalidInput` when the connection is not one to this kind of store.
+        """
+
+    async def complete_within(
+        self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
+    ) -> None:
+        """End a run as SUCCEEDED in the caller's transaction, fenced. Raises `LeaseLost` when it is not accepted."""
+
+
+class Store(
+    Lifecycle, Intake, Firing, Claiming, Leasing, Completing, Reaping, Control, Reading, Pruning, Guests, Protocol
+):
+    """All roles of a store together."""

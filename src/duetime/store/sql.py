@@ -1,0 +1,52 @@
+"""Named SQL statements.
+
+A `.sql` file holds statements, each under a line `-- name: what it does`. A statement starts at its name and ends at
+the next one. Both dialects use the same names; a test asserts it.
+"""
+
+import re
+from importlib import resources
+from types import MappingProxyType
+from typing import NamedTuple
+
+_HEADING = re.compile(r"^-- ([a-z_]+): (.+)$", re.MULTILINE)
+_MIGRATION = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+
+
+class Migration(NamedTuple):
+    version: int
+    name: str
+    script: str
+
+
+def statements(package: str) -> MappingProxyType[str, str]:
+    """All named statements in the `sql` folder of a store."""
+    found: dict[str, str] = {}
+    for entry in sorted(resources.files(package).joinpath("sql").iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".sql"):
+            for name, body in parse(entry.read_text("utf-8")):
+                if name in found:
+                    raise ValueError(f"the statement {name!r} stands twice in {package}")
+                found[name] = body
+    return MappingProxyType(found)
+
+
+def parse(text: str) -> list[tuple[str, str]]:
+    headings = list(_HEADING.finditer(text))
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    return [
+        (heading[1], text[heading.end() : end].strip().rstrip(";")) for heading, end in zip(headings, ends, strict=True)
+    ]
+
+
+def migrations(package: str) -> list[Migration]:
+    """The numbered migrations of a store, oldest first, without gaps."""
+    found = []
+    for entry in resources.files(package).joinpath("migrations").iterdir():
+        match = _MIGRATION.fullmatch(entry.name)
+        if match:
+            found.append(Migration(int(match[1]), match[2], entry.read_text("utf-8")))
+    found.sort()
+    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"the migrations of {package} are not numbered without gaps")
+    return found

@@ -1,0 +1,98 @@
+"""The app for code that is not async. One event loop on one background thread serves all callers; every method of the
+app is reached through it, so nothing is written twice."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from duetime.model.attempt import Run
+from duetime.model.job import Job
+from duetime.receipt import Receipt
+
+if TYPE_CHECKING:
+    from duetime.app import App, TaskLike
+
+T = TypeVar("T")
+
+
+class SyncApp:
+    """`app.sync.submit(send_report, to="…")`: as the app's own methods, but they block until they are done."""
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def submit(self, task: "TaskLike", *, connection: object = None, **options_and_arguments: Any) -> Receipt:
+        """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
+        if connection is not None:
+            # Nothing on a blocking connection is ever awaited, so it is used right here, on the caller's thread.
+            return _drive(self._app.submit(task, connection=connection, **options_and_arguments))
+        return self._call(self._app.submit, task, **options_and_arguments)
+
+    def submit_many(self, task: "TaskLike", batch: Sequence[Mapping[str, Any]], **options: Any) -> list[Receipt]:
+        return self._call(self._app.submit_many, task, batch, **options)
+
+    def schedule(self, task: "TaskLike", **options_and_arguments: Any) -> Receipt:
+        return self._call(self._app.schedule, task, **options_and_arguments)
+
+    def cancel(self, job_id: str) -> Job:
+        return self._call(self._app.cancel, job_id)
+
+    def cancel_run(self, run_id: str) -> Run:
+        return self._call(self._app.cancel_run, run_id)
+
+    def job(self, job_id: str) -> Job:
+        return self._call(self._app.job, job_id)
+
+    def run(self, run_id: str) -> Run:
+        return self._call(self._app.run, run_id)
+
+    def runs(self, job_id: str, limit: int = 100) -> list[Run]:
+        return self._call(self._app.runs, job_id, limit)
+
+    def wait(self, receipt: Receipt | str, timeout: str | float | None = None) -> Run:
+        return self._call(self._app.wait, receipt, timeout)
+
+    def close(self) -> None:
+        """Close the connection and end the background thread; the next call starts them again."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._app.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+
+    def __enter__(self) -> "SyncApp":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
+        return asyncio.run_coroutine_threadsafe(method(*args, **kwargs), self._running_loop()).result()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                loop = self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(loop,), name="duetime-sync", daemon=True).start()
+            return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    coroutine.close()
+    raise TypeError("this connection is async: use `await app.submit(…, connection=…)`")

@@ -1,0 +1,125 @@
+"""Builds the objects of a process and runs them: the only place where engine and worker meet."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from duetime.app import App
+from duetime.engine.pruner import Pruner
+from duetime.engine.reaper import Reaper
+from duetime.engine.scanner import Scanner
+from duetime.loop import Loop
+from duetime.settings import Settings
+from duetime.store.opening import open_ready, store_for
+from duetime.store.protocol import Store
+from duetime.worker.worker import Observer, Worker, WorkerLimits
+
+log = logging.getLogger("duetime")
+
+
+class Node:
+    """What one process runs: the engine's loops, a worker, or both, on one store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        app: App | None = None,
+        loops: bool = True,
+        observe: Observer | None = None,
+        migrate: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._app = app
+        self._with_loops = loops
+        self._observe = observe
+        self._migrate = migrate
+        self._loops: list[Loop] = []
+        self._worker: Worker | None = None
+        self._stopping = False
+
+    async def run(self, ready: Callable[[Store], None] = lambda store: None) -> None:
+        """Run until a signal, or `stop`; `ready` is called once everything is up."""
+        store = store_for(self._settings)
+        if self._migrate:
+            await store.open()
+            await store.migrate()
+            await store.check_schema()
+        else:
+            await open_ready(store, self._settings)
+        try:
+            with _signals(self.stop):
+                await self._run_on(store, ready)
+        finally:
+            await store.close()
+
+    def stop(self) -> None:
+        """Stop in good order; called again, stop at once."""
+        self._stopping = True
+        for loop in self._loops:
+            loop.stop()
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def _run_on(self, store: Store, ready: Callable[[Store], None]) -> None:
+        if self._with_loops:
+            self._loops = engine_loops(store, self._settings)
+        if self._app is not None:
+            self._app.use(store)
+            self._worker = make_worker(self._app, store, self._settings, observe=self._observe)
+        async with asyncio.TaskGroup() as group:
+            for loop in self._loops:
+                group.create_task(loop.run(), name=f"duetime {loop.name}")
+            if self._worker is not None:
+                group.create_task(self._worker.run(), name="duetime worker")
+            if self._app is not None:
+                await self._app.started()
+            ready(store)
+
+
+def engine_loops(store: Store, settings: Settings) -> list[Loop]:
+    """The loops of one node; any number of nodes may run them at the same time."""
+    scanner = Scanner(store, interval=settings.poll)
+    # A short lease asks for a reaper that looks more often.
+    interval = min(timedelta(seconds=1), settings.lease / 4)
+    reaper = Reaper(store, lease=settings.lease, interval=interval)
+    pruner = Pruner(store, retention=settings.retention, dead_letter_retention=settings.dead_letter_retention)
+    return [
+        Loop("scanner", scanner.tick, jitter=0.1),
+        Loop("reaper", reaper.tick, jitter=0.2),
+        Loop("pruner", pruner.tick, jitter=0.2),
+    ]
+
+
+def make_worker(app: App, store: Store, settings: Settings, *, observe: Observer | None = None) -> Worker:
+    tasks = {name: task.definition for name, task in app.tasks.items()}
+    limits = WorkerLimits(
+        slots=settings.slots,
+        threads=settings.threads,
+        processes=settings.processes,
+        queues=settings.queues,
+        lease=settings.lease,
+        heartbeat=settings.heartbeat,
+        grace=settings.grace,
+        poll=settings.poll,
+        max_result=settings.max_result,
+        max_log_lines=settings.max_log_lines,
+    )
+    return Worker(store, tasks, limits, observe=observe)
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT stop in good order; the second one at once."""
+    loop = asyncio.get_running_loop()
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    for kind in kinds:
+        loop.add_signal_handler(kind, stop)
+    try:
+        yield
+    finally:
+        for kind in kinds:
+            loop.remove_signal_handler(kind)

@@ -1,0 +1,1 @@
+"""What runs jobs: slots, claims, executors, completion and the lease."""

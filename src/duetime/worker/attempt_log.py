@@ -1,0 +1,61 @@
+"""The log of one attempt: lines that are kept with it, bounded, and passed on to the process's own logging."""
+
+import logging
+from datetime import UTC, datetime
+
+import msgspec
+
+from duetime.model.failure import bounded
+
+LINE_LIMIT = 1000
+
+_encoder = msgspec.json.Encoder()
+
+
+class AttemptLog:
+    """Made for every attempt, so that it costs nothing until somebody logs."""
+
+    __slots__ = ("_lines", "_logger", "_max_lines", "_task", "dropped")
+
+    def __init__(self, task: str, max_lines: int) -> None:
+        self._task = task
+        self._max_lines = max_lines
+        self._logger: logging.Logger | None = None
+        self._lines: list[tuple[str, str, str]] = []
+        self.dropped = 0
+
+    @property
+    def logger(self) -> logging.Logger:
+        if self._logger is None:
+            parent = logging.getLogger(f"duetime.task.{self._task}")
+            logger = logging.Logger(parent.name, logging.DEBUG)
+            logger.parent = parent
+            logger.addHandler(_Keeper(self))
+            self._logger = logger
+        return self._logger
+
+    def add(self, when: datetime, level: str, text: str) -> None:
+        if len(self._lines) >= self._max_lines:
+            # The end of a log tells more than its middle: keep the first half and the last lines.
+            del self._lines[self._max_lines // 2]
+            self.dropped += 1
+        self._lines.append((when.isoformat(timespec="milliseconds"), level, bounded(text, LINE_LIMIT)))
+
+    def encoded(self) -> bytes | None:
+        if not self._lines:
+            return None
+        lines = [{"at": at, "level": level, "text": text} for at, level, text in self._lines]
+        return _encoder.encode({"lines": lines, "dropped": self.dropped})
+
+
+class _Keeper(logging.Handler):
+    def __init__(self, attempt_log: AttemptLog) -> None:
+        super().__init__()
+        self._attempt_log = attempt_log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            when = datetime.fromtimestamp(record.created, UTC)
+            self._attempt_log.add(when, record.levelname, self.format(record))
+        except Exception:
+            self.handleError(record)

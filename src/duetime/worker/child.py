@@ -1,0 +1,83 @@
+"""Inside a child process: takes attempts from the pipe, one at a time, and answers with their outcomes."""
+
+import asyncio
+import importlib
+import inspect
+import logging
+import signal
+from collections.abc import Callable
+from datetime import datetime
+from multiprocessing.connection import Connection
+from typing import Any
+
+from duetime.errors import LeaseLost
+from duetime.model import json
+from duetime.model.attempt import Claimed, RunNote
+from duetime.model.outcome import Outcome
+from duetime.worker import outcomes
+from duetime.worker.attempt_log import AttemptLog
+from duetime.worker.context import SyncContext, current
+
+Order = tuple[str, str, Claimed, str, str, str | None, tuple[int, int]]
+
+
+def serve(pipe: "Connection[Any, Any]") -> None:
+    """Serve until the other side closes the pipe. Signals are the worker's business: it kills this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while True:
+        try:
+            order = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(("outcome", _attempt(pipe, order)))
+
+
+def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
+    module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines) = order
+    attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", line)))
+
+    def save(note: RunNote) -> None:
+        pipe.send(("checkpoint", note))
+        problem = pipe.recv()
+        if problem is not None:
+            raise LeaseLost(problem)
+
+    context = SyncContext(claimed, task, queue, attempt_log, lambda note: pipe.send(("progress", note)), save)
+    try:
+        function = find_function(module, qualname)
+        arguments = json.decode(claimed.args)
+        current.set(context)
+        if context_name is not None:
+            arguments[context_name] = context
+        value = function(**arguments)
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+        return outcomes.from_value(value, attempt_log, max_result)
+    except Exception as error:
+        return outcomes.from_exception(error)
+
+
+def find_function(module: str, qualname: str) -> Callable[..., Any]:
+    """A function by its name; where a task object has taken its place, the function inside it."""
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    function: Callable[..., Any] = getattr(found, "function", found)
+    return function
+
+
+class _ForwardingLog(AttemptLog):
+    """The log of an attempt whose lines are kept on the other side of the pipe."""
+
+    __slots__ = ("_forward",)
+
+    def __init__(self, task: str, max_lines: int, forward: Callable[[tuple[datetime, str, str]], None]) -> None:
+        super().__init__(task, max_lines)
+        self._forward = forward
+
+    def add(self, when: datetime, level: str, text: str) -> None:
+        self._forward((when, level, text))
+
+
+logging.getLogger("duetime").addHandler(logging.NullHandler())

@@ -1,0 +1,198 @@
+"""The claimer: takes ready runs for free slots, never more; sleeps until the next one is ready, or a hint wakes it."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from duetime.clock import monotonic
+from duetime.errors import StoreUnavailable
+from duetime.loop import Loop
+from duetime.model.attempt import Claimed
+from duetime.model.lane import Lane, Trial
+from duetime.store.protocol import Look, Store
+from duetime.worker.session import Session
+from duetime.worker.shares import allot, depth_of_look
+from duetime.worker.slots import Slots
+from duetime.worker.task import Place
+from duetime.worker.trials import Trials
+
+MOST = 500
+"""How many runs one claim asks for."""
+_GATHER = 0.003
+"""How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
+_LANES_EVERY = 0.05
+_TRIAL_LOOK = 0.25
+
+Start = Callable[[Session, int, Claimed, Lane], None]
+Takes = list[tuple[int, int]]
+
+
+class Claimer:
+    def __init__(
+        self,
+        store: Store,
+        slots: Slots,
+        trials: Trials,
+        places: Mapping[str, Place],
+        queues: Sequence[str],
+        *,
+        poll: timedelta,
+        start: Start,
+    ) -> None:
+        self._store = store
+        self._slots = slots
+        self._trials = trials
+        self._places = places
+        self._queues = frozenset(queues)
+        self._poll = poll.total_seconds()
+        self._start = start
+        self._lanes: dict[int, Lane] = {}
+        self._last_lane = 0
+        self._lanes_read_at = -1.0
+        self._hinted = False
+        self._unanswered: tuple[Session, int, Takes] | None = None
+        self._hungry = False
+        self._gathering: asyncio.TimerHandle | None = None
+        self._bulk: Takes = []
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.session: Session | None = None
+        self.loop = Loop("claimer", self.tick)
+
+    def hint(self) -> None:
+        """Runs may have become ready."""
+        self._hinted = True
+        self.loop.wake()
+
+    def slot_freed(self) -> None:
+        """A claim that waits for slots waits for a few of them, or for a moment."""
+        if not self._hungry or self._gathering is not None:
+            return
+        if self._slots.worth_claiming():
+            self._hungry = False
+            self.loop.wake()
+        else:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
+
+    async def stop_claiming(self) -> None:
+        """Claim no more; returns when the claim under way, if any, has been answered and its runs have started."""
+        self.session = None
+        await self._quiet.wait()
+        await asyncio.sleep(0)
+
+    def close(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+
+    async def tick(self) -> float:
+        session = self.session
+        if session is None:
+            return self._poll
+        hinted, self._hinted = self._hinted, False
+        if self._unanswered is not None:
+            await self._ask_again()
+        free = {place: min(count, MOST) for place, count in self._slots.free.items()}
+        if not any(free.values()):
+            self._hungry = True
+            return self._poll
+        takes = self._bulk
+        delay = 0.0
+        if not takes:
+            takes, delay = await self._look(free, hinted=hinted)
+        if not takes:
+            return delay
+        wanted = sum(take for _, take in takes)
+        claimed = await self._claim(session, takes)
+        # One lane that gives all that is asked for: go on asking it, without a look in between.
+        full = claimed == wanted
+        self._bulk = takes if full and len(takes) == 1 and self._only_lane(takes[0][0]) else []
+        if self._bulk:
+            place = self._places[self._lanes[takes[0][0]].key.task]
+            self._bulk = [(takes[0][0], min(MOST, self._slots.free[place]))]
+            if not self._slots.worth_claiming():
+                self._bulk = []
+                self._hungry = True
+                return self._poll
+        return 0.0 if full or not claimed else _GATHER
+
+    async def _look(self, free: Mapping[Place, int], *, hinted: bool) -> tuple[Takes, float]:
+        """What to claim now; if nothing, how long to sleep."""
+        if not hinted or not self._lanes:
+            await self._read_lanes()
+        takes, look = await self._see(free)
+        if not takes and hinted and await self._read_lanes():
+            takes, look = await self._see(free)
+        if takes or look is None:
+            return takes, self._poll
+        if self._trials.under_way:
+            return [], _TRIAL_LOOK
+        soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
+        if soonest is None:
+            return [], self._poll
+        if soonest <= look.now:
+            self._hungry = True
+            return [], self._poll
+        return [], min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
+
+    async def _see(self, free: Mapping[Place, int]) -> tuple[Takes, Look | None]:
+        if not self._lanes:
+            return [], None
+        depth = depth_of_look(len(self._lanes), max(free.values()))
+        look = await self._store.look(list(self._lanes), depth)
+        takes = allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
+        return takes, look
+
+    async def _read_lanes(self) -> bool:
+        """Learn of lanes that are new and that this worker serves; true when there were any."""
+        if monotonic() - self._lanes_read_at < _LANES_EVERY:
+            return False
+        self._lanes_read_at = monotonic()
+        fresh = await self._store.lanes(self._last_lane)
+        found = False
+        for lane in fresh:
+            self._last_lane = max(self._last_lane, lane.id)
+            if lane.key.task in self._places and (not self._queues or lane.key.queue in self._queues):
+                self._lanes[lane.id] = lane
+                found = True
+        return found
+
+    def _only_lane(self, lane_id: int) -> bool:
+        return len(self._lanes) == 1 and self._lanes[lane_id].key.trial == Trial.NONE
+
+    async def _claim(self, session: Session, takes: Takes) -> int:
+        claim_no = session.begin_claim()
+        self._quiet.clear()
+        try:
+            claimed = await self._store.claim(session.id, claim_no, takes)
+        except (StoreUnavailable, asyncio.CancelledError):
+            # It may have happened: the same number is asked for again, and stays open until it is answered.
+            self._unanswered = (session, claim_no, takes)
+            raise
+        finally:
+            self._quiet.set()
+        self._begin(session, claim_no, claimed)
+        return len(claimed)
+
+    async def _ask_again(self) -> None:
+        assert self._unanswered is not None
+        session, claim_no, takes = self._unanswered
+        if not session.over:
+            claimed = await self._store.claim(session.id, claim_no, takes)
+            self._unanswered = None
+            self._begin(session, claim_no, claimed)
+        self._unanswered = None
+
+    def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
+        session.claimed(claim_no, len(claimed))
+        if len(claimed) > 1:
+            claimed.sort(key=self._order)
+        for run in claimed:
+            self._start(session, claim_no, run, self._lanes[run.lane_id])
+
+    def _order(self, run: Claimed) -> tuple[int, object, object]:
+        return (self._lanes[run.lane_id].key.tier, run.ready_at, run.run_id)
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._hungry = False
+        self.loop.wake()

@@ -1,0 +1,100 @@
+"""Completions on their way to the store: batched, fenced, and kept until the store has answered.
+
+While one batch is under way the next one gathers, so that batches grow with the load and a single completion waits for
+nobody. A batch that the database refuses is halved until the row at fault stands alone; that one is reported as failed,
+with the reason. A database that is away is tried until it is back: what a task has done is not thrown away.
+"""
+
+import asyncio
+import logging
+from uuid import UUID
+
+from duetime.errors import StoreRejected, StoreUnavailable
+from duetime.ids import show
+from duetime.model.attempt import AttemptState, Completion
+from duetime.model.failure import FailureClass
+from duetime.model.retry import Verdict
+from duetime.model.run import Event
+from duetime.store.protocol import Store
+from duetime.worker.session import Session
+
+log = logging.getLogger("duetime.worker")
+
+BATCH = 1000
+_FAIL = Verdict(Event.FAIL)
+
+
+class Completer:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: dict[Session, tuple[list[Completion], list[int]]] = {}
+        self._awake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.backlog = 0
+        self.completed = 0
+        self.refused = 0
+
+    def add(self, session: Session, completion: Completion, claim_no: int) -> None:
+        entry = self._waiting.get(session)
+        if entry is None:
+            entry = self._waiting[session] = ([], [])
+        entry[0].append(completion)
+        if session.ended(claim_no):
+            entry[1].append(claim_no)
+        self.backlog += 1
+        if self.backlog == 1:
+            self._idle.clear()
+            self._awake.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._awake.wait()
+            self._awake.clear()
+            while self._waiting:
+                session = next(iter(self._waiting))
+                completions, closed = self._waiting.pop(session)
+                for start in range(0, len(completions), BATCH):
+                    batch = completions[start : start + BATCH]
+                    last = start + BATCH >= len(completions)
+                    await self._send(session.id, batch, closed if last else [])
+                    self.backlog -= len(batch)
+            self._idle.set()
+
+    async def drained(self) -> None:
+        """Wait until everything added so far has been answered."""
+        await self._idle.wait()
+
+    async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int]) -> None:
+        backoff = 0.05
+        while True:
+            try:
+                answer = await self._store.complete(worker_id, batch, closed)
+                break
+            except StoreUnavailable as error:
+                log.warning("%d completions wait for the database: %s", len(batch), error)
+                await asyncio.sleep(backoff)
+                backoff = min(2.0, backoff * 2)
+            except StoreRejected as error:
+                await self._bisect(worker_id, batch, closed, error)
+                return
+        self.completed += len(batch) - len(answer.refused)
+        self.refused += len(answer.refused)
+        for run_id in answer.refused:
+            log.info("%s: its completion was refused: it belongs to another worker, or is over", show("run", run_id))
+
+    async def _bisect(self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected) -> None:
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._send(worker_id, batch[:middle], [])
+            await self._send(worker_id, batch[middle:], closed)
+            return
+        item = batch[0]
+        if item.verdict is _FAIL:
+            log.error("%s: its end cannot be stored, the reaper will free it: %s", show("run", item.run_id), error)
+            return
+        log.error("%s: its outcome cannot be stored: %s", show("run", item.run_id), error)
+        text = "its outcome could not be stored: the database refused it"
+        failed = Completion(item.run_id, item.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, text)
+        await self._send(worker_id, [failed], closed)

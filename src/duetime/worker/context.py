@@ -1,0 +1,153 @@
+"""The context of an attempt: what a task may know and say while it runs.
+
+A task asks for it with a parameter called `ctx`, or annotated with one of these classes. Async functions get a
+`Context`; plain functions, in threads or processes, a `SyncContext`, whose methods block instead of being awaited.
+"""
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from duetime.ids import show
+from duetime.model import json
+from duetime.model.attempt import Claimed, RunNote
+from duetime.worker.attempt_log import AttemptLog
+
+current: ContextVar["BaseContext"] = ContextVar("duetime_context")
+
+MESSAGE_LIMIT = 500
+
+
+class BaseContext:
+    """What both kinds of context know."""
+
+    def __init__(self, claimed: Claimed, task: str, queue: str, attempt_log: AttemptLog) -> None:
+        self._claimed = claimed
+        self.task = task
+        self.queue = queue
+        self._log = attempt_log
+
+    @property
+    def run_id(self) -> str:
+        return show("run", self._claimed.run_id)
+
+    @property
+    def job_id(self) -> str:
+        return show("job", self._claimed.job_id)
+
+    @property
+    def token(self) -> str:
+        """The same for every attempt of this run: hand it to whatever must not do the same thing twice."""
+        return self.run_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is; the first is 1. Attempts whose worker was lost are not counted."""
+        return self._claimed.attempt
+
+    @property
+    def lost(self) -> int:
+        """How many attempts lost their worker before this one."""
+        return self._claimed.lost
+
+    @property
+    def due_at(self) -> datetime:
+        """When the run was due; all attempts share it."""
+        return self._claimed.due_at
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What an earlier attempt saved with `checkpoint`, or None."""
+        return None if self._claimed.checkpoint is None else json.decode(self._claimed.checkpoint)
+
+    @property
+    def logger(self) -> logging.Logger:
+        """A logger whose lines are kept with the attempt."""
+        return self._log.logger
+
+
+class Context(BaseContext):
+    """The context of an async task."""
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        task: str,
+        queue: str,
+        attempt_log: AttemptLog,
+        remember: Callable[[RunNote], None],
+        save: Callable[[RunNote], Awaitable[None]],
+        complete: Callable[[Claimed, Any, bytes | None], Awaitable[None]],
+    ) -> None:
+        super().__init__(claimed, task, queue, attempt_log)
+        self._remember = remember
+        self._save = save
+        self._complete = complete
+        self.completed_in_transaction = False
+
+    def progress(self, fraction: float, message: str | None = None) -> None:
+        """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
+        self._remember(progress_note(self._claimed.run_id, self._claimed.fence, fraction, message))
+
+    async def checkpoint(self, data: Any) -> None:
+        """Save what the next attempt should start from. Durable when this returns; raises `LeaseLost` when the run
+        belongs to someone else by now."""
+        await self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+
+    async def complete(self, connection: Any, result: Any = None) -> None:
+        """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
+        commit. Raises `LeaseLost` when the run belongs to someone else by now; then roll back."""
+        body = None if result is None else json.encode(result, field="result")
+        await self._complete(self._claimed, connection, body)
+        self.completed_in_transaction = True
+
+
+class SyncContext(BaseContext):
+    """The context of a plain function, in a thread or a process."""
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        task: str,
+        queue: str,
+        attempt_log: AttemptLog,
+        remember: Callable[[RunNote], None],
+        save: Callable[[RunNote], None],
+    ) -> None:
+        super().__init__(claimed, task, queue, attempt_log)
+        self._remember = remember
+        self._save = save
+        self.stop_requested = threading.Event()
+        """Set when the attempt shall end (timeout, cancellation, shutdown): look at it in long work."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the attempt shall end; a long function should look at it now and then and return."""
+        return self.stop_requested.is_set()
+
+    def progress(self, fraction: float, message: str | None = None) -> None:
+        """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
+        self._remember(progress_note(self._claimed.run_id, self._claimed.fence, fraction, message))
+
+    def checkpoint(self, data: Any) -> None:
+        """Save what the next attempt should start from. Durable when this returns."""
+        self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+
+
+def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:
+    bounded = min(1.0, max(0.0, float(fraction)))
+    text = None if message is None else str(message)[:MESSAGE_LIMIT].replace("\x00", "")
+    return RunNote(run_id, fence, bounded, text)
+
+
+def checkpoint_note(run_id: UUID, fence: int, data: Any) -> RunNote:
+    return RunNote(run_id, fence, checkpoint=json.encode(data, field="checkpoint", limit=256 * 1024))
+
+
+def current_context() -> BaseContext:
+    """The context of the attempt that this code runs in; raises `LookupError` outside of one."""
+    return current.get()

@@ -1,0 +1,100 @@
+"""Executors: one attempt in one place, from its arguments to its outcome.
+
+Whoever starts an attempt gets exactly one call of `finished`, on the event loop, when it has really ended. An attempt
+that was asked to stop ends as its reason says, whatever the function did about it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from duetime.model import json
+from duetime.model.attempt import RunNote
+from duetime.model.failure import Failure, FailureClass
+from duetime.model.outcome import Failed, Outcome
+from duetime.store.protocol import Store
+from duetime.worker import outcomes
+from duetime.worker.context import Context, current
+from duetime.worker.notes import Notes
+from duetime.worker.running import Running
+
+Finished = Callable[[Running, Outcome], None]
+
+
+class Executor(Protocol):
+    def start(self, running: Running) -> None: ...
+
+    def stop(self, running: Running) -> None:
+        """Ask the attempt to end, as its place allows; `running.stop` says why."""
+
+    def close(self) -> None:
+        """Let go of what the place holds; attempts still under way are abandoned."""
+
+
+class LoopExecutor:
+    """Async functions, as tasks of the event loop."""
+
+    def __init__(self, store: Store, notes: Notes, finished: Finished, max_result: int) -> None:
+        self._store = store
+        self._notes = notes
+        self._finished = finished
+        self._max_result = max_result
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, running: Running) -> None:
+        running.task = self._loop.create_task(self._attempt(running))
+
+    def stop(self, running: Running) -> None:
+        if running.task is not None:
+            running.task.cancel()
+
+    def close(self) -> None:
+        pass
+
+    async def _attempt(self, running: Running) -> None:
+        definition = running.definition
+        try:
+            arguments = json.decode(running.claimed.args)
+            context = self._context(running)
+            current.set(context)
+            if definition.context_name is not None:
+                arguments[definition.context_name] = context
+            value = await definition.function(**arguments)
+            if context.completed_in_transaction:
+                outcome: Outcome = _not_committed()
+            else:
+                outcome = outcomes.from_value(value, running.attempt_log, self._max_result)
+        except asyncio.CancelledError as error:
+            outcome = outcomes.from_exception(error)
+        except Exception as error:
+            outcome = outcomes.from_exception(error)
+        self._finished(running, outcome)
+
+    def _context(self, running: Running) -> Context:
+        async def complete(claimed: object, connection: object, result: bytes | None) -> None:
+            await self._store.complete_within(
+                connection,
+                running.session.id,
+                running.claimed.run_id,
+                running.claimed.fence,
+                result,
+                running.attempt_log.encoded(),
+            )
+
+        async def save(note: RunNote) -> None:
+            await self._notes.save(running.session.id, note)
+
+        def remember(note: RunNote) -> None:
+            self._notes.remember(running.session.id, note)
+
+        context = Context(
+            running.claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save, complete
+        )
+        running.context = context
+        return context
+
+
+def _not_committed() -> Outcome:
+    """A run that completed itself is gone from the store, and this is refused; if it is still there, the task's
+    transaction was rolled back, and its effect with it."""
+    return Failed(Failure(FailureClass.ERROR, "the run was completed inside a transaction that did not commit"))

@@ -1,0 +1,121 @@
+"""The heartbeat: keeps the worker's lease, on a thread, an event loop and a connection of its own.
+
+A task that blocks the worker's event loop must not look like a dead worker. When the lease cannot be renewed, the
+worker is told at 80 % of it, counted from when the last good renewal was *sent*: its runs stop before anyone else can
+start them.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from duetime.clock import monotonic
+from duetime.errors import DuetimeError, LeaseLost
+from duetime.model.worker import Renewal
+from duetime.store.protocol import Store
+from duetime.worker.session import Session
+
+log = logging.getLogger("duetime.worker")
+
+_STOP_AT = 0.8
+_RETRY = 0.5
+
+
+class Heartbeat:
+    """Beats for one session, until stopped or lost. The callbacks run on the event loop that made it."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: Session,
+        *,
+        lease: timedelta,
+        interval: timedelta,
+        registered_at: float,
+        renewed: Callable[[Renewal], None],
+        lost: Callable[[Session], None],
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._lease = lease
+        self._interval = interval.total_seconds()
+        self._good_at = registered_at
+        self._renewed = renewed
+        self._lost = lost
+        self._home = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = threading.Event()
+        self._awake: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._serve, name="duetime-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        loop, awake = self._loop, self._awake
+        if loop is not None and awake is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(awake.set)
+
+    async def stopped(self) -> None:
+        """Wait until the thread has ended."""
+        await asyncio.to_thread(self._thread.join, 10)
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._beat())
+        except Exception:
+            log.exception("the heartbeat failed: the worker stops its runs")
+            self._tell_lost()
+
+    async def _beat(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._awake = asyncio.Event()
+        store = self._store.companion()
+        opened = False
+        try:
+            while not self._stopping.is_set():
+                if monotonic() - self._good_at >= self._lease.total_seconds() * _STOP_AT:
+                    log.error("the lease could not be renewed in time: the worker stops its runs")
+                    self._tell_lost()
+                    return
+                delay = _RETRY
+                try:
+                    async with asyncio.timeout(max(1.0, self._lease.total_seconds() * 0.3)):
+                        if not opened:
+                            await store.open()
+                            opened = True
+                        delay = await self._renew(store)
+                except LeaseLost:
+                    log.error("the lease is over: the worker stops its runs")
+                    self._tell_lost()
+                    return
+                except (DuetimeError, TimeoutError) as error:
+                    log.warning("the lease could not be renewed: %s", error or "no answer in time")
+                await self._sleep(delay)
+        finally:
+            await store.close()
+
+    async def _renew(self, store: Store) -> float:
+        sent = monotonic()
+        renewal = await store.renew(self._session.id, self._lease, self._session.open_claims())
+        self._good_at = sent
+        with contextlib.suppress(RuntimeError):
+            self._home.call_soon_threadsafe(self._renewed, renewal)
+        return self._interval
+
+    async def _sleep(self, delay: float) -> None:
+        assert self._awake is not None
+        # Never sleep past the moment at which the runs must stop.
+        left = self._good_at + self._lease.total_seconds() * _STOP_AT - monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.01, min(delay, left))):
+                await self._awake.wait()
+
+    def _tell_lost(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._home.call_soon_threadsafe(self._lost, self._session)

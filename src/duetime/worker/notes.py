@@ -1,0 +1,39 @@
+"""Progress and checkpoints on their way to the store.
+
+Progress is cheap: the last word per run is sent about once a second. A checkpoint is durable when saving it returns.
+"""
+
+from uuid import UUID
+
+from duetime.errors import LeaseLost
+from duetime.model.attempt import RunNote
+from duetime.store.protocol import Store
+
+INTERVAL = 1.0
+
+
+class Notes:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._latest: dict[tuple[UUID, UUID], RunNote] = {}
+
+    def remember(self, worker_id: UUID, note: RunNote) -> None:
+        self._latest[worker_id, note.run_id] = note
+
+    def forget(self, worker_id: UUID, run_id: UUID) -> None:
+        if self._latest:
+            self._latest.pop((worker_id, run_id), None)
+
+    async def save(self, worker_id: UUID, note: RunNote) -> None:
+        answer = await self._store.note(worker_id, [note])
+        if answer.refused:
+            raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")
+
+    async def tick(self) -> float:
+        latest, self._latest = self._latest, {}
+        by_worker: dict[UUID, list[RunNote]] = {}
+        for (worker_id, _), note in latest.items():
+            by_worker.setdefault(worker_id, []).append(note)
+        for worker_id, notes in by_worker.items():
+            await self._store.note(worker_id, notes)
+        return INTERVAL

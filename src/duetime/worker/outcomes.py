@@ -1,0 +1,115 @@
+"""From what a function returned or raised to an outcome, and from an outcome to what the store is told."""
+
+import traceback
+from random import Random
+from typing import Any, assert_never
+
+from duetime.errors import InvalidInput
+from duetime.model import json
+from duetime.model.attempt import AttemptState, Claimed, Completion
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.job import decode_options
+from duetime.model.outcome import (
+    Cancel,
+    Cancelled,
+    Failed,
+    GiveUp,
+    Outcome,
+    RetryAfter,
+    Signal,
+    Snooze,
+    Snoozed,
+    Succeeded,
+)
+from duetime.model.retry import Verdict, decide
+from duetime.model.run import Event
+from duetime.worker.attempt_log import AttemptLog
+
+_PLAIN = Succeeded()
+_SUCCEED = Verdict(Event.SUCCEED)
+_random = Random()
+
+
+def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
+    """The outcome of a function that returned."""
+    if value is None:
+        return _PLAIN
+    if isinstance(value, Signal):
+        return from_exception(value)
+    try:
+        return Succeeded(json.encode(value, field="result", limit=max_result))
+    except InvalidInput as error:
+        # The work is done: doing it again because its result cannot be kept would be worse than losing the result.
+        attempt_log.logger.warning("the result is not kept: %s", error)
+        return _PLAIN
+
+
+def from_exception(error: BaseException) -> Outcome:
+    """The outcome of a function that raised, or that returned a signal."""
+    match error:
+        case RetryAfter():
+            seconds = error.delay.total_seconds()
+            return Failed(Failure(FailureClass.ERROR, bounded(error.reason, 1000), retry_after=seconds))
+        case Snooze():
+            return Snoozed(error.delay)
+        case Cancel():
+            return Cancelled(bounded(error.reason, 1000))
+        case GiveUp():
+            return Failed(Failure(FailureClass.GAVE_UP, bounded(error.reason, 1000)))
+        case _:
+            return Failed(describe(error))
+
+
+def describe(error: BaseException) -> Failure:
+    kinds = tuple(
+        f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        for kind in type(error).__mro__
+        if issubclass(kind, BaseException) and kind not in (Exception, BaseException)
+    )
+    try:
+        message = str(error)
+    except Exception:
+        message = "its message cannot be shown"
+    lines = traceback.format_exception(error, limit=-12)
+    return Failure(FailureClass.ERROR, message, kinds or (type(error).__name__,), "".join(lines))
+
+
+def timed_out(claimed: Claimed) -> Outcome:
+    seconds = (claimed.timeout_ms or 0) / 1000
+    return Failed(Failure(FailureClass.TIMEOUT, f"it ran for longer than its timeout of {seconds:g} s"))
+
+
+def complete(claimed: Claimed, outcome: Outcome, attempt_log: AttemptLog) -> Completion:
+    """What the store is told about this attempt."""
+    logs = attempt_log.encoded()
+    if outcome is _PLAIN:
+        return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, logs=logs)
+    options = decode_options(claimed.options)
+    verdict = decide(outcome, options.retry, claimed.attempt, _random)
+    match outcome:
+        case Succeeded(result):
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SUCCEEDED, result=result, logs=logs)
+        case Failed(failure):
+            return Completion(
+                claimed.run_id,
+                claimed.fence,
+                verdict,
+                AttemptState.FAILED,
+                failure.kind,
+                failure.text,
+                logs=logs,
+            )
+        case Snoozed():
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SNOOZED, logs=logs)
+        case Cancelled(reason):
+            return Completion(
+                claimed.run_id,
+                claimed.fence,
+                verdict,
+                AttemptState.CANCELLED,
+                FailureClass.CANCELLED,
+                reason,
+                logs=logs,
+            )
+        case _:
+            assert_never(outcome)

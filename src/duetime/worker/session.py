@@ -1,0 +1,42 @@
+"""A session: one lease of this worker. When the lease is lost, a new session begins under a new id."""
+
+from uuid import UUID
+
+from duetime.ids import new_id
+
+
+class Session:
+    """Which claims are open, and how many runs of each are still under way.
+
+    The heartbeat reads the open claims from its own thread; they are a dict, whose keys are copied in one step.
+    """
+
+    def __init__(self) -> None:
+        self.id: UUID = new_id()
+        self.over = False
+        self._left: dict[int, int] = {}
+        self._last_claim_no = 0
+
+    def begin_claim(self) -> int:
+        """A number for a claim that is about to be asked for; open from now on, whether its answer comes or not."""
+        self._last_claim_no += 1
+        self._left[self._last_claim_no] = 0
+        return self._last_claim_no
+
+    def claimed(self, claim_no: int, runs: int) -> None:
+        if runs:
+            self._left[claim_no] = runs
+        else:
+            self._left.pop(claim_no, None)
+
+    def ended(self, claim_no: int) -> bool:
+        """One run of the claim is over; true when it was the last."""
+        left = self._left[claim_no] - 1
+        if left > 0:
+            self._left[claim_no] = left
+            return False
+        del self._left[claim_no]
+        return True
+
+    def open_claims(self) -> list[int]:
+        return list(self._left)

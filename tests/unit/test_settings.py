@@ -1,0 +1,282 @@
+"""Settings: which source wins, what is refused, and whether the message tells the reader what to mend."""
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from duetime.errors import DuetimeError, SettingsError
+from duetime.settings import Settings, describe, load
+from tests.support import settings_doc
+
+
+@pytest.fixture(autouse=True)
+def _empty_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def loaded(
+    toml: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Settings:
+    if toml is not None:
+        Path("duetime.toml").write_text(toml)
+    return load(None, environ or {}, flags or {})
+
+
+def refused(
+    toml: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> str:
+    with pytest.raises(SettingsError) as caught:
+        loaded(toml, environ, flags)
+    return str(caught.value)
+
+
+class TestSources:
+    def test_without_any_source_there_are_the_defaults(self) -> None:
+        assert loaded() == Settings()
+        assert loaded().port == 8420
+        assert loaded().lease == timedelta(seconds=15)
+        assert loaded().max_payload == 262_144
+        assert loaded().processes == (os.cpu_count() or 1)
+
+    def test_each_source_is_stronger_than_the_one_before(self) -> None:
+        file, environ, flags = "port = 1", {"DUETIME_PORT": "2"}, {"port": 3}
+        assert loaded(file).port == 1
+        assert loaded(file, environ).port == 2
+        assert loaded(file, environ, flags).port == 3
+
+    def test_a_stronger_source_leaves_the_other_settings_alone(self) -> None:
+        settings = loaded("port = 1\nslots = 7", {"DUETIME_PORT": "2", "DUETIME_THREADS": "9"}, {"host": "::1"})
+        assert (settings.port, settings.slots, settings.threads, settings.host) == (2, 7, 9, "::1")
+
+    def test_a_flag_that_is_none_and_a_variable_that_is_empty_are_not_given(self) -> None:
+        assert loaded("port = 1", {"DUETIME_PORT": " "}, {"port": None}).port == 1
+
+    def test_a_flag_of_zero_is_given(self) -> None:
+        assert loaded("port = 1", flags={"port": 0}).port == 0
+
+    def test_variables_of_others_and_of_the_tests_are_none_of_our_business(self) -> None:
+        assert loaded(environ={"PORT": "x", "DUETIMER": "x", "DUETIME_TEST_PG_BIN": "x"}) == Settings()
+
+    def test_a_named_file_is_read_instead_of_the_default_one(self, tmp_path: Path) -> None:
+        Path("duetime.toml").write_text("port = 1")
+        (tmp_path / "variable.toml").write_text("port = 2")
+        (tmp_path / "argument.toml").write_text("port = 3")
+        environ = {"DUETIME_CONFIG": "variable.toml"}
+        assert load(None, environ, {}).port == 2
+        assert load(tmp_path / "argument.toml", environ, {}).port == 3
+
+    @pytest.mark.parametrize(
+        ("file", "environ"),
+        [(Path("missing.toml"), {}), (None, {"DUETIME_CONFIG": "missing.toml"})],
+        ids=["argument", "variable"],
+    )
+    def test_a_named_file_has_to_exist(self, file: Path | None, environ: dict[str, str]) -> None:
+        with pytest.raises(SettingsError, match=r"missing\.toml.* cannot be read: No such file"):
+            load(file, environ, {})
+
+    def test_the_variable_that_names_a_missing_file_is_named(self) -> None:
+        assert "DUETIME_CONFIG" in refused(environ={"DUETIME_CONFIG": "missing.toml"})
+
+    def test_a_broken_file_is_refused_with_the_place(self) -> None:
+        assert "duetime.toml is not TOML" in refused("port = ")
+        Path("duetime.toml").write_bytes(b"host = '\xff'")
+        assert "duetime.toml cannot be read: not UTF-8" in refused()
+
+
+class TestUnknownNames:
+    def test_in_the_file(self) -> None:
+        message = refused("hartbeat = '5s'")
+        assert "duetime.toml sets 'hartbeat'" in message
+        assert "did you mean heartbeat?" in message
+
+    def test_in_the_environment(self) -> None:
+        message = refused(environ={"DUETIME_DATABASE_URI": "sqlite:///x"})
+        assert "DUETIME_DATABASE_URI is no setting" in message
+        assert "did you mean DUETIME_DATABASE_URL?" in message
+
+    def test_an_unknown_variable_is_refused_even_when_it_is_empty(self) -> None:
+        assert "did you mean DUETIME_PORT?" in refused(environ={"DUETIME_PORTS": ""})
+
+    def test_among_the_flags(self) -> None:
+        message = refused(flags={"slot": 3})
+        assert "--slot is no setting" in message
+        assert "did you mean slots?" in message
+
+    def test_a_name_like_no_other_gets_the_list(self) -> None:
+        message = refused("zzz = 1")
+        assert "known are: database_url, data_dir" in message
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("database_url", "postgresql://me@host:5433/db", "postgresql://me@host:5433/db"),
+            ("database_url", "postgres:///db?host=/run/postgresql", "postgres:///db?host=/run/postgresql"),
+            ("database_url", "sqlite:///here.db", "sqlite:///here.db"),
+            ("data_dir", "some/where", Path("some/where")),
+            ("data_dir", "~/jobs", Path.home() / "jobs"),
+            ("port", "0", 0),
+            ("slots", " 12 ", 12),
+            ("queues", "mail, reports", ("mail", "reports")),
+            ("heartbeat", "1500ms", timedelta(seconds=1.5)),
+            ("grace", "0", timedelta(0)),
+            ("retention", "P7D", timedelta(days=7)),
+            ("max_payload", "1MiB", 1_048_576),
+            ("max_payload", "512", 512),
+            ("max_result", "10 KiB", 10_240),
+            ("log_level", "WARNING", "warning"),
+            ("log_format", "json", "json"),
+        ],
+    )
+    def test_a_variable_is_read(self, name: str, text: str, value: object) -> None:
+        assert getattr(loaded(environ={f"DUETIME_{name.upper()}": text}), name) == value
+
+    @pytest.mark.parametrize(
+        ("name", "toml", "value"),
+        [
+            ("queues", '["mail", "reports"]', ("mail", "reports")),
+            ("queues", "[]", ()),
+            ("queues", '"mail"', ("mail",)),
+            ("heartbeat", "0.5", timedelta(milliseconds=500)),
+            ("heartbeat", "2", timedelta(seconds=2)),
+            ("max_payload", "1024", 1024),
+        ],
+    )
+    def test_a_file_uses_the_types_of_toml(self, name: str, toml: str, value: object) -> None:
+        assert getattr(loaded(f"{name} = {toml}"), name) == value
+
+    def test_a_flag_may_hold_the_value_itself(self) -> None:
+        flags = {"data_dir": Path("d"), "lease": timedelta(minutes=1), "queues": ("q",)}
+        settings = loaded(flags=flags)
+        assert (settings.data_dir, settings.lease, settings.queues) == tuple(flags.values())
+
+    @pytest.mark.parametrize(
+        ("name", "text", "reason"),
+        [
+            ("database_url", "mysql://host/db", "duetime does not know the database 'mysql'"),
+            ("database_url", "postgresql:host", "does not start with the kind of database"),
+            ("database_url", "postgresql://host:port/db", "host or port is malformed"),
+            ("database_url", "sqlite://", "a path has to follow"),
+            ("database_url", "sqlite:///", "a path has to follow"),
+            ("database_url", "sqlite://here.db", "a path has to follow"),
+            ("port", "65536", "more than 65535"),
+            ("port", "-1", "less than 0"),
+            ("port", "http", "not a whole number"),
+            ("slots", "0", "less than 1"),
+            ("slots", "1.5", "not a whole number"),
+            ("queues", "mail,,reports", "it is empty"),
+            ("queues", "mail,mail", "'mail' stands there twice"),
+            ("heartbeat", "often", "not a duration"),
+            ("heartbeat", "0s", "less than 10ms"),
+            ("poll", "1s", "more than 500ms"),
+            ("retention", "P1M", "no fixed length"),
+            ("max_payload", "1KB", "not a size"),
+            ("max_payload", "1GiB", "more than 64MiB"),
+            ("max_result", "0", "less than 1B"),
+            ("log_level", "loud", "accepted: one of debug, info, warning, error"),
+            ("log_format", "xml", "accepted: one of text, json"),
+        ],
+    )
+    def test_a_bad_value_names_setting_source_value_and_reason(self, name: str, text: str, reason: str) -> None:
+        variable = f"DUETIME_{name.upper()}"
+        message = refused(environ={variable: text})
+        assert message.startswith(f"{name}: {variable} is {text!r}: ")
+        assert reason in message
+        assert "accepted: " in message
+
+    @pytest.mark.parametrize("name", Settings.__struct_fields__)
+    @pytest.mark.parametrize("value", ["true", "{ a = 1 }", "1979-05-27"])
+    def test_a_value_of_the_wrong_type_is_refused(self, name: str, value: str) -> None:
+        assert refused(f"{name} = {value}").startswith(f"{name}: {name} in duetime.toml is ")
+
+    def test_the_source_of_a_flag_is_written_like_the_flag(self) -> None:
+        assert "--max-payload is 'big'" in refused(flags={"max_payload": "big"})
+
+    def test_the_error_says_which_field(self) -> None:
+        with pytest.raises(DuetimeError) as caught:
+            loaded("port = 'x'")
+        assert caught.value.field == "port"
+
+
+class TestPasswords:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "mysql://me:hunter2@host/db",
+            "me:hunter2@host/db",
+            "postgresql:me:hunter2@host/db",
+            "postgresql://me:hunter2/@host/db",
+            "postgresql://me:x/hunter2@host/db",
+            "postgresql://me:a@hunter2@host:x/db",
+            "mysql://host/db?user=me&password=hunter2",
+            "postgresql://me:hunter2\u2100@host/db",
+        ],
+    )
+    def test_no_message_shows_one(self, address: str) -> None:
+        assert "hunter2" not in refused(environ={"DUETIME_DATABASE_URL": address})
+
+    @pytest.mark.parametrize(
+        "address",
+        ["postgresql://me:hunter2@host/db", "postgresql://host/db?password=hunter2&sslmode=require"],
+    )
+    def test_the_repr_shows_none_but_the_setting_keeps_it(self, address: str) -> None:
+        settings = loaded(environ={"DUETIME_DATABASE_URL": address})
+        assert "hunter2" not in repr(settings)
+        assert "host/db" in repr(settings)
+        assert settings.database_url == address
+
+
+class TestTogether:
+    def test_a_lease_bears_one_late_heartbeat(self) -> None:
+        message = refused("heartbeat = '8s'")
+        assert "lease is 15s (the default) and heartbeat is 8s (heartbeat in duetime.toml)" in message
+        assert "make lease at least twice heartbeat" in message
+        assert loaded("heartbeat = '7500ms'").lease == timedelta(seconds=15)
+
+    def test_the_check_sees_the_strongest_source(self) -> None:
+        assert loaded("heartbeat = '8s'", {"DUETIME_LEASE": "16s"}).heartbeat == timedelta(seconds=8)
+
+
+class TestSqliteFile:
+    @pytest.mark.parametrize(
+        ("given", "file"),
+        [
+            ({}, Path("duetime-data/duetime.db")),
+            ({"data_dir": "there"}, Path("there/duetime.db")),
+            ({"database_url": "sqlite:///near/jobs.db"}, Path("near/jobs.db")),
+            ({"database_url": "sqlite:////far/jobs.db"}, Path("/far/jobs.db")),
+            ({"database_url": "postgresql://host/db"}, None),
+        ],
+    )
+    def test_it_follows_from_the_settings(self, given: dict[str, object], file: Path | None) -> None:
+        assert loaded(flags=given).sqlite_file == file
+
+
+class TestDescriptions:
+    def test_every_setting_is_described(self) -> None:
+        assert [each.name for each in describe()] == list(Settings.__struct_fields__)
+        assert all(each.description.endswith(".") and each.accepts and each.default for each in describe())
+
+    def test_a_described_default_is_accepted_and_means_the_default(self) -> None:
+        """Those in words ("all") are no values, so only they may be refused."""
+        defaults = msgspec.structs.asdict(Settings())
+        in_words = {"database_url", "queues", "processes"}
+        for each in describe():
+            if each.name not in in_words:
+                assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]
+
+    def test_settings_cannot_be_changed(self) -> None:
+        with pytest.raises(AttributeError):
+            Settings().port = 1  # type: ignore[misc]
+
+    def test_the_page_is_in_step(self) -> None:
+        assert settings_doc.PAGE.read_text(encoding="utf-8") == settings_doc.render(), "run: make docs"
