@@ -88,14 +88,14 @@ class App:
         process: bool = False,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
-    def task(self, function: Any = None, /, **options: Any) -> Any:
+    def task(self, *function: Any, **options: Any) -> Any:
         """Make a function a task. Async functions run on the event loop, plain ones in threads, and those with
         `process=True` in a process of their own."""
 
         def decorate(function: Callable[..., Any]) -> Task[..., Any]:
             return self._add(function, **options)
 
-        return decorate if function is None else decorate(function)
+        return decorate(*function) if function else decorate
 
     def on_start(self, hook: StartHook) -> StartHook:
         """Call this async function whenever a node or a worker with this app has started: the place to schedule what
@@ -127,7 +127,7 @@ class App:
         """Run a task once: now, at `run_at`, or after `run_in`.
 
         Options: `key` (one live job of that name: the same again changes nothing), `idempotency_key`, `queue`,
-        `priority`, `retries`, `retry`, `timeout`, `name`, `tags`, `delivery`. Everything else is an argument of the
+        `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`. Everything else is an argument of the
         task; `args={…}` passes them as a dict. `connection=` takes your own open asyncpg or psycopg connection: the
         job then commits or rolls back with your data.
         """
@@ -355,7 +355,7 @@ class App:
 
 
 _OPTIONS = frozenset(
-    {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "name", "tags", "delivery"}
+    {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"}
 )
 
 

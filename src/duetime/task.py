@@ -40,7 +40,7 @@ RESERVED = frozenset(
         "retries",
         "retry",
         "timeout",
-        "name",
+        "job_name",
         "tags",
         "delivery",
         "connection",
@@ -118,7 +118,7 @@ def make_definition(name: str | None, function: Callable[..., Any], *, process: 
 def make_options(
     base: Options,
     *,
-    name: str | None = None,
+    job_name: str | None = None,
     tags: Sequence[str] = (),
     retries: int | None = None,
     retry: RetryPolicy | None = None,
@@ -126,7 +126,7 @@ def make_options(
     key: str | None = None,
 ) -> Options:
     """The options of a job: what the task says, changed by what the submission says."""
-    if name is None and not tags and retries is None and retry is None and delivery is None and key is None:
+    if job_name is None and not tags and retries is None and retry is None and delivery is None and key is None:
         return base
     policy = retry or base.retry
     if retries is not None:
@@ -141,7 +141,7 @@ def make_options(
             )
         policy = msgspec.structs.replace(policy, retries=0)
     return Options(
-        name if name is not None else base.name,
+        job_name if job_name is not None else base.name,
         tuple(check_name(tag, "tags") for tag in tags) or base.tags,
         policy,
         at_most_once,

@@ -37,7 +37,7 @@ def say(text: str, *, json: bool, **facts: Any) -> None:
         sys.stdout.write(msgspec.json.encode(facts, enc_hook=str).decode() + "\n")
         sys.stdout.flush()
     else:
-        out.print(text)
+        out.print(text, soft_wrap=True)
 
 
 def fail(error: DuetimeError, *, json: bool) -> NoReturn:

@@ -37,9 +37,10 @@ class Ticker:
         took = (datetime.now(UTC) - claimed.started_at).total_seconds() * 1000  # noqa: TID251 - shown, never decided on
         mark = _MARKS.get(completion.attempt_state, "?")
         reason = "" if completion.error is None else f"  [red]{completion.error.splitlines()[0][:90]}[/]"
+        # Lag is counted from the due time, so it says something of the first attempt only.
+        which = f"lag {max(lag, 0):.0f} ms" if claimed.attempt == 1 else f"attempt {claimed.attempt}"
         say(
-            f"  {mark} {task}  {show('run', claimed.run_id)}  attempt {claimed.attempt}"
-            f"  lag {max(lag, 0):.0f} ms  took {max(took, 0):.0f} ms{reason}",
+            f"  {mark} {task}  {show('run', claimed.run_id)}  {which}, took {max(took, 0):.0f} ms{reason}",
             json=self._json,
             event="attempt",
             task=task,

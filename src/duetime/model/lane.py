@@ -41,6 +41,10 @@ class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
     task: str
     trial: int = Trial.NONE
 
+    def on_trial(self, trial: Trial) -> "LaneKey":
+        """The lane beside this one, for runs that are not trusted."""
+        return LaneKey(self.tenant_id, self.queue, self.tier, self.task, trial)
+
 
 class Lane(msgspec.Struct, frozen=True, gc=False):
     id: int

@@ -55,11 +55,11 @@ class KeyRow(NamedTuple):
 
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
-    """A batch, cut so that no key stands twice in a part: the parts, one after the other, act as single requests."""
+    """A batch, cut so that no key or id stands twice in a part: the parts act as requests one after the other."""
     parts: list[list[NewJob]] = [[]]
-    taken: set[tuple[str, str]] = set()
+    taken: set[tuple[str, str] | UUID] = set()
     for job in jobs:
-        keys = _keys(job)
+        keys = [*_keys(job), job.id]
         if not taken.isdisjoint(keys):
             parts.append([])
             taken.clear()

@@ -47,7 +47,7 @@ def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
     try:
         function = find_function(module, qualname)
         arguments = json.decode(claimed.args)
-        current.set(context)
+        current.set(lambda: context)
         if context_name is not None:
             arguments[context_name] = context
         value = function(**arguments)

@@ -91,8 +91,8 @@ class Claimer:
         hinted, self._hinted = self._hinted, False
         if self._unanswered is not None:
             await self._ask_again()
-        free = {place: min(count, MOST) for place, count in self._slots.free.items()}
-        if not any(free.values()):
+        free = [min(count, MOST) for count in self._slots.free]
+        if not any(free):
             self._hungry = True
             return self._poll
         takes = self._bulk
@@ -115,7 +115,7 @@ class Claimer:
                 return self._poll
         return 0.0 if full or not claimed else _GATHER
 
-    async def _look(self, free: Mapping[Place, int], *, hinted: bool) -> tuple[Takes, float]:
+    async def _look(self, free: Sequence[int], *, hinted: bool) -> tuple[Takes, float]:
         """What to claim now; if nothing, how long to sleep."""
         if not hinted or not self._lanes:
             await self._read_lanes()
@@ -134,10 +134,10 @@ class Claimer:
             return [], self._poll
         return [], min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
 
-    async def _see(self, free: Mapping[Place, int]) -> tuple[Takes, Look | None]:
+    async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
         if not self._lanes:
             return [], None
-        depth = depth_of_look(len(self._lanes), max(free.values()))
+        depth = depth_of_look(len(self._lanes), max(free))
         look = await self._store.look(list(self._lanes), depth)
         takes = allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
         return takes, look

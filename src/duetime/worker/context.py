@@ -17,7 +17,9 @@ from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
 from duetime.worker.attempt_log import AttemptLog
 
-current: ContextVar["BaseContext"] = ContextVar("duetime_context")
+Provider = Callable[[], "BaseContext"]
+current: ContextVar[Provider] = ContextVar("duetime_context")
+"""Makes the context of the attempt under way: most tasks never ask for it."""
 
 MESSAGE_LIMIT = 500
 
@@ -81,7 +83,7 @@ class Context(BaseContext):
         attempt_log: AttemptLog,
         remember: Callable[[RunNote], None],
         save: Callable[[RunNote], Awaitable[None]],
-        complete: Callable[[Claimed, Any, bytes | None], Awaitable[None]],
+        complete: Callable[[Any, bytes | None], Awaitable[None]],
     ) -> None:
         super().__init__(claimed, task, queue, attempt_log)
         self._remember = remember
@@ -102,7 +104,7 @@ class Context(BaseContext):
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
         commit. Raises `LeaseLost` when the run belongs to someone else by now; then roll back."""
         body = None if result is None else json.encode(result, field="result")
-        await self._complete(self._claimed, connection, body)
+        await self._complete(connection, body)
         self.completed_in_transaction = True
 
 
@@ -150,4 +152,4 @@ def checkpoint_note(run_id: UUID, fence: int, data: Any) -> RunNote:
 
 def current_context() -> BaseContext:
     """The context of the attempt that this code runs in; raises `LookupError` outside of one."""
-    return current.get()
+    return current.get()()

@@ -42,6 +42,7 @@ class LoopExecutor:
         self._loop = asyncio.get_running_loop()
 
     def start(self, running: Running) -> None:
+        running.prepare(self._context)
         running.task = self._loop.create_task(self._attempt(running))
 
     def stop(self, running: Running) -> None:
@@ -55,43 +56,36 @@ class LoopExecutor:
         definition = running.definition
         try:
             arguments = json.decode(running.claimed.args)
-            context = self._context(running)
-            current.set(context)
+            current.set(running.context)
             if definition.context_name is not None:
-                arguments[definition.context_name] = context
+                arguments[definition.context_name] = running.context()
             value = await definition.function(**arguments)
-            if context.completed_in_transaction:
+            context = running.context_if_made
+            if isinstance(context, Context) and context.completed_in_transaction:
                 outcome: Outcome = _not_committed()
+            elif value is None:
+                outcome = outcomes.PLAIN
             else:
                 outcome = outcomes.from_value(value, running.attempt_log, self._max_result)
-        except asyncio.CancelledError as error:
-            outcome = outcomes.from_exception(error)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             outcome = outcomes.from_exception(error)
         self._finished(running, outcome)
 
     def _context(self, running: Running) -> Context:
-        async def complete(claimed: object, connection: object, result: bytes | None) -> None:
+        claimed, worker_id = running.claimed, running.session.id
+
+        async def complete(connection: object, result: bytes | None) -> None:
             await self._store.complete_within(
-                connection,
-                running.session.id,
-                running.claimed.run_id,
-                running.claimed.fence,
-                result,
-                running.attempt_log.encoded(),
+                connection, worker_id, claimed.run_id, claimed.fence, result, running.logs()
             )
 
         async def save(note: RunNote) -> None:
-            await self._notes.save(running.session.id, note)
+            await self._notes.save(worker_id, note)
 
         def remember(note: RunNote) -> None:
-            self._notes.remember(running.session.id, note)
+            self._notes.remember(worker_id, note)
 
-        context = Context(
-            running.claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save, complete
-        )
-        running.context = context
-        return context
+        return Context(claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save, complete)
 
 
 def _not_committed() -> Outcome:

@@ -25,7 +25,7 @@ from duetime.model.retry import Verdict, decide
 from duetime.model.run import Event
 from duetime.worker.attempt_log import AttemptLog
 
-_PLAIN = Succeeded()
+PLAIN = Succeeded()
 _SUCCEED = Verdict(Event.SUCCEED)
 _random = Random()
 
@@ -33,7 +33,7 @@ _random = Random()
 def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
     """The outcome of a function that returned."""
     if value is None:
-        return _PLAIN
+        return PLAIN
     if isinstance(value, Signal):
         return from_exception(value)
     try:
@@ -41,7 +41,7 @@ def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
     except InvalidInput as error:
         # The work is done: doing it again because its result cannot be kept would be worse than losing the result.
         attempt_log.logger.warning("the result is not kept: %s", error)
-        return _PLAIN
+        return PLAIN
 
 
 def from_exception(error: BaseException) -> Outcome:
@@ -79,10 +79,9 @@ def timed_out(claimed: Claimed) -> Outcome:
     return Failed(Failure(FailureClass.TIMEOUT, f"it ran for longer than its timeout of {seconds:g} s"))
 
 
-def complete(claimed: Claimed, outcome: Outcome, attempt_log: AttemptLog) -> Completion:
+def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
     """What the store is told about this attempt."""
-    logs = attempt_log.encoded()
-    if outcome is _PLAIN:
+    if outcome is PLAIN:
         return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, logs=logs)
     options = decode_options(claimed.options)
     verdict = decide(outcome, options.retry, claimed.attempt, _random)

@@ -25,13 +25,13 @@ def allot(
     sights: Sequence[Sight],
     lanes: Mapping[int, Lane],
     places: Mapping[str, Place],
-    free: Mapping[Place, int],
+    free: Sequence[int],
     trial_room: Mapping[int, int],
     now: datetime,
     depth: int,
 ) -> list[tuple[int, int]]:
     """The takes of one claim: (lane, how many). `trial_room` says how many of each kind of trial may start."""
-    left = dict(free)
+    left = list(free)
     room = dict(trial_room)
     takes: dict[int, int] = {}
     deeper: list[int] = []
@@ -65,7 +65,7 @@ def _take(
     wanted: int,
     lanes: Mapping[int, Lane],
     places: Mapping[str, Place],
-    left: dict[Place, int],
+    left: list[int],
     room: dict[int, int],
     takes: dict[int, int],
 ) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import IntEnum
 from typing import Any
 
 import msgspec
@@ -11,14 +11,14 @@ from duetime.errors import InvalidInput
 from duetime.worker.context import BaseContext
 
 
-class Place(Enum):
-    """Where an attempt runs; each place has slots of its own."""
+class Place(IntEnum):
+    """Where an attempt runs; each place has slots of its own. Numbers, because they are looked up for every run."""
 
-    LOOP = "loop"
+    LOOP = 0
     """Async functions, on the event loop."""
-    THREAD = "thread"
+    THREAD = 1
     """Plain functions, in a thread."""
-    PROCESS = "process"
+    PROCESS = 2
     """Functions with `process=True`, in a process of their own that can be killed."""
 
 

@@ -60,13 +60,15 @@ class ThreadExecutor:
         self._loop = asyncio.get_running_loop()
 
     def start(self, running: Running) -> None:
-        context = self._context(running)
-        running.context = context
+        running.prepare(self._context)
+        context = running.context()
+        assert isinstance(context, SyncContext)
         self._room.do(lambda: self._attempt(running, context))
 
     def stop(self, running: Running) -> None:
-        if isinstance(running.context, SyncContext):
-            running.context.stop_requested.set()
+        context = running.context_if_made
+        if isinstance(context, SyncContext):
+            context.stop_requested.set()
 
     def close(self) -> None:
         self._room.close()
@@ -81,7 +83,7 @@ class ThreadExecutor:
         definition = running.definition
         try:
             arguments = json.decode(running.claimed.args)
-            current.set(context)
+            current.set(running.context)
             if definition.context_name is not None:
                 arguments[definition.context_name] = context
             value = definition.function(**arguments)

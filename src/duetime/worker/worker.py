@@ -23,12 +23,11 @@ from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.job import decode_options
-from duetime.model.lane import Lane, Trial
+from duetime.model.lane import Lane
 from duetime.model.outcome import Cancelled, Failed, Outcome
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint, Store
 from duetime.worker import outcomes
-from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.claimer import Claimer
 from duetime.worker.completer import Completer
 from duetime.worker.deadlines import DeadlineWheel
@@ -95,14 +94,12 @@ class Worker:
         self._completer = Completer(store)
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
-        self._slots = Slots(sizes, self._slot_freed)
-        self._executors: dict[Place, Executor] = {
-            Place.LOOP: LoopExecutor(store, self._notes, self._finished, limits.max_result),
-            Place.THREAD: ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
-            Place.PROCESS: ProcessExecutor(
-                limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines
-            ),
-        }
+        self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
+        self._executors: tuple[Executor, ...] = (  # by place
+            LoopExecutor(store, self._notes, self._finished, limits.max_result),
+            ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
+            ProcessExecutor(limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines),
+        )
         self._claimer = Claimer(
             store,
             self._slots,
@@ -154,7 +151,7 @@ class Worker:
             stop_listening()
             self._claimer.close()
             self._wheel.close()
-            for executor in self._executors.values():
+            for executor in self._executors:
                 executor.close()
 
     async def _run_session(self) -> None:
@@ -239,16 +236,16 @@ class Worker:
 
     def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
         definition = self._tasks[lane.key.task]
-        attempt_log = AttemptLog(lane.key.task, self._limits.max_log_lines)
-        running = Running(claimed, definition, lane.key, session, claim_no, attempt_log)
+        running = Running(claimed, definition, lane.key, session, claim_no, self._limits.max_log_lines)
         self._running[claimed.run_id] = running
-        self._idle.clear()
         self._slots.take(definition.place)
-        if lane.key.trial != Trial.NONE:
+        if lane.key.trial:
             self._trials.started(claimed.run_id, lane.key.trial)
         if claimed.timeout_ms is not None:
             running.bucket = self._wheel.add(running, claimed.timeout_ms / 1000)
         self._executors[definition.place].start(running)
+        if self._idle.is_set():
+            self._idle.clear()
         if session.over:
             self._stop(running, Stop.LEASE_LOST if self._lost.is_set() else Stop.SHUTDOWN)
 
@@ -259,9 +256,10 @@ class Worker:
             del self._running[run_id]
         if running.bucket is not None:
             self._wheel.remove(running, running.bucket)
-        if running.lane.trial != Trial.NONE:
+        if running.lane.trial:
             self._trials.ended(run_id)
-        self._notes.forget(running.session.id, run_id)
+        if running.context_if_made is not None:
+            self._notes.forget(running.session.id, run_id)
         if not running.reported:
             self._report(running, outcome)
         self._slots.give_back(running.definition.place)
@@ -288,7 +286,7 @@ class Worker:
                 outcome = Cancelled("cancelled on request")
             case None:
                 pass
-        completion = outcomes.complete(running.claimed, outcome, running.attempt_log)
+        completion = outcomes.complete(running.claimed, outcome, running.logs())
         self._completer.add(running.session, completion, running.claim_no)
         if self._observe is not None:
             self._observe(running.lane.task, running.claimed, completion)
@@ -309,9 +307,6 @@ class Worker:
             self._report(entry, outcomes.timed_out(entry.claimed))
 
     # What the worker is told.
-
-    def _slot_freed(self) -> None:
-        self._claimer.slot_freed()
 
     def _hinted(self, hint: Hint) -> None:
         if hint is Hint.READY:

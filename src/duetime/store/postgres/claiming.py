@@ -43,11 +43,11 @@ class ClaimingRole(Role):
                     SQL["claim"], lane_ids, [take for _, take in takes], marks, worker_id, claim_no
                 )
             except asyncpg.UniqueViolationError:
-                # This very claim has happened: its answer was lost on the way.
-                rows = await connection.fetch(SQL["claimed_before"], worker_id, claim_no)
-                return [Claimed(*row) for row in rows]
-        if rows:
-            self._advance(rows, dict(takes))
+                rows = []
+            if not rows:
+                # Either nothing is ready, or this very claim has happened, and its answer was lost on the way.
+                return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
+        self._advance(rows, dict(takes))
         return [Claimed(*row[:13]) for row in rows]
 
     def _advance(self, rows: Sequence[asyncpg.Record], takes: dict[int, int]) -> None:

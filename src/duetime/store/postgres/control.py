@@ -1,16 +1,16 @@
 """Control: what people ask for while jobs are on their way."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
 from duetime.model.job import Job
 from duetime.model.lane import LaneKey
-from duetime.store.postgres.database import SQL, Connection
+from duetime.store.completions import CANCELLED_BY_REQUEST
+from duetime.store.postgres.database import SQL, Connection, Row
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
-
-CANCELLED_BY_REQUEST = "cancelled on request"
 
 
 class ControlRole(ReadingRole):
@@ -45,6 +45,13 @@ class ControlRole(ReadingRole):
             await _stop(connection, tenant_id, [run_id])
         self.hints.give(Hint.CANCEL)
         return await self.run(tenant_id, run_id)
+
+
+async def end_cancelled(connection: Connection, freed: Iterable[Row]) -> None:
+    """Runs that wait again, but that somebody asked to cancel meanwhile, end (id, tenant, whether they were asked)."""
+    for run_id, tenant_id, cancel_requested in freed:
+        if cancel_requested:
+            await connection.fetchval(SQL["cancel_waiting"], tenant_id, [run_id], CANCELLED_BY_REQUEST)
 
 
 async def _stop(connection: Connection, tenant_id: int, run_ids: list[UUID]) -> None:

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
-from duetime.store.postgres.database import SQL, affected
+from duetime.store.postgres.control import end_cancelled
+from duetime.store.postgres.database import SQL
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
 
@@ -26,15 +27,16 @@ class LeasingRole(Role):
         return lease_until
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        async with self.database.connection() as connection:
+        async with self.database.transaction() as connection:
             lease_until = await connection.fetchval(SQL["renew_lease"], worker_id, lease)
             if lease_until is None:
                 raise LeaseLost("the worker's lease is over")
-            freed = affected(await connection.execute(SQL["free_unlisted"], worker_id, lease, list(open_claims)))
+            freed = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
+            await end_cancelled(connection, freed)
             rows = await connection.fetch(SQL["cancels_of_worker"], worker_id)
         if freed:
             self.hints.give(Hint.READY)
-        return Renewal(lease_until, tuple(row[0] for row in rows), freed)
+        return Renewal(lease_until, tuple(row[0] for row in rows), len(freed))
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return tuple(row[0] for row in await self.database.fetch("cancels_of_worker", worker_id))

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from duetime.model.lane import LaneKey, trial_after
-from duetime.model.worker import Lost
+from duetime.model.lane import trial_after
+from duetime.store.losses import lost_with_worker, past_timeout
 from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import SQL, Connection, Row
 from duetime.store.postgres.role import Role
@@ -17,50 +17,35 @@ class ReapingRole(Role):
         judged = 0
         async with self.database.transaction() as connection:
             for claim in await connection.fetch(SQL["dead_claims"], limit):
-                judged += await self._reap_claim(connection, claim, judge, timedelta(0), dead=True)
+                judged += await self._reap_dead(connection, claim, judge)
             for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
-                judged += await self._reap_claim(connection, claim, judge, overdue, dead=False)
+                judged += await _reap_overdue(connection, claim, judge, overdue)
             await connection.execute(SQL["forget_dead_workers"], _KEEP_DEAD_WORKERS)
             await connection.execute(SQL["forget_cancels"])
         if judged:
             self.hints.give(Hint.READY)
         return judged
 
-    async def _reap_claim(
-        self, connection: Connection, claim: Row, judge: JudgeLost, overdue: timedelta, *, dead: bool
-    ) -> int:
+    async def _reap_dead(self, connection: Connection, claim: Row, judge: JudgeLost) -> int:
         worker_id, claim_no, run_ids = claim
         rows = await connection.fetch(SQL["lost_runs"], run_ids, worker_id, claim_no)
-        lost, lanes = [], {}
-        for row in rows:
-            timed_out = row["timeout_ms"] is not None and row["ran_for"] > overdue + timedelta(
-                milliseconds=row["timeout_ms"]
-            )
-            if dead or timed_out:
-                lost.append(
-                    Lost(
-                        row["id"],
-                        row["fence"],
-                        row["attempt"],
-                        row["lost"],
-                        row["options"],
-                        row["cancel_requested"],
-                        not dead,
-                        row["ran_for"],
-                    )
-                )
-                if dead:
-                    lanes[row["id"]] = await self._trial_lane(row["home_lane"], row["lost"] + 1)
-        if lost:
-            await apply(connection, worker_id, judge(lost), lanes=lanes)
-        if dead:
-            if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
-                await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
-        else:
-            await connection.execute(SQL["next_deadline"], worker_id, claim_no)
-        return len(lost)
+        if rows:
+            lanes = {row["id"]: await self._trial_lane(row["home_lane"], row["lost"] + 1) for row in rows}
+            await apply(connection, worker_id, judge(lost_with_worker(rows)), lanes=lanes)
+        # A run in the middle of its completion was passed over: the claim stays until that has ended.
+        if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
+            await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
+        return len(rows)
 
     async def _trial_lane(self, home_lane: int, lost: int) -> int:
-        home = await self.lane_book.key(home_lane)
-        key = LaneKey(home.tenant_id, home.queue, home.tier, home.task, trial_after(lost))
+        key = (await self.lane_book.key(home_lane)).on_trial(trial_after(lost))
         return (await self.lane_book.ids([key]))[key]
+
+
+async def _reap_overdue(connection: Connection, claim: Row, judge: JudgeLost, overdue: timedelta) -> int:
+    worker_id, claim_no, run_ids = claim
+    lost = past_timeout(await connection.fetch(SQL["lost_runs"], run_ids, worker_id, claim_no), overdue)
+    if lost:
+        await apply(connection, worker_id, judge(lost))
+    await connection.execute(SQL["next_deadline"], worker_id, claim_no)
+    return len(lost)

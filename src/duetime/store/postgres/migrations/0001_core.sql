@@ -227,3 +227,187 @@ begin
             done.options, complete_run.result, complete_run.logs);
     return true;
 end $$;
+
+-- The hot path. These are functions so that their plans are pinned: what the planner knows about `runs` is wrong most of
+-- the time (at the moment of ANALYZE nothing may have been claimed, or everything), and a plan that sorts a lane or
+-- joins without the primary key is a thousand times slower. The settings hold for the call alone, so that no session
+-- state is left on a connection.
+
+-- The first unclaimed runs of each lane above its low-water mark, ready or not.
+create function duetime.look(lanes integer[], marks timestamptz[], depth integer)
+returns table (lane integer, ready timestamptz[], ids uuid[])
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select l.lane, seen.ready, seen.ids
+    from unnest(look.lanes, look.marks) as l(lane, mark)
+    cross join lateral (
+        select array_agg(r.ready_at) as ready, array_agg(r.id) as ids from (
+            select r.ready_at, r.id from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.worker_id is null
+            order by r.ready_at, r.id limit look.depth
+        ) r
+    ) seen;
+end $$;
+
+-- Lease ready runs of each lane to a worker, without touching any index.
+create function duetime.claim(lanes integer[], takes integer[], marks timestamptz[], worker uuid, number bigint)
+returns table (
+    id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint, due_at timestamptz,
+    ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer, checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with alive as materialized (
+        select 1 from duetime.workers w where w.id = claim.worker and w.lease_until > duetime.now()
+    ),
+    picked as materialized (
+        select r.place from alive, unnest(claim.lanes, claim.takes, claim.marks) as l(lane, take, mark)
+        cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+            order by r.ready_at, r.id limit l.take for update skip locked
+        ) r
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = claim.worker, claim_no = claim.number, fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = duetime.now(), progress = null, message = null
+        where r.ctid = any(array(select place from picked))
+        returning r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+            r.options, r.timeout_ms, r.checkpoint
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select claim.worker, claim.number, duetime.now(),
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t having count(*) > 0
+    )
+    select * from taken;
+end $$;
+
+-- End runs that succeeded without a word: the short road. Returns those that were accepted.
+create function duetime.succeed_runs(ids uuid[], fences integer[], worker uuid, closed bigint[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    accepted uuid[];
+begin
+    with done as (
+        delete from duetime.runs r using unnest(succeed_runs.ids, succeed_runs.fences) as x(id, fence)
+        where r.id = x.id and r.fence = x.fence and r.worker_id = succeed_runs.worker
+        returning r.*
+    ),
+    gone as (
+        delete from duetime.claims c where c.worker_id = succeed_runs.worker and c.claim_no = any(succeed_runs.closed)
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+            due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options)
+        select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.attempt, d.lost, 1, 4, d.due_at, d.ready_at,
+            d.started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options
+        from done d
+    )
+    select array_agg(d.id) into accepted from done d;
+    return accepted;
+end $$;
+
+-- End runs in any other way; failed ones become dead letters too. Returns those that were accepted.
+create function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[], attempt_states smallint[],
+    end_states smallint[], failures smallint[], errors text[], results bytea[], logs bytea[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    accepted uuid[];
+begin
+    with done as (
+        delete from duetime.runs r
+        using unnest(end_runs.ids, end_runs.fences, attempt_states, end_states, failures, errors, results, end_runs.logs)
+            as x(id, fence, attempt_state, end_state, failure, error, result, log)
+        where r.id = x.id and r.fence = x.fence and r.worker_id = end_runs.worker
+        returning r.*, x.attempt_state, x.end_state, x.failure, x.error, x.result, x.log,
+            r.attempt - (x.attempt_state = 3)::int as spent, r.lost + (x.attempt_state = 3)::int as lost_by_now
+    ),
+    gone as (
+        delete from duetime.claims c where c.worker_id = end_runs.worker and c.claim_no = any(end_runs.closed)
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+            failure, due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs, error)
+        select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.spent, d.lost_by_now, d.attempt_state, d.end_state,
+            d.failure, d.due_at, d.ready_at, d.started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options,
+            d.result, d.log, d.error
+        from done d
+    ),
+    dead as (
+        insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at,
+            died_at, timeout_ms, args, options)
+        select d.id, d.job_id, d.tenant_id, d.home_lane, d.spent, d.lost_by_now, d.failure, d.error, d.due_at,
+            duetime.now(), d.timeout_ms, d.args, d.options
+        from done d where d.end_state = 5
+    )
+    select array_agg(d.id) into accepted from done d;
+    return accepted;
+end $$;
+
+-- Make runs wait again, with a row in history for the attempt; not those that shall be cancelled.
+create function duetime.retry_runs(ids uuid[], fences integer[], worker uuid, attempt_states smallint[],
+    failures smallint[], errors text[], logs bytea[], delays interval[], spents boolean[], lanes integer[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    accepted uuid[];
+begin
+    with again as (
+        update duetime.runs r
+        set worker_id = null, claim_no = null, ready_at = duetime.clock() + x.delay,
+            attempt = r.attempt - (not x.spent)::int, lost = r.lost + (x.attempt_state = 3)::int,
+            lane_id = coalesce(x.lane, r.lane_id)
+        from unnest(retry_runs.ids, retry_runs.fences, attempt_states, failures, errors, retry_runs.logs, delays, spents,
+            retry_runs.lanes) as x(id, fence, attempt_state, failure, error, log, delay, spent, lane)
+        where r.id = x.id and r.fence = x.fence and r.worker_id = retry_runs.worker and not r.cancel_requested
+        returning r.*, x.attempt_state, x.failure, x.error, x.log,
+            r.attempt + (not x.spent and x.attempt_state <> 3)::int as tried
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, failure,
+            due_at, started_at, finished_at, worker_id, timeout_ms, logs, error)
+        select a.id, a.job_id, a.tenant_id, a.home_lane, a.fence, a.tried, a.lost, a.attempt_state, a.failure, a.due_at,
+            a.started_at, duetime.now(), retry_runs.worker, a.timeout_ms, a.log, a.error
+        from again a
+    )
+    select array_agg(a.id) into accepted from again a;
+    return accepted;
+end $$;
+
+-- The cursors in view, soonest first, held against other nodes.
+create function duetime.due_cursors(most integer)
+returns table (
+    job_id uuid, tenant_id integer, queue text, tier smallint, task text, schedule bytea, next_fire_at timestamptz)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select c.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, c.next_fire_at
+    from (
+        select c.job_id, c.next_fire_at from duetime.cursors c where c.scan_at <= duetime.now()
+        order by c.scan_at limit due_cursors.most for update skip locked
+    ) c
+    join duetime.jobs j on j.id = c.job_id;
+end $$;

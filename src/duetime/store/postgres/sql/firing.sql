@@ -1,8 +1,5 @@
 -- due_cursors: the cursors in view, held against other nodes
-select c.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, c.next_fire_at
-from duetime.cursors c join duetime.jobs j on j.id = c.job_id
-where c.scan_at <= duetime.now()
-order by c.scan_at limit $1 for update of c skip locked;
+select * from duetime.due_cursors($1);
 
 -- fire: make the runs of these jobs; move the cursors of recurring ones, and the rows of one-offs
 with fire as materialized (

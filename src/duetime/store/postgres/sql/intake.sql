@@ -1,6 +1,9 @@
--- make_lanes: add the lanes that are missing; never waits for longer than another node's single statement
+-- make_lanes: add the lanes that are missing, one node at a time: whoever has seen an id has seen all below it
+with turn as materialized (
+    select pg_advisory_xact_lock(hashtextextended('duetime lanes', 0))
+)
 insert into duetime.lanes (tenant_id, queue, tier, task, trial)
-select * from unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[])
+select l.* from turn, unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[]) as l
 on conflict do nothing;
 
 -- lanes_after: the lanes above an id
@@ -67,20 +70,20 @@ from unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bytea[], $7::tim
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
--- lock_live_job: the job behind a key, held against firing, if it is still alive
-select j.version, j.recurring, c.next_fire_at
+-- lock_live_job: the job behind a key, in its first home, held against firing
+select j.version, j.recurring, j.state, c.next_fire_at
 from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
-where j.tenant_id = $1 and j.id = $2 and j.state < 2 for update of j;
+where j.tenant_id = $1 and j.id = $2 for update of j;
 
 -- lock_cursor: hold a cursor against firing
 select last_fire_at from duetime.cursors where job_id = $1 for update;
 
 -- lock_live_runs: the live runs of a job, held against claims
-select id, worker_id is null and attempt = 0 and lost = 0 as unbegun, due_at from duetime.runs
+select id, fence = 0 as unclaimed, due_at from duetime.runs
 where tenant_id = $1 and job_id = $2 order by id for update;
 
--- withdraw_runs: take back runs that no worker has begun; this is not an end state
-delete from duetime.runs where tenant_id = $1 and job_id = $2 and worker_id is null and attempt = 0 and lost = 0;
+-- withdraw_runs: take back runs that no worker has ever held; this is not an end state
+delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0;
 
 -- remove_job: take a job and its cursor out of their home
 with cursor_of as (delete from duetime.cursors where job_id = $2)

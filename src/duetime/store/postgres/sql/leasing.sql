@@ -16,10 +16,12 @@ with gone as (
 )
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
-from gone where r.id = any(gone.run_ids) and r.worker_id = $1 and r.claim_no = gone.claim_no;
+from gone where r.id = any(gone.run_ids) and r.worker_id = $1 and r.claim_no = gone.claim_no
+returning r.id, r.tenant_id, r.cancel_requested;
 
--- cancels_of_worker: runs that a worker is asked to stop
-select run_id from duetime.cancels where worker_id = $1;
+-- cancels_of_worker: runs that a worker holds and is asked to stop
+select c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
+where c.worker_id = $1 order by c.run_id;
 
 -- leave: end a worker's lease
 delete from duetime.workers where id = $1;

@@ -18,7 +18,7 @@ select h.run_id, h.job_id, h.tenant_id, l.task, l.queue, l.tier, h.attempt, h.lo
     h.end_state, h.failure, h.error, h.due_at, h.ready_at, h.started_at, h.finished_at, h.worker_id, h.args, h.options,
     h.timeout_ms, h.result, h.logs
 from duetime.history h join duetime.lanes l on l.id = h.lane_id
-where h.tenant_id = $1 and h.run_id = any($2::uuid[]) order by h.run_id desc, h.fence, h.finished_at;
+where h.tenant_id = $1 and h.run_id = any($2::uuid[]) order by h.run_id desc, h.end_state is not null, h.fence, h.finished_at;
 
 -- ended_runs_of_job: the newest runs of a job that are over
 select run_id from duetime.history where job_id = $2 and tenant_id = $1 and end_state is not null

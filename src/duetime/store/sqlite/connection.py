@@ -1,0 +1,140 @@
+"""One connection, its named statements, and what SQLite's errors mean to duetime."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
+from duetime.store.sql import statements
+from duetime.store.sqlite.values import record
+
+OLDEST_SQLITE = (3, 38, 0)
+_PRAGMAS = (
+    "pragma busy_timeout = 5000",
+    "pragma journal_mode = wal",
+    "pragma synchronous = full",
+    "pragma cache_size = -65536",
+    "pragma temp_store = memory",
+    "pragma wal_autocheckpoint = 4000",
+)
+_TRY_AGAIN = frozenset(
+    {
+        "SQLITE_BUSY",
+        "SQLITE_LOCKED",
+        "SQLITE_FULL",
+        "SQLITE_IOERR",
+        "SQLITE_CANTOPEN",
+        "SQLITE_READONLY",
+        "SQLITE_NOMEM",
+        "SQLITE_PROTOCOL",
+        "SQLITE_INTERRUPT",
+    }
+)
+_REFUSED = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    OverflowError,
+    UnicodeEncodeError,
+)
+
+
+def split(script: str) -> tuple[str, ...]:
+    """The single statements of a script; SQLite takes one at a time."""
+    parts, rest = [], ""
+    for line in script.splitlines(keepends=True):
+        rest += line
+        if sqlite3.complete_statement(rest):
+            parts.append(rest.strip())
+            rest = ""
+    if rest.strip():
+        parts.append(rest.strip())
+    return tuple(parts)
+
+
+# What is one statement in PostgreSQL, where a statement may write to several tables, is here several under one name.
+SQL = {name: split(body) for name, body in statements("duetime.store.sqlite").items()}
+
+Parameters = Mapping[str, Any]
+
+
+class Connection:
+    """What runs named statements. It belongs to the store's own thread."""
+
+    def __init__(self, path: Path | None) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreError(
+                f"this Python comes with SQLite {sqlite3.sqlite_version}, which is too old",
+                remedy="3.38 or newer is needed: use another Python, or PostgreSQL (DUETIME_DATABASE_URL)",
+            )
+        self.raw = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, cached_statements=256)
+        try:
+            for pragma in _PRAGMAS:
+                self.raw.execute(pragma)
+        except BaseException:
+            self.raw.close()
+            raise
+
+    def rows(self, name: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        """Run a statement; where it is several, the answer is what they return together."""
+        found: list[tuple[Any, ...]] = []
+        for statement in SQL[name]:
+            found += self.raw.execute(statement, parameters).fetchall()
+        return found
+
+    def row(self, name: str, parameters: Parameters) -> tuple[Any, ...] | None:
+        found = self.rows(name, parameters)
+        return found[0] if found else None
+
+    def value(self, name: str, parameters: Parameters) -> Any:
+        found = self.rows(name, parameters)
+        return found[0][0] if found else None
+
+    def records(self, name: str, parameters: Parameters) -> list[dict[str, Any]]:
+        """Rows with named columns, moments and ids as the rest of the code knows them."""
+        (statement,) = SQL[name]
+        cursor = self.raw.execute(statement, parameters)
+        names = [column[0] for column in cursor.description]
+        return [record(names, row) for row in cursor.fetchall()]
+
+    def execute(self, name: str, parameters: Parameters) -> int:
+        """Run a statement; returns how many rows its last part touched."""
+        count = 0
+        for statement in SQL[name]:
+            count = self.raw.execute(statement, parameters).rowcount
+        return count
+
+    def many(self, name: str, rows: Sequence[Parameters] | Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement for each row, its parts in order: first one part for all rows, then the next."""
+        for statement in SQL[name]:
+            self.raw.executemany(statement, rows)
+
+
+def meaning(error: Exception, shown: str) -> Exception:
+    """What an error means to duetime; errors that are no surprise to it stay as they are."""
+    if isinstance(error, DuetimeError):
+        return error
+    if isinstance(error, _REFUSED):
+        return StoreRejected(f"the database refused the data: {error}")
+    if not isinstance(error, sqlite3.Error):
+        return error
+    name = _primary(error)
+    if name in _TRY_AGAIN:
+        return StoreUnavailable(f"the database {shown} cannot be used now: {error}")
+    if name == "SQLITE_NOTADB":
+        return StoreError(f"the file {shown} is not a duetime database: {error}", remedy="name another file")
+    if name == "SQLITE_CORRUPT":
+        return StoreError(f"the database {shown} is damaged: {error}", remedy="restore it from a backup")
+    if str(error).startswith("no such"):
+        return SchemaMismatch(
+            f"the database {shown} has no duetime schema, or an older one: {error}", remedy="run: duetime migrate"
+        )
+    return StoreError(f"the database said no: {error}")
+
+
+def _primary(error: sqlite3.Error) -> str:
+    """The primary code: SQLITE_IOERR of SQLITE_IOERR_WRITE."""
+    name: str = getattr(error, "sqlite_errorname", None) or ""
+    return "_".join(name.split("_")[:2])

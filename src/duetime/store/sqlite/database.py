@@ -1,0 +1,193 @@
+"""The one thread that owns the connection, and group commit.
+
+Whoever wants something of the file queues a plain function and waits for its answer on an event loop of its own. The
+thread takes what is queued, runs it in one transaction, each function inside a savepoint, so that one that fails is
+rolled back alone, and gives the answers after the commit: what was answered is on the disk. The more there is to do,
+the more functions share one sync.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, NamedTuple, TypeVar
+
+from duetime.clock import Clock
+from duetime.errors import StoreUnavailable
+from duetime.store.sqlite.connection import Connection, meaning
+from duetime.store.sqlite.ownership import Ownership
+from duetime.store.sqlite.values import stamp
+
+T = TypeVar("T")
+Work = Callable[[Connection, int], T]
+"""What an operation does, given the connection and the time, in microseconds."""
+
+_MOST_TOGETHER = 64
+
+
+class _Asked(NamedTuple):
+    work: Work[Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+class _Answer(NamedTuple):
+    asked: _Asked
+    result: Any
+    error: Exception | None
+
+
+class Database:
+    def __init__(self, path: Path | None, clock: Clock, *, on_rollback: Callable[[], None]) -> None:
+        self.path = path
+        self.clock = clock
+        self._on_rollback = on_rollback
+        self._guard = Lock()
+        self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    @property
+    def shown(self) -> str:
+        return ":memory:" if self.path is None else str(self.path)
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+        with self._guard:
+            if self._thread is not None:
+                return
+            self._queue = SimpleQueue()
+            self._thread = Thread(
+                target=self._serve,
+                args=(self._queue, _Asked(_nothing, loop, opened)),
+                name=f"duetime {self.shown}",
+                daemon=True,
+            )
+            self._thread.start()
+        try:
+            await opened
+        except Exception:
+            self._thread = None
+            raise
+
+    async def close(self) -> None:
+        with self._guard:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+
+    async def run(self, work: Work[T]) -> T:
+        """Run this on the store's thread, inside a transaction; the answer comes after the commit."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._guard:
+            if self._thread is None:
+                raise StoreUnavailable("the store is not open", remedy="call open() first")
+            self._queue.put(_Asked(work, loop, future))
+        return await future
+
+    def _serve(self, queue: "SimpleQueue[_Asked | None]", opening: _Asked) -> None:
+        ownership = Ownership(self.path) if self.path is not None else None
+        try:
+            if ownership is not None:
+                ownership.take()
+            connection = Connection(self.path)
+        except Exception as error:
+            if ownership is not None:
+                ownership.release()
+            _give([_Answer(opening, None, meaning(error, self.shown))])
+            return
+        _give([_Answer(opening, None, None)])
+        try:
+            while (batch := _queued(queue)) is not None:
+                _give(self._commit(connection, batch))
+        finally:
+            connection.raw.close()
+            if ownership is not None:
+                ownership.release()
+
+    def _commit(self, connection: Connection, batch: list[_Asked]) -> list[_Answer]:
+        """Run these in one transaction; their answers count once this returns."""
+        raw = connection.raw
+        try:
+            raw.execute("begin immediate")
+            answers = [self._answer(connection, asked, alone=len(batch) == 1) for asked in batch]
+            if raw.in_transaction:
+                raw.execute("commit")
+        except Exception as error:
+            # A full disk or the like: nothing of the whole batch has happened.
+            if raw.in_transaction:
+                raw.execute("rollback")
+            self._on_rollback()
+            return [_Answer(asked, None, meaning(error, self.shown)) for asked in batch]
+        return answers
+
+    def _answer(self, connection: Connection, asked: _Asked, *, alone: bool) -> _Answer:
+        raw = connection.raw
+        if asked.future.cancelled():
+            return _Answer(asked, None, None)
+        if not alone:
+            raw.execute("savepoint one")
+        try:
+            result = asked.work(connection, stamp(self.clock.now()))
+        except Exception as error:
+            self._on_rollback()
+            if alone:
+                if raw.in_transaction:
+                    raw.execute("rollback")
+            elif raw.in_transaction:
+                raw.execute("rollback to one")
+                raw.execute("release one")
+            else:
+                raise  # SQLite itself gave up the transaction, and with it what the others did
+            return _Answer(asked, None, meaning(error, self.shown))
+        if not alone:
+            raw.execute("release one")
+        return _Answer(asked, result, None)
+
+
+def _queued(queue: "SimpleQueue[_Asked | None]") -> list[_Asked] | None:
+    """Wait for something to do, and take what else is there; None when the end was asked for."""
+    asked = queue.get()
+    if asked is None:
+        return None
+    batch = [asked]
+    while len(batch) < _MOST_TOGETHER:
+        try:
+            following = queue.get_nowait()
+        except Empty:
+            break
+        if following is None:
+            queue.put(None)  # first what was asked before the end
+            break
+        batch.append(following)
+    return batch
+
+
+def _give(answers: list[_Answer]) -> None:
+    """Wake each event loop once, however many answers are for it."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer.asked.loop, []).append(answer)
+    for loop, given in by_loop.items():
+        # A loop that is closed has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_deliver, given)
+
+
+def _deliver(answers: list[_Answer]) -> None:
+    for asked, result, error in answers:
+        if asked.future.done():
+            continue
+        if error is None:
+            asked.future.set_result(result)
+        else:
+            asked.future.set_exception(error)
+
+
+def _nothing(_connection: Connection, _now: int) -> None:
+    """The work of opening: it is done by the time it is asked for."""

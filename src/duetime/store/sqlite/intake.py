@@ -1,0 +1,188 @@
+"""Intake: jobs are written once, in one transaction for any batch, straight into the home where they belong."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from duetime.model.firing import LOOK_AHEAD, scan_time
+from duetime.model.job import NewJob, Submitted
+from duetime.model.lane import LaneKey
+from duetime.model.schedule import Once, encode_schedule
+from duetime.store.keys import IDEMPOTENCY, KEY, Known, LiveRun, Standing, answer_again, key_rows, keys_of, meet, waves
+from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
+
+
+class IntakeRole(Role):
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        if not jobs:
+            return []
+
+        def work(connection: Connection, now: int) -> list[Submitted]:
+            lanes = self.lane_book.ids(connection, {job.lane for job in jobs})
+            answers: dict[UUID, Submitted] = {}
+            for wave in waves(jobs):
+                answers |= _insert(connection, now, tenant_id, wave, lanes)
+            return [answers[job.id] for job in jobs]
+
+        answers = await self.database.run(work)
+        self.hints.give(Hint.READY)
+        return answers
+
+
+def _insert(
+    connection: Connection, now: int, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]
+) -> dict[UUID, Submitted]:
+    answers: dict[UUID, Submitted] = {}
+    known = _find_keys(connection, tenant_id, jobs)
+    placed: dict[UUID, Placed] = {}
+    for job in jobs:
+        first = known.get((IDEMPOTENCY, job.idempotency_key))
+        if first is not None:
+            answers[job.id] = answer_again(job, first)
+            continue
+        named = known.get((KEY, job.key))
+        met = None if named is None else _meet(connection, tenant_id, job, named)
+        if isinstance(met, Submitted):
+            answers[job.id] = met
+        else:
+            placed[job.id] = met or Placed(job)
+    at = moment(now)
+    straight, later = [], []
+    for asked_id, place in placed.items():
+        if not isinstance(place.job.schedule, Once):
+            answers[asked_id] = _insert_recurring(connection, now, tenant_id, place)
+            continue
+        due_at = _due_at(place.job.schedule, at)
+        if due_at <= at + LOOK_AHEAD:
+            straight.append(_run_row(tenant_id, place.job, lanes[place.job.lane], due_at))
+            answers[asked_id] = _submitted(place, due_at, place.job.first_run_id())
+        else:
+            later.append(_job_row(tenant_id, now, place, due_at))
+            answers[asked_id] = _submitted(place, due_at, None)
+    if straight:
+        connection.many("insert_ready", straight)
+    if later:
+        connection.many("insert_once", later)
+    keys = key_rows(jobs, known, answers, placed)
+    if keys:
+        connection.many(
+            "put_keys",
+            [
+                (
+                    tenant_id,
+                    row.kind,
+                    row.key,
+                    row.job_id.bytes,
+                    maybe_bytes(row.run_id),
+                    row.fingerprint,
+                    maybe_stamp(row.next_run),
+                    now,
+                )
+                for row in keys
+            ],
+        )
+    return answers
+
+
+def _due_at(schedule: Once, now: datetime) -> datetime:
+    if schedule.at is not None:
+        return max(schedule.at, now)
+    return now if schedule.delay is None else now + schedule.delay
+
+
+def _submitted(placed: Placed, due_at: datetime, run_id: UUID | None) -> Submitted:
+    schedule = placed.job.schedule
+    asked = schedule.at if isinstance(schedule, Once) else None
+    return Submitted(placed.job.id, due_at, run_id, placed.created, past_note(asked, due_at))
+
+
+def _run_row(tenant_id: int, job: NewJob, lane_id: int, due_at: datetime) -> tuple[Any, ...]:
+    return (
+        job.first_run_id().bytes,
+        job.id.bytes,
+        tenant_id,
+        lane_id,
+        stamp(due_at),
+        job.args,
+        job.options,
+        job.timeout_ms,
+    )
+
+
+def _job_row(tenant_id: int, now: int, placed: Placed, due_at: datetime) -> dict[str, Any]:
+    return {
+        **_columns(tenant_id, now, placed),
+        "schedule": encode_schedule(placed.job.schedule),
+        "scan_at": stamp(scan_time(due_at)),
+        "due_at": stamp(due_at),
+    }
+
+
+def _columns(tenant_id: int, now: int, placed: Placed) -> dict[str, Any]:
+    job = placed.job
+    return {
+        "id": job.id.bytes,
+        "tenant_id": tenant_id,
+        "task": job.lane.task,
+        "queue": job.lane.queue,
+        "tier": job.lane.tier,
+        "args": job.args,
+        "options": job.options,
+        "timeout_ms": job.timeout_ms,
+        "version": placed.version,
+        "now": now,
+    }
+
+
+def _insert_recurring(connection: Connection, now: int, tenant_id: int, placed: Placed) -> Submitted:
+    first = first_fire(placed, moment(now))
+    if first is None:
+        return Submitted(placed.job.id, None, created=placed.created, note=NO_OCCURRENCE)
+    connection.execute(
+        "insert_recurring",
+        {
+            **_columns(tenant_id, now, placed),
+            "schedule": first.schedule,
+            "scan_at": stamp(first.scan_at),
+            "next_fire_at": stamp(first.next_fire_at),
+            "last_fire_at": maybe_stamp(placed.after),
+        },
+    )
+    return Submitted(placed.job.id, first.next_fire_at, created=placed.created)
+
+
+def _find_keys(connection: Connection, tenant_id: int, jobs: Sequence[NewJob]) -> dict[tuple[str, str | None], Known]:
+    found: dict[tuple[str, str | None], Known] = {}
+    for kind, key in keys_of(jobs):
+        row = connection.row("find_keys", {"tenant_id": tenant_id, "kind": kind, "key": key})
+        if row is not None:
+            job_id, run_id, fingerprint, next_run = row
+            found[kind, key] = Known(
+                identity(job_id), None if run_id is None else identity(run_id), fingerprint, maybe_moment(next_run)
+            )
+    return found
+
+
+def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | None:
+    """What a submission with the key of an earlier job does; that job is withdrawn when it is replaced."""
+    of_job = {"tenant_id": tenant_id, "job_id": known.job_id.bytes}
+    row = connection.row("lock_live_job", of_job)
+    version, recurring, state, next_fire_at = row or (None, False, 0, None)
+    standing = Standing(
+        version,
+        bool(recurring),
+        state >= 2,
+        maybe_moment(next_fire_at),
+        maybe_moment(connection.value("lock_cursor", of_job)),
+        [LiveRun(identity(run[0]), bool(run[1]), moment(run[2])) for run in connection.rows("lock_live_runs", of_job)],
+    )
+    met = meet(job, known, standing)
+    if isinstance(met, Placed):
+        connection.execute("withdraw_runs", of_job)
+        connection.execute("remove_job", of_job)
+    return met

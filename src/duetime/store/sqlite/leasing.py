@@ -1,0 +1,88 @@
+"""Leases: one row per worker, however many runs it holds."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import LeaseLost
+from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.control import end_cancelled
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, listed, microseconds, moment, places
+
+_names = msgspec.json.Decoder(tuple[str, ...])
+
+
+class LeasingRole(Role):
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
+        def work(connection: Connection, now: int) -> int:
+            lease_until: int = connection.value(
+                "register_worker",
+                {
+                    "id": worker.id.bytes,
+                    "name": worker.name,
+                    "tasks": listed(worker.tasks),
+                    "queues": listed(worker.queues),
+                    "slots": worker.slots,
+                    "lease": microseconds(lease),
+                    "now": now,
+                },
+            )
+            return lease_until
+
+        return moment(await self.database.run(work))
+
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        this = {"worker_id": worker_id.bytes, "lease": microseconds(lease), "open": listed(open_claims)}
+
+        def work(connection: Connection, now: int) -> Renewal:
+            lease_until = connection.value("renew_lease", {**this, "now": now})
+            if lease_until is None:
+                raise LeaseLost("the worker's lease is over")
+            freed = _free_unlisted(connection, {**this, "now": now})
+            return Renewal(moment(lease_until), _cancellations(connection, worker_id), freed)
+
+        renewal = await self.database.run(work)
+        if renewal.freed:
+            self.hints.give(Hint.READY)
+        return renewal
+
+    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
+        return await self.database.run(lambda connection, _: _cancellations(connection, worker_id))
+
+    async def leave(self, worker_id: UUID) -> None:
+        await self.database.run(lambda connection, _: connection.execute("leave", {"worker_id": worker_id.bytes}))
+
+    async def workers(self) -> list[Worker]:
+        rows = await self.database.run(lambda connection, _: connection.rows("list_workers", {}))
+        return [
+            Worker(
+                identity(row[0]),
+                row[1],
+                _names.decode(row[2]),
+                _names.decode(row[3]),
+                row[4],
+                moment(row[5]),
+                moment(row[6]),
+            )
+            for row in rows
+        ]
+
+
+def _free_unlisted(connection: Connection, this: dict[str, Any]) -> int:
+    freed = 0
+    for claim_no, ids in connection.rows("unlisted_claims", this):
+        rows = connection.rows("free_unlisted", {**this, "claim_no": claim_no, "ids": ids, "places": places(ids)})
+        end_cancelled(connection, this["now"], rows)
+        freed += len(rows)
+    return freed
+
+
+def _cancellations(connection: Connection, worker_id: UUID) -> tuple[UUID, ...]:
+    rows = connection.rows("cancels_of_worker", {"worker_id": worker_id.bytes})
+    return tuple(identity(row[0]) for row in rows)

@@ -1,0 +1,68 @@
+"""The file belongs to one process.
+
+A lock on a file beside the database says so; the lock ends with the process, however that one ends. POSIX locks do not
+count inside one process, nor pass to a forked child, so a list of what this process has open stands beside them. The
+lock file is never opened by a process that holds it: closing any handle to it would give up the lock.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from threading import Lock
+
+from duetime.errors import StoreError, StoreLocked
+
+_guard = Lock()
+_open_here: set[Path] = set()
+_REMEDY = "stop it, or use PostgreSQL (DUETIME_DATABASE_URL)"
+
+
+class Ownership:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._resolved: Path | None = None
+        self._handle: int | None = None
+
+    def take(self) -> None:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            resolved = self._path.resolve()
+            with _guard:
+                if resolved in _open_here:
+                    raise StoreLocked(
+                        f"the file {self._path} is open in this process already", remedy="share one store per file"
+                    )
+                self._handle = self._lock(resolved.with_name(f"{resolved.name}.lock"))
+                self._resolved = resolved
+                _open_here.add(resolved)
+            # Made here, and not by SQLite, so that nobody else may read what jobs carry.
+            os.close(os.open(resolved, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            self.release()
+            raise StoreError(f"the file {self._path} cannot be used: {error.strerror}") from error
+
+    def release(self) -> None:
+        with _guard:
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+            if self._resolved is not None:
+                _open_here.discard(self._resolved)
+                self._resolved = None
+
+    def _lock(self, path: Path) -> int:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
+        except BlockingIOError:
+            owner = os.read(handle, 20).decode("ascii", "replace").strip()
+            os.close(handle)
+            raise StoreLocked(
+                f"the file {self._path} belongs to process {owner or 'another one'}", remedy=_REMEDY
+            ) from None
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle

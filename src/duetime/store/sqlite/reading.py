@@ -1,0 +1,74 @@
+"""Reading: the homes merged in one transaction, so that a row that moves is neither missed nor seen twice."""
+
+from collections import defaultdict
+from typing import Any
+from uuid import UUID
+
+from duetime.errors import NotFound
+from duetime.ids import show
+from duetime.model.attempt import Run
+from duetime.model.job import Job
+from duetime.store.protocol import Counts
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, maybe_moment, packed, places
+from duetime.store.views import ended_run, live_run, one_off, stored_job
+
+
+class ReadingRole(Role):
+    async def job(self, tenant_id: int, job_id: UUID) -> Job:
+        return await self.database.run(lambda connection, _: read_job(connection, tenant_id, job_id))
+
+    async def run(self, tenant_id: int, run_id: UUID) -> Run:
+        return await self.database.run(lambda connection, _: read_run(connection, tenant_id, run_id))
+
+    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
+        found = await self.database.run(lambda connection, _: _runs_of_job(connection, tenant_id, job_id, limit))
+        return [run for run, _, _ in found]
+
+    async def counts(self) -> Counts:
+        row = await self.database.run(lambda connection, _: connection.row("counts", {}))
+        assert row is not None
+        return Counts(*row)
+
+
+def read_job(connection: Connection, tenant_id: int, job_id: UUID) -> Job:
+    of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+    for row in connection.records("find_job", of_job):
+        return stored_job(row, maybe_moment(connection.value("next_live_run", of_job)))
+    for run, options, timeout_ms in _runs_of_job(connection, tenant_id, job_id, 1):
+        return one_off(run, options, timeout_ms)
+    raise NotFound(f"there is no job {show('job', job_id)}")
+
+
+def read_run(connection: Connection, tenant_id: int, run_id: UUID) -> Run:
+    wanted = {"tenant_id": tenant_id, "run_id": run_id.bytes, "job_id": None, "limit": 1}
+    attempts = _attempts(connection, tenant_id, [run_id])[run_id]
+    for row in connection.records("find_live_runs", wanted):
+        return live_run(row, attempts)
+    if not attempts:
+        raise NotFound(f"there is no run {show('run', run_id)}")
+    return ended_run(attempts)
+
+
+def _runs_of_job(
+    connection: Connection, tenant_id: int, job_id: UUID, limit: int
+) -> list[tuple[Run, bytes | None, int | None]]:
+    wanted = {"tenant_id": tenant_id, "run_id": None, "job_id": job_id.bytes, "limit": limit}
+    live = connection.records("find_live_runs", wanted)
+    ended = [identity(row[0]) for row in connection.rows("ended_runs_of_job", wanted)]
+    attempts = _attempts(connection, tenant_id, [row["id"] for row in live] + ended)
+    found = [(live_run(row, attempts[row["id"]]), row["options"], row["timeout_ms"]) for row in live]
+    for run_id in ended:
+        last = attempts[run_id][-1]
+        found.append((ended_run(attempts[run_id]), last["options"], last["timeout_ms"]))
+    found.sort(key=lambda item: item[0].id, reverse=True)
+    return found[:limit]
+
+
+def _attempts(connection: Connection, tenant_id: int, run_ids: list[UUID]) -> dict[UUID, list[dict[str, Any]]]:
+    ids = packed(run_ids)
+    attempts: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
+    for row in connection.records("find_attempts", {"tenant_id": tenant_id, "ids": ids, "places": places(ids)}):
+        attempts[row["run_id"]].append(row)
+    return attempts

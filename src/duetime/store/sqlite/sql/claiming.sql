@@ -1,0 +1,31 @@
+-- look: the first unclaimed runs of each lane, ready or not
+select l.value, (
+    select json_group_array(json_array(ready_at, lower(hex(id)))) from (
+        select ready_at, id from runs where lane_id = l.value and worker_id is null order by ready_at, id limit :depth)
+    having count(*) > 0)
+from json_each(:lane_ids) l;
+
+-- claim: lease ready runs of one lane to a worker that is alive
+update runs
+set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
+    progress = null, message = null
+where id in (
+        select id from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+        order by ready_at, id limit :take)
+returning id, job_id, lane_id, fence, attempt, lost, due_at, ready_at, started_at, args, options, timeout_ms, checkpoint;
+
+-- claimed_before: the runs of a claim whose answer was lost
+select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
+    r.timeout_ms, r.checkpoint
+from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+where r.worker_id = :worker_id and r.claim_no = :claim_no;
+
+-- alive: whether a worker has a lease
+select 1 from workers where id = :worker_id and lease_until > :now;
+
+-- find_claim: the runs of a claim
+select run_ids from claims where worker_id = :worker_id and claim_no = :claim_no;
+
+-- keep_claim: remember a claim
+insert into claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+values (:worker_id, :claim_no, :now, :deadline, :run_ids);

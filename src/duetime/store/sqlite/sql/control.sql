@@ -1,0 +1,29 @@
+-- cancel_waiting: end runs that wait
+insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
+    due_at, ready_at, finished_at, timeout_ms, args, options, error)
+select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, :now, timeout_ms, args,
+    options, :error
+from runs where tenant_id = :tenant_id and id = :run_id and worker_id is null;
+delete from runs where tenant_id = :tenant_id and id = :run_id and worker_id is null;
+
+-- ask_to_stop: ask the worker of a running run to stop it
+insert into cancels (worker_id, run_id, requested_at)
+select worker_id, id, :now from runs where tenant_id = :tenant_id and id = :run_id and worker_id is not null
+on conflict do nothing;
+update runs set cancel_requested = 1 where tenant_id = :tenant_id and id = :run_id and worker_id is not null;
+
+-- lock_job: a job in its first home
+select j.id, j.tenant_id, j.task, j.queue, j.tier, j.recurring, j.state, j.created_at, c.next_fire_at
+from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id;
+
+-- cancel_once: end a one-off job that has not fired, as its cancelled run
+insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
+    due_at, finished_at, timeout_ms, args, options, error)
+select :run_id, id, tenant_id, :lane_id, 0, 0, 0, 5, 6, 4, :due_at, :now, timeout_ms, args, options, :error
+from jobs where tenant_id = :tenant_id and id = :job_id;
+delete from cursors where job_id = :job_id;
+delete from jobs where tenant_id = :tenant_id and id = :job_id;
+
+-- cancel_recurring: end a recurring job
+delete from cursors where job_id = :job_id;
+update jobs set state = 3, ended_at = :now where tenant_id = :tenant_id and id = :job_id;

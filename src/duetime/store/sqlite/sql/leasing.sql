@@ -1,0 +1,30 @@
+-- register_worker: begin a worker's lease
+insert into workers (id, name, tasks, queues, slots, started_at, lease_until)
+values (:id, :name, :tasks, :queues, :slots, :now, :now + :lease)
+on conflict (id) do update set lease_until = excluded.lease_until
+returning lease_until;
+
+-- renew_lease: extend a lease that is not over
+update workers set lease_until = :now + :lease where id = :worker_id and lease_until > :now returning lease_until;
+
+-- unlisted_claims: old claims that their worker does not list
+select claim_no, run_ids from claims
+where worker_id = :worker_id and claimed_at < :now - :lease and claim_no not in (select value from json_each(:open));
+
+-- free_unlisted: runs of a claim that its worker does not hold wait again, nothing spent
+update runs
+set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = :now
+where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
+    and worker_id = :worker_id and claim_no = :claim_no
+returning id, tenant_id, cancel_requested;
+delete from claims where worker_id = :worker_id and claim_no = :claim_no;
+
+-- cancels_of_worker: runs that a worker holds and is asked to stop
+select c.run_id from cancels c join runs r on r.id = c.run_id and r.worker_id = c.worker_id
+where c.worker_id = :worker_id order by c.run_id;
+
+-- leave: end a worker's lease
+delete from workers where id = :worker_id;
+
+-- list_workers: all workers that have not left
+select id, name, tasks, queues, slots, started_at, lease_until from workers order by started_at, id;

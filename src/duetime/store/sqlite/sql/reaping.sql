@@ -1,0 +1,31 @@
+-- dead_claims: claims of workers whose lease is over or whose row is gone
+select c.worker_id, c.claim_no, c.run_ids from claims c
+where not exists (select 1 from workers w where w.id = c.worker_id and w.lease_until > :now)
+order by c.claimed_at limit :limit;
+
+-- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it
+select worker_id, claim_no, run_ids from claims where deadline < :now - :overdue order by deadline limit :limit;
+
+-- lost_runs: the runs of a claim
+select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.home_lane, r.timeout_ms,
+    :now - r.started_at as ran_for
+from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+where r.worker_id = :worker_id and r.claim_no = :claim_no order by r.id;
+
+-- delete_claims: forget a claim of which nothing is left
+delete from claims where worker_id = :worker_id and claim_no = :claim_no;
+
+-- next_deadline: when the next run of a claim is past its timeout
+update claims set deadline = (
+    select min(r.started_at + r.timeout_ms * 1000)
+    from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+    where r.worker_id = :worker_id and r.claim_no = :claim_no)
+where worker_id = :worker_id and claim_no = :claim_no;
+
+-- forget_dead_workers: remove workers whose lease has been over for long and who hold nothing
+delete from workers where lease_until < :now - :keep
+    and not exists (select 1 from claims c where c.worker_id = workers.id);
+
+-- forget_cancels: remove requests to stop runs that are not running any more
+delete from cancels where not exists (
+    select 1 from runs r where r.id = cancels.run_id and r.worker_id = cancels.worker_id);

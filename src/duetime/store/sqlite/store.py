@@ -1,0 +1,50 @@
+"""All roles of the SQLite store together. Each role is a file; what they share is in `role.py`."""
+
+import copy
+from collections.abc import Callable
+
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.claiming import ClaimingRole
+from duetime.store.sqlite.completing import CompletingRole
+from duetime.store.sqlite.control import ControlRole
+from duetime.store.sqlite.firing import FiringRole
+from duetime.store.sqlite.guests import GuestRole
+from duetime.store.sqlite.intake import IntakeRole
+from duetime.store.sqlite.leasing import LeasingRole
+from duetime.store.sqlite.pruning import PruningRole
+from duetime.store.sqlite.reaping import ReapingRole
+from duetime.store.sqlite.schema import SchemaRole
+
+
+class SqliteStore(
+    SchemaRole,
+    IntakeRole,
+    FiringRole,
+    ClaimingRole,
+    LeasingRole,
+    CompletingRole,
+    ReapingRole,
+    ControlRole,
+    PruningRole,
+    GuestRole,
+):
+    embedded = True
+    _is_companion = False
+
+    async def open(self) -> None:
+        if not self._is_companion:
+            await self.database.open()
+
+    async def close(self) -> None:
+        if not self._is_companion:
+            self.hints.close()
+            await self.database.close()
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        return self.hints.listen(callback)
+
+    def companion(self) -> "SqliteStore":
+        """The same thread and connection, which any event loop may ask."""
+        companion = copy.copy(self)
+        companion._is_companion = True
+        return companion

@@ -1,0 +1,118 @@
+"""How values stand in the file: moments as microseconds since 1970, ids as 16 bytes, lists packed into one value.
+
+A statement that is given many ids gets them one after the other in a blob, and walks them with `json_each` over a
+second list (fences, or whatever belongs to each id). So it is one step for the database however many rows it touches:
+the interpreter's lock is let go once, and not once per row.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, SafeUUID
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_ID_LENGTH = 16
+
+_MOMENTS = frozenset(
+    {"created_at", "due_at", "finished_at", "lease_until", "next_fire_at", "ready_at", "requested_at", "started_at"}
+)
+_IDS = frozenset({"id", "job_id", "run_id", "worker_id"})
+_DURATIONS = frozenset({"ran_for"})
+
+_encoder = msgspec.json.Encoder()
+
+
+def stamp(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def maybe_stamp(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(stamp: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stamp)
+
+
+def maybe_moment(stamp: int | None) -> datetime | None:
+    return None if stamp is None else _EPOCH + timedelta(microseconds=stamp)
+
+
+def microseconds(duration: timedelta) -> int:
+    return duration // _MICROSECOND
+
+
+def duration(microseconds: int) -> timedelta:
+    return timedelta(microseconds=microseconds)
+
+
+def identity(
+    body: bytes, *, _new: Any = object.__new__, _set: Any = object.__setattr__, _safe: SafeUUID = SafeUUID.unknown
+) -> UUID:
+    """A UUID from its bytes, without the checks of its constructor: three times as fast on the way to a worker."""
+    found: UUID = _new(UUID)
+    _set(found, "int", int.from_bytes(body, "big"))
+    _set(found, "is_safe", _safe)
+    return found
+
+
+def maybe_bytes(identity: UUID | None) -> bytes | None:
+    return None if identity is None else identity.bytes
+
+
+def packed(identities: Iterable[UUID]) -> bytes:
+    return b"".join([identity.bytes for identity in identities])
+
+
+def unpacked(ids: bytes) -> list[bytes]:
+    return [ids[start : start + _ID_LENGTH] for start in range(0, len(ids), _ID_LENGTH)]
+
+
+def listed(values: Sequence[Any]) -> str:
+    """A JSON list, for `json_each`."""
+    return _encoder.encode(values).decode()
+
+
+def places(ids: bytes) -> str:
+    """A list as long as the ids in a blob, for statements that have nothing else to say of each."""
+    return listed([0] * (len(ids) // _ID_LENGTH))
+
+
+class Texts:
+    """Byte strings of any length, one after the other in one blob; each is named by where it starts and its length."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._end = 0
+
+    def add(self, text: bytes | None) -> tuple[int | None, int | None]:
+        if text is None:
+            return None, None
+        start = self._end + 1
+        self._parts.append(text)
+        self._end += len(text)
+        return start, len(text)
+
+    @property
+    def blob(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def record(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    """A row with names, and its values as the rest of the code knows them."""
+    return {name: _read(name, value) for name, value in zip(names, row, strict=True)}
+
+
+def _read(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _MOMENTS:
+        return moment(value)
+    if name in _IDS:
+        return identity(value)
+    if name in _DURATIONS:
+        return duration(value)
+    return value

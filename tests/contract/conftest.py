@@ -1,0 +1,64 @@
+"""The store under test, and time."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from duetime.store.protocol import Store
+from tests.conftest import INSTALLED
+from tests.contract.worlds import PostgresWorld, SqliteWorld, Time, World, unmigrated
+from tests.support.postgres import Binaries
+
+WORLDS = [
+    pytest.param(None, id="sqlite"),
+    *(pytest.param(binaries, id=f"postgres-{binaries}") for binaries in INSTALLED),
+]
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """The test runs once in each world."""
+    binaries: Binaries | None = request.param
+    return SqliteWorld(tmp_path / "duetime.db") if binaries is None else PostgresWorld(binaries)
+
+
+@pytest.fixture
+async def store(world: World) -> AsyncIterator[Store]:
+    """An open, empty store."""
+    await world.store.open()
+    await world.store.migrate()
+    yield world.store
+    await world.store.close()
+
+
+@pytest.fixture
+async def other(world: World, store: Store) -> AsyncIterator[Store]:
+    """A second store beside the first."""
+    other = world.another()
+    await other.open()
+    yield other
+    await other.close()
+
+
+@pytest.fixture
+def time(world: World) -> Time:
+    """The store's clock: it stands still until the test moves it."""
+    return world.time
+
+
+@pytest.fixture
+async def empty_stores(world: World, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two stores on one database without a schema."""
+    async with unmigrated(world, tmp_path / "empty.db") as stores:
+        yield stores
+
+
+@pytest.fixture
+def empty_store(empty_stores: tuple[Store, Store]) -> Store:
+    return empty_stores[0]
+
+
+@pytest.fixture
+def empty_twin(empty_stores: tuple[Store, Store]) -> Store:
+    return empty_stores[1]

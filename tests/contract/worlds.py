@@ -1,0 +1,163 @@
+"""Where a contract test runs: a store, a second one beside it, and a clock that the test moves.
+
+On SQLite the clock is the store's own. On PostgreSQL the two functions that everything asks for the time are replaced
+by ones that read it from a table, so time stands still there too until it is told to move.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+import psycopg
+
+from duetime.clock import ManualClock
+from duetime.store.postgres import PostgresStore
+from duetime.store.protocol import Store
+from duetime.store.sqlite import SqliteStore
+from tests.conftest import running
+from tests.support.postgres import Binaries
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+FOR_EVER = timedelta(days=36_500)
+
+_STANDING_CLOCK = """
+create table public.standing_clock (moment timestamptz not null);
+insert into public.standing_clock values ('{start}');
+create or replace function duetime.now() returns timestamptz language sql stable parallel safe
+    as 'select moment from public.standing_clock';
+create or replace function duetime.clock() returns timestamptz language sql volatile parallel safe
+    as 'select moment from public.standing_clock';
+"""
+_TABLES = ("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes")
+
+T = TypeVar("T")
+
+
+class Time(Protocol):
+    """The store's clock, in the hands of the test."""
+
+    @property
+    def now(self) -> datetime: ...
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> datetime: ...
+
+
+class World(Protocol):
+    store: Store
+    time: Time
+
+    def another(self) -> Store:
+        """A second store on the same database, as another process would have it; the caller opens and closes it."""
+
+
+class SqliteTime:
+    def __init__(self) -> None:
+        self.clock = ManualClock(START)
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> datetime:
+        return self.clock.advance(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+class SqliteWorld:
+    """A file; what stands beside the store is its companion, since the file belongs to one process."""
+
+    def __init__(self, path: Path) -> None:
+        self.time = SqliteTime()
+        self.store = SqliteStore(path, clock=self.time.clock)
+
+    def another(self) -> SqliteStore:
+        return self.store.companion()
+
+
+class PostgresTime:
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self.now = START
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> datetime:
+        self.now += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        execute(self._dsn, "update public.standing_clock set moment = %s", self.now)
+        return self.now
+
+
+class PostgresWorld:
+    """A database that is emptied before each test: making one anew would take longer than most tests."""
+
+    def __init__(self, binaries: Binaries) -> None:
+        self.server = running(binaries)
+        self.dsn = _migrated(binaries)
+        self.time = PostgresTime(self.dsn)
+        self.store = PostgresStore(self.dsn, pool_size=4)
+        with psycopg.connect(self.dsn) as connection:
+            for table in _TABLES:
+                connection.execute(f"delete from duetime.{table}")  # type: ignore[arg-type]
+            connection.execute("update public.standing_clock set moment = %s", [START])
+
+    def another(self) -> PostgresStore:
+        return PostgresStore(self.dsn, pool_size=4)
+
+
+@asynccontextmanager
+async def unmigrated(world: World, path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two open stores on one database that has no schema, of the same kind as the world's."""
+    if isinstance(world, PostgresWorld):
+        name = f"empty_{uuid4().hex}"
+        dsn = world.server.create_database(name)
+        stores: tuple[Store, Store] = PostgresStore(dsn), PostgresStore(dsn)
+    else:
+        file = SqliteStore(path)
+        name, stores = "", (file, file.companion())
+    for store in stores:
+        await store.open()
+    yield stores
+    for store in stores:
+        await store.close()
+    if isinstance(world, PostgresWorld):
+        world.server.drop_database(name)
+
+
+def execute(dsn: str, statement: str, *arguments: object) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(statement, arguments)  # type: ignore[arg-type]
+
+
+def query(dsn: str, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(statement, arguments).fetchall()  # type: ignore[arg-type]
+
+
+@cache
+def _migrated(binaries: Binaries) -> str:
+    dsn = running(binaries).create_database("contract")
+    _run(_migrate(dsn))
+    execute(dsn, _STANDING_CLOCK.format(start=START.isoformat()))
+    _run(_make_room(dsn))
+    return dsn
+
+
+async def _migrate(dsn: str) -> None:
+    store = PostgresStore(dsn)
+    await store.open()
+    await store.migrate()
+    await store.close()
+
+
+async def _make_room(dsn: str) -> None:
+    store = PostgresStore(dsn)
+    await store.open()
+    await store.prune(FOR_EVER, FOR_EVER)
+    await store.close()
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner() as runner:
+        return runner.run(work)
