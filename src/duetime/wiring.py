@@ -84,7 +84,7 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
     """The loops of one node; any number of nodes may run them at the same time."""
     scanner = Scanner(store, interval=settings.poll)
     # A short lease asks for a reaper that looks more often.
-    interval = min(timedelta(seconds=1), settings.lease / 4)
+    interval = min(timedelta(milliseconds=500), settings.lease / 4)
     reaper = Reaper(store, lease=settings.lease, interval=interval)
     pruner = Pruner(store, retention=settings.retention, dead_letter_retention=settings.dead_letter_retention)
     return [

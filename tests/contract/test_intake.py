@@ -32,9 +32,7 @@ async def test_a_job_for_now_goes_straight_to_its_run(store: Store, time: Time) 
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 15])
-async def test_a_job_due_within_the_look_ahead_goes_straight_to_its_run(
-    store: Store, time: Time, seconds: int
-) -> None:
+async def test_a_job_due_within_the_look_ahead_goes_straight_to_its_run(store: Store, time: Time, seconds: int) -> None:
     later = timedelta(seconds=seconds)
     by_delay = await submit(store, job(Once(delay=later)))
     by_time = await submit(store, job(Once(at=time.now + later)))

@@ -21,7 +21,7 @@ MOST = 500
 _GATHER = 0.003
 """How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
 _LANES_EVERY = 0.05
-_TRIAL_LOOK = 0.25
+_TRIAL_LOOK = 0.1
 
 Start = Callable[[Session, int, Claimed, Lane], None]
 Takes = list[tuple[int, int]]

@@ -71,9 +71,10 @@ class Database:
 
     async def open(self) -> None:
         with self.meaning():
+            # No connection is kept for its own sake: while the database is away, nobody but callers shall try it.
             self._pool = await asyncpg.create_pool(
                 self.url,
-                min_size=1,
+                min_size=0,
                 max_size=self.size,
                 command_timeout=DEADLINE,
                 timeout=CONNECT_DEADLINE,
@@ -82,6 +83,12 @@ class Database:
                 connection_class=_PlainConnection,
                 server_settings={"application_name": "duetime"},
             )
+        try:
+            async with self.connection() as connection:
+                await connection.fetchval("select 1")
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None

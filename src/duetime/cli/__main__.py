@@ -1,0 +1,5 @@
+"""`python -m duetime.cli` is the `duetime` command."""
+
+from duetime.cli.main import main
+
+main()

@@ -1,0 +1,104 @@
+"""Where an app's jobs live: the open stores, one for each event loop, or one for all where the database is a file.
+
+A store is opened when it is first needed. One that was lent (by the node that runs the app, or by a test) is used in
+place of one's own; whoever lent it closes it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary
+
+from duetime.errors import InvalidInput
+from duetime.settings import Settings
+from duetime.store.opening import open_ready, store_for
+from duetime.store.protocol import Store
+
+
+class Stores:
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._guard = threading.Lock()
+        self._file: Future[Store] | None = None
+        self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
+        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
+
+    async def get(self) -> Store:
+        """The open store of this event loop."""
+        loop = asyncio.get_running_loop()
+        found = self._borrowed(loop) or self._own.get(loop)
+        if found is not None:
+            return found
+        settings = self._settings()
+        if settings.sqlite_file is not None:
+            return await self._get_file(settings)
+        async with self._opening.setdefault(loop, asyncio.Lock()):
+            if loop not in self._own:
+                self._own[loop] = await _open(settings)
+        return self._own[loop]
+
+    @contextmanager
+    def lent(self, store: Store) -> Iterator[None]:
+        """Use this open store inside the block: everywhere if it is embedded, else on this event loop."""
+        entry = (None if store.embedded else asyncio.get_running_loop(), store)
+        self._lent.append(entry)
+        try:
+            yield
+        finally:
+            self._lent.remove(entry)
+
+    def for_guests(self) -> Store:
+        """A store that only works on the caller's connection, so it is never opened."""
+        if any(store.embedded for _, store in self._lent) or self._settings().sqlite_file is not None:
+            raise InvalidInput(
+                "submitting inside a transaction needs PostgreSQL, and this app uses SQLite",
+                field="connection",
+                remedy="set DUETIME_DATABASE_URL",
+            )
+        return store_for(self._settings())
+
+    async def close(self) -> None:
+        """Close what was opened here for this event loop, and the file; what was lent stays."""
+        own = self._own.pop(asyncio.get_running_loop(), None)
+        if own is not None:
+            await own.close()
+        with self._guard:
+            file, self._file = self._file, None
+        if file is not None:
+            await (await _result(file)).close()
+
+    def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:
+        return next((store for home, store in reversed(self._lent) if home in (None, loop)), None)
+
+    async def _get_file(self, settings: Settings) -> Store:
+        """A file belongs to one store: whoever comes first opens it, on whichever event loop, and the others wait."""
+        with self._guard:
+            file, first = self._file, self._file is None
+            if file is None:
+                file = self._file = Future()
+                file.set_running_or_notify_cancel()
+        if not first:
+            return await _result(file)
+        try:
+            store = await _open(settings)
+        except BaseException as error:
+            with self._guard:
+                self._file = None
+            file.set_exception(error)
+            raise
+        file.set_result(store)
+        return store
+
+
+async def _open(settings: Settings) -> Store:
+    store = store_for(settings)
+    await open_ready(store, settings)
+    return store
+
+
+async def _result(file: "Future[Store]") -> Store:
+    # What another event loop waits for is not ours to cancel.
+    return await asyncio.shield(asyncio.wrap_future(file))

@@ -1,0 +1,78 @@
+"""What a caller asks for, made a job: options are told from arguments, and everything is checked before anything is
+stored."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from duetime.engine.intake import prepare
+from duetime.errors import InvalidInput
+from duetime.model.job import NewJob
+from duetime.model.schedule import Schedule
+from duetime.task import RESERVED, Task, check_duration, check_tier, make_options
+
+OPTIONS = frozenset(
+    {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"}
+)
+
+
+def make_job(
+    task: Task[..., Any],
+    schedule: Schedule,
+    args: object,
+    given: Mapping[str, Any],
+    *,
+    max_payload: int,
+    job_id: UUID | None = None,
+) -> NewJob:
+    """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
+    options, arguments = _split(given)
+    if args is not None:
+        if arguments:
+            raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
+        arguments = check_mapping(args, "args")
+    task.definition.check_args(arguments)
+    defaults = task.defaults
+    queue, priority, timeout, idempotency_key = (
+        options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
+    )
+    return prepare(
+        task=task.name,
+        args=arguments,
+        max_payload=max_payload,
+        schedule=schedule,
+        queue=defaults.queue if queue is None else queue,
+        tier=defaults.tier if priority is None else check_tier(priority),
+        options=make_options(defaults.options, **options) if options else defaults.options,
+        timeout=defaults.timeout if timeout is None else check_duration(timeout, "timeout"),
+        key=options.get("key"),
+        idempotency_key=idempotency_key,
+        job_id=job_id,
+    )
+
+
+def check_mapping(value: object, field: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"must be a dict of arguments by name, not {type(value).__name__}", field=field, remedy="such as {'to': 1}"
+        )
+    return dict(value)
+
+
+def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options and arguments, apart."""
+    if RESERVED.isdisjoint(given):
+        return {}, dict(given)
+    options, arguments = {}, {}
+    for name, value in given.items():
+        if name in OPTIONS:
+            options[name] = value
+        elif name in RESERVED:
+            raise InvalidInput(
+                "cannot be given here",
+                field=name,
+                remedy="submit takes run_at and run_in, schedule takes cron, every, tz and start_at",
+            )
+        else:
+            arguments[name] = value
+    return options, arguments

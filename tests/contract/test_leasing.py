@@ -1,0 +1,134 @@
+"""Leases: begun, renewed, over; and claims whose answer was lost."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.errors import LeaseLost
+from duetime.ids import new_id
+from duetime.model.run import RunState
+from duetime.model.worker import WorkerInfo
+from duetime.store.protocol import Store
+from tests.contract.hands import LEASE, TENANT, Hand, hand, job, submit
+from tests.contract.worlds import Time
+
+
+async def test_a_worker_is_listed_as_it_registered(store: Store, time: Time) -> None:
+    info = WorkerInfo(new_id(), "box-1", ("greet", "count"), ("default", "slow"), 20)
+    assert await store.register(info, LEASE) == time.now + LEASE
+    (found,) = await store.workers()
+    assert (found.id, found.name, found.tasks, found.queues, found.slots) == (
+        info.id,
+        "box-1",
+        ("greet", "count"),
+        ("default", "slow"),
+        20,
+    )
+    assert (found.started_at, found.lease_until) == (time.now, time.now + LEASE)
+
+
+async def test_renewing_extends_the_lease_from_now(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    time.advance(seconds=29)
+    renewal = await store.renew(worker.id, LEASE, [])
+    assert (renewal.lease_until, renewal.cancelled, renewal.freed) == (time.now + LEASE, (), 0)
+    time.advance(seconds=29)
+    assert (await store.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
+
+
+async def test_a_lease_that_is_over_cannot_be_renewed(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    time.advance(seconds=30)
+    with pytest.raises(LeaseLost):
+        await store.renew(worker.id, LEASE, [])
+    with pytest.raises(LeaseLost):
+        await store.renew(new_id(), LEASE, [])
+    assert [found.id for found in await store.workers()] == [worker.id]
+
+
+async def test_a_worker_that_has_left_is_not_listed(store: Store) -> None:
+    worker, other = await hand(store), await hand(store)
+    await store.leave(worker.id)
+    await store.leave(worker.id)
+    assert [found.id for found in await store.workers()] == [other.id]
+    with pytest.raises(LeaseLost):
+        await store.renew(worker.id, LEASE, [])
+
+
+async def test_a_claim_whose_answer_was_lost_is_freed_unspent(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, *(job() for _ in range(4)))
+    held = await worker.claim(2)
+    lost_answer = await worker.claim(2)
+    for _ in range(6):
+        time.advance(seconds=5)
+        assert (await store.renew(worker.id, LEASE, [1])).freed == 0
+    time.advance(seconds=5)
+    assert (await store.renew(worker.id, LEASE, [1])).freed == 2
+    assert (await store.renew(worker.id, LEASE, [1])).freed == 0
+    for run in lost_answer:
+        found = await store.run(TENANT, run.run_id)
+        assert (found.state, found.attempt, found.lost, found.fence) == (RunState.PENDING, 0, 0, 1)
+        assert (found.due_at, found.ready_at) == (run.due_at, time.now)
+        assert found.attempts == ()
+    for run in held:
+        assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+    again = await worker.claim()
+    assert {run.run_id for run in again} == {run.run_id for run in lost_answer}
+    assert {(run.fence, run.attempt) for run in again} == {(2, 1)}
+
+
+async def test_a_late_completion_of_a_freed_run_is_refused(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    time.advance(seconds=20)
+    await store.renew(worker.id, LEASE, [])
+    time.advance(seconds=20)
+    assert (await store.renew(worker.id, LEASE, [])).freed == 1
+    assert (await worker.succeed(run)).refused == {run.run_id}
+
+
+async def test_another_workers_claims_are_not_freed(store: Store, time: Time) -> None:
+    worker, other = await hand(store), await hand(store, timedelta(hours=1))
+    await submit(store, job())
+    run = await other.claim_one()
+    time.advance(seconds=20)
+    await store.renew(worker.id, LEASE, [])
+    time.advance(seconds=20)
+    assert (await store.renew(worker.id, LEASE, [])).freed == 0
+    assert (await store.run(TENANT, run.run_id)).worker_id == other.id
+
+
+async def test_a_heartbeat_tells_what_shall_be_stopped_while_it_is_held(store: Store) -> None:
+    worker = await hand(store)
+    await submit(store, job(), job())
+    first, second = await worker.claim()
+    await store.cancel_run(TENANT, first.run_id)
+    assert (await store.renew(worker.id, LEASE, [1])).cancelled == (first.run_id,)
+    assert await store.cancellations(worker.id) == (first.run_id,)
+    assert await store.cancellations(new_id()) == ()
+    await worker.succeed(first, second)
+    assert await store.cancellations(worker.id) == ()
+    assert (await store.renew(worker.id, LEASE, [])).cancelled == ()
+
+
+async def test_a_freed_run_that_shall_be_cancelled_ends(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    await store.cancel_run(TENANT, run.run_id)
+    time.advance(seconds=20)
+    await store.renew(worker.id, LEASE, [])
+    time.advance(seconds=20)
+    assert (await store.renew(worker.id, LEASE, [])).freed == 1
+    assert (await store.run(TENANT, run.run_id)).state is RunState.CANCELLED
+    assert await Hand(store).claim() == []
+
+
+async def test_registering_again_begins_a_new_lease(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    time.advance(minutes=5)
+    await worker.register()
+    assert (await store.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
+    assert len(await store.workers()) == 1

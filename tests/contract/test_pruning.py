@@ -1,0 +1,99 @@
+"""Pruning: what is older than its retention goes, and nothing else."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.errors import NotFound
+from duetime.model.job import JobState
+from duetime.model.run import RunState
+from duetime.model.schedule import Every
+from duetime.store.protocol import Store
+from tests.contract.hands import TENANT, hand, job, submit
+from tests.contract.worlds import Time
+
+DAY = timedelta(days=1)
+
+
+async def prune(store: Store, retention: timedelta = DAY, dead_letters: timedelta = 10 * DAY) -> int:
+    """Prune until nothing is left to prune."""
+    removed = 0
+    while step := await store.prune(retention, dead_letters, 3):
+        removed += step
+    return removed
+
+
+async def test_history_goes_after_its_retention(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=1))
+    await submit(store, *(job() for _ in range(7)))
+    await worker.succeed(*await worker.claim())
+    time.advance(hours=23)
+    assert await prune(store) == 0
+    assert (await store.counts()).history == 7
+    time.advance(days=2)
+    assert await prune(store) > 0
+    assert (await store.counts()).history == 0
+
+
+async def test_what_is_live_is_never_pruned(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=30))
+    recurring = await submit(store, job(Every(timedelta(days=100)), key="k", idempotency_key="i"))
+    await submit(store, job(), job(key="one", idempotency_key="two"))
+    first, second = await worker.claim()
+    await worker.retry(first)
+    time.advance(days=5)
+    await prune(store)
+    assert (await store.job(TENANT, recurring.job_id)).state is JobState.ACTIVE
+    assert (await store.run(TENANT, first.run_id)).state is RunState.RETRYING
+    assert (await store.run(TENANT, second.run_id)).state is RunState.RUNNING
+    again = await submit(store, job(key="one", idempotency_key="two"))
+    assert not again.created
+    assert not (await submit(store, job(Every(timedelta(days=100)), key="k"))).created
+
+
+async def test_dead_letters_outlive_history(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, *(job() for _ in range(5)))
+    for run in await worker.claim():
+        await worker.fail(run)
+    time.advance(days=5)
+    await prune(store)
+    counts = await store.counts()
+    assert (counts.history, counts.dead_letters) == (0, 5)
+    time.advance(days=6)
+    assert await prune(store) >= 5
+    assert (await store.counts()).dead_letters == 0
+
+
+async def test_recurring_jobs_go_after_they_ended(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(Every(timedelta(minutes=1))))
+    await store.cancel_job(TENANT, submitted.job_id)
+    time.advance(hours=23)
+    await prune(store)
+    assert (await store.job(TENANT, submitted.job_id)).state is JobState.CANCELLED
+    time.advance(days=1)
+    assert await prune(store) == 1
+    with pytest.raises(NotFound):
+        await store.job(TENANT, submitted.job_id)
+
+
+async def test_keys_of_what_is_over_are_kept_for_a_day_at_least(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job(idempotency_key="i"))
+    await worker.succeed(await worker.claim_one())
+    time.advance(hours=23)
+    await prune(store, retention=timedelta(hours=1))
+    assert not (await submit(store, job(idempotency_key="i"))).created
+    time.advance(hours=2)
+    await prune(store, retention=timedelta(hours=1))
+    assert (await submit(store, job(idempotency_key="i"))).created
+
+
+async def test_completions_find_room_after_every_midnight(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=30))
+    for _ in range(12):
+        await submit(store, job())
+        await worker.succeed(await worker.claim_one())
+        await store.prune(timedelta(days=3), DAY)
+        time.advance(days=1)
+    assert (await store.counts()).history in (4, 5)

@@ -1,0 +1,81 @@
+"""Reading: all homes at once, newest first, each tenant its own."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.errors import NotFound
+from duetime.ids import new_id
+from duetime.model.job import Options, decode_options, encode_options
+from duetime.model.lane import Tier
+from duetime.model.run import RunState
+from duetime.model.schedule import Every
+from duetime.store.protocol import Store
+from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
+from tests.contract.worlds import Time
+
+
+async def test_the_runs_of_a_job_come_newest_first_from_every_home(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(hours=1))
+    submitted = await submit(store, job(Every(timedelta(minutes=1))))
+    for turn in range(4):
+        time.advance(minutes=1)
+        await fire(store)
+        claimed = await worker.claim_one()
+        if turn == 0:
+            await worker.fail(claimed)
+        elif turn == 1:
+            await worker.succeed(claimed)
+        elif turn == 2:
+            await worker.retry(claimed, 3600)
+    time.advance(seconds=50)
+    await fire(store)
+    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    assert [run.state for run in runs] == [
+        RunState.PENDING,
+        RunState.RUNNING,
+        RunState.RETRYING,
+        RunState.SUCCEEDED,
+        RunState.FAILED,
+    ]
+    assert [run.due_at for run in runs] == sorted((run.due_at for run in runs), reverse=True)
+    assert await store.runs_of_job(TENANT, submitted.job_id, limit=2) == runs[:2]
+    assert await store.runs_of_job(TENANT, submitted.job_id, limit=4) == runs[:4]
+    for run in runs:
+        assert await store.run(TENANT, run.id) == run
+    found = await store.job(TENANT, submitted.job_id)
+    assert found.next_run == runs[2].due_at
+
+
+async def test_missing_things_are_named(store: Store) -> None:
+    with pytest.raises(NotFound, match="there is no job job_"):
+        await store.job(TENANT, new_id())
+    with pytest.raises(NotFound, match="there is no run run_"):
+        await store.run(TENANT, new_id())
+    assert await store.runs_of_job(TENANT, new_id()) == []
+
+
+async def test_a_run_carries_its_lane_and_its_options_in_every_home(store: Store) -> None:
+    worker = await hand(store)
+    options = encode_options(Options(name="n", tags=("a", "b")))
+    submitted = await submit(store, job(task="count", queue="slow", tier=Tier.HIGH, options=options))
+    claimed = await worker.claim_one()
+    for _ in range(2):
+        run = await store.run(TENANT, claimed.run_id)
+        assert (run.task, run.queue, run.tier) == ("count", "slow", Tier.HIGH)
+        found = await store.job(TENANT, submitted.job_id)
+        assert (found.task, found.queue, found.tier) == ("count", "slow", Tier.HIGH)
+        assert found.options == decode_options(options)
+        await worker.succeed(claimed)
+
+
+async def test_counts_are_exact(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, *(job() for _ in range(5)), job(Every(timedelta(minutes=1))))
+    await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
+    runs = await worker.claim(4)
+    await worker.fail(runs[0])
+    await worker.succeed(runs[1])
+    await worker.retry(runs[2])
+    counts = await store.counts()
+    assert (counts.jobs, counts.runs, counts.history, counts.dead_letters) == (1, 4, 3, 1)

@@ -1,0 +1,17 @@
+"""Any number of workers on one database: every run once."""
+
+from tests.support.fleet import Fleet
+
+
+async def test_ten_thousand_runs_on_four_worker_processes_run_once_each(fleet: Fleet) -> None:
+    batch = [{"number": number} for number in range(10_000)]
+    await fleet.submit("append", batch)
+    for _ in range(4):
+        fleet.worker(slots=50)
+    await fleet.ended(10_000, within=110)
+    rows = await fleet.fetch("select count(*), count(distinct run_id), count(distinct pid) from effects")
+    assert tuple(rows[0]) == (10_000, 10_000, 4)
+    states = await fleet.fetch("select distinct end_state, attempt, lost from duetime.history")
+    assert [tuple(row) for row in states] == [(4, 1, 0)]
+    counts = await fleet.store.counts()
+    assert (counts.runs, counts.dead_letters) == (0, 0)

@@ -1,0 +1,133 @@
+"""Real processes: `duetime worker` and `duetime server`, started, killed, stopped and started again by tests."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import asyncpg
+
+from duetime.engine.intake import prepare
+from duetime.ids import show
+from duetime.model.job import DEFAULT_TENANT, Submitted
+from duetime.store.postgres import PostgresStore
+from tests.support.fleet_tasks import TABLE
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+APP = "tests.support.fleet_tasks:app"
+
+
+class Process:
+    """One duetime process, in a session of its own, its output kept in a file."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        self._output: TextIO = log.open("a")
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "duetime.cli", *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def send(self, kind: signal.Signals) -> None:
+        self.popen.send_signal(kind)
+
+    def kill(self) -> None:
+        """Kill the process and what it has spawned, if they live; a stopped one too."""
+        if self.running:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.popen.wait(10)
+
+    def close(self) -> None:
+        self.kill()
+        self._output.close()
+
+    def output(self) -> str:
+        return self.log.read_text()
+
+    async def ended(self, within: float = 60.0) -> int:
+        """Wait for its end; returns the exit code."""
+        await eventually(lambda: not self.running, within=within, what=f"end of {self.popen.args}: {self.output()}")
+        return self.popen.wait()
+
+
+class Fleet:
+    """Processes on one database, and a store of the test's own to look at it."""
+
+    def __init__(self, dsn: str, folder: Path) -> None:
+        self.dsn = dsn
+        self._folder = folder
+        self.processes: list[Process] = []
+        self.store = PostgresStore(dsn, pool_size=4)
+
+    def worker(self, **settings: object) -> Process:
+        return self._start(["worker", APP], settings)
+
+    def server(self, **settings: object) -> Process:
+        return self._start(["server"], settings)
+
+    async def submit(self, task: str, batch: Sequence[dict[str, Any]], **options: Any) -> list[str]:
+        """Submit jobs for now; returns the ids of their runs."""
+        jobs = [prepare(task=task, args=args, max_payload=1 << 18, **options) for args in batch]
+        answers: list[Submitted] = await self.store.submit(DEFAULT_TENANT, jobs)
+        return [show("run", answer.run_id) for answer in answers if answer.run_id is not None]
+
+    async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
+        async with self.store.database.connection() as connection:
+            return await connection.fetch(query, *arguments)
+
+    async def value(self, query: str, *arguments: object) -> Any:
+        return (await self.fetch(query, *arguments))[0][0]
+
+    async def effects(self, what: str) -> int:
+        return await self.value("select count(*) from effects where what = $1", what)
+
+    async def ended(self, count: int, within: float = 60.0) -> None:
+        """Wait until this many runs have ended."""
+
+        async def enough() -> bool:
+            return await self.value("select count(*) from duetime.history where end_state is not null") >= count
+
+        await eventually(enough, within=within, what=f"{count} runs ended; {self.tails()}")
+
+    def tails(self) -> str:
+        return "\n".join(f"{process.pid}: …{process.output()[-1500:]}" for process in self.processes)
+
+    def _start(self, arguments: list[str], settings: dict[str, object]) -> Process:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("DUETIME_")}
+        environment |= {"DUETIME_DATABASE_URL": self.dsn, "DUETIME_TEST_DSN": self.dsn, "PYTHONUNBUFFERED": "1"}
+        environment |= {f"DUETIME_{name.upper()}": str(value) for name, value in settings.items()}
+        log = self._folder / f"process-{len(self.processes)}.log"
+        process = Process(arguments, environment, log)
+        self.processes.append(process)
+        return process
+
+
+@asynccontextmanager
+async def fleet_on(dsn: str, folder: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(dsn, folder)
+    await fleet.store.open()
+    try:
+        await fleet.store.migrate()
+        await fleet.fetch(TABLE)
+        yield fleet
+    finally:
+        for process in fleet.processes:
+            process.close()
+        await fleet.store.close()
