@@ -14,43 +14,38 @@ database is `DUETIME_DATABASE_URL`, or an SQLite file in the data folder.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
-from weakref import WeakKeyDictionary
+from uuid import UUID
 
 from duetime import ids
 from duetime.clock import monotonic
-from duetime.engine.intake import Intake, prepare
+from duetime.engine.intake import Intake
 from duetime.errors import InvalidInput, NotFound
 from duetime.model.attempt import Run
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Submitted
+from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Submitted
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Schedule, make_schedule
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
-from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
-from duetime.task import (
-    Defaults,
-    Delivery,
-    Duration,
-    Priority,
-    Task,
-    check_delivery,
-    check_duration,
-    check_tier,
-    make_definition,
-    make_options,
-)
+from duetime.stores import Stores
+from duetime.submission import OPTIONS, make_job
+from duetime.task import Delivery, Duration, Priority, Task, check_duration, make_task
 
 if TYPE_CHECKING:
     from duetime.sync import SyncApp
 
 P = ParamSpec("P")
 R = TypeVar("R")
-TaskLike = Task[..., Any] | str
 StartHook = Callable[[], Awaitable[object]]
+TaskLike = Task[..., Any] | str
+JobLike = Receipt | str | UUID
+"""A job by its receipt or its id."""
+RunLike = str | UUID
+"""A run by its id."""
 
 
 class App:
@@ -62,10 +57,7 @@ class App:
         self._given = {"database_url": database_url, "data_dir": data_dir}
         self._settings = settings
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._stores: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
-        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._embedded: Store | None = None
-        self._borrowed: Store | None = None
+        self._stores = Stores(lambda: self.settings)
         self._start_hooks: list[StartHook] = []
         self._sync: SyncApp | None = None
 
@@ -93,7 +85,11 @@ class App:
         `process=True` in a process of their own."""
 
         def decorate(function: Callable[..., Any]) -> Task[..., Any]:
-            return self._add(function, **options)
+            task = make_task(self, function, **options)
+            if task.name in self._tasks:
+                raise InvalidInput(f"there is a task {task.name!r} already", field="task", remedy="give it a name=")
+            self._tasks[task.name] = task
+            return task
 
         return decorate(*function) if function else decorate
 
@@ -117,6 +113,7 @@ class App:
     async def submit(
         self,
         task: TaskLike,
+        /,
         *,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
@@ -133,7 +130,7 @@ class App:
         """
         job = self._prepare(task, make_schedule(run_at=run_at, run_in=run_in), args, options_and_arguments)
         if connection is not None:
-            store = self._guest_store()
+            store = self._stores.for_guests()
             return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, job), None))
         return (await self._store_jobs([job]))[0]
 
@@ -141,6 +138,7 @@ class App:
         self,
         task: TaskLike,
         batch: Sequence[Mapping[str, Any]],
+        /,
         *,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
@@ -148,6 +146,9 @@ class App:
     ) -> list[Receipt]:
         """Run a task once for each set of arguments; all are stored in one transaction, or none."""
         schedule = make_schedule(run_at=run_at, run_in=run_in)
+        unknown = sorted(options.keys() - OPTIONS)
+        if unknown:
+            raise InvalidInput("is not an option", field=unknown[0], remedy="arguments of the task go into the batch")
         jobs = []
         drawn = ids.new_ids(len(batch))
         for index, arguments in enumerate(batch):
@@ -161,6 +162,7 @@ class App:
     async def schedule(
         self,
         task: TaskLike,
+        /,
         *,
         cron: str | None = None,
         every: Duration | None = None,
@@ -176,39 +178,40 @@ class App:
         schedule = make_schedule(cron=cron, every=every, tz=tz, start_at=start_at)
         return (await self._store_jobs([self._prepare(task, schedule, args, options_and_arguments)]))[0]
 
-    async def cancel(self, job_id: str) -> Job:
+    async def cancel(self, job: JobLike) -> Job:
         """No further run of this job; a run that waits is cancelled, one that is running is asked to stop."""
-        return await (await self.store()).cancel_job(DEFAULT_TENANT, ids.parse("job", job_id))
+        return await (await self.store()).cancel_job(DEFAULT_TENANT, _job_id(job))
 
-    async def cancel_run(self, run_id: str) -> Run:
+    async def cancel_run(self, run: RunLike) -> Run:
         """Cancel a run that waits, or ask a running one to stop."""
-        return await (await self.store()).cancel_run(DEFAULT_TENANT, ids.parse("run", run_id))
+        return await (await self.store()).cancel_run(DEFAULT_TENANT, _identity("run", run))
 
-    async def job(self, job_id: str) -> Job:
-        return await (await self.store()).job(DEFAULT_TENANT, ids.parse("job", job_id))
+    async def job(self, job: JobLike) -> Job:
+        """A job as it stands now."""
+        return await (await self.store()).job(DEFAULT_TENANT, _job_id(job))
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run: RunLike) -> Run:
         """A run, with its attempts."""
-        return await (await self.store()).run(DEFAULT_TENANT, ids.parse("run", run_id))
+        return await (await self.store()).run(DEFAULT_TENANT, _identity("run", run))
 
-    async def runs(self, job_id: str, limit: int = 100) -> list[Run]:
+    async def runs(self, job: JobLike, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
-        return await (await self.store()).runs_of_job(DEFAULT_TENANT, ids.parse("job", job_id), limit)
+        return await (await self.store()).runs_of_job(DEFAULT_TENANT, _job_id(job), limit)
 
-    async def wait(self, receipt: Receipt | str, timeout: Duration | None = None) -> Run:
+    async def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
-        job_id = receipt if isinstance(receipt, str) else receipt.job_id
         seconds = None if timeout is None else check_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = 0.005
         while True:
-            runs = await self.runs(job_id, 1)
+            runs = await self.runs(job, 1)
             if runs and runs[0].state.is_end:
                 return runs[0]
             if not runs:
-                await self.job(job_id)  # raises NotFound for a job that does not exist
+                await self.job(job)  # raises NotFound for a job that does not exist
             if deadline is not None and monotonic() + pause > deadline:
-                raise TimeoutError(f"{job_id} has not ended within {seconds:g} s")
+                state = runs[0].state.name if runs else "not due yet"
+                raise TimeoutError(f"{_shown(job)} has not ended within {seconds:g} s: it is {state}")
             await asyncio.sleep(pause)
             pause = min(0.25, pause * 1.5)
 
@@ -235,32 +238,15 @@ class App:
 
     async def store(self) -> Store:
         """The open store: one for each event loop, or one for all where the database is an embedded file."""
-        loop = asyncio.get_running_loop()
-        async with self._opening.setdefault(loop, asyncio.Lock()):
-            found = self._embedded or self._stores.get(loop)
-            if found is None:
-                found = store_for(self.settings)
-                await open_ready(found, self.settings)
-                self._keep(found)
-        return found
+        return await self._stores.get()
 
-    def use(self, store: Store) -> None:
-        """Use this open store from now on (on this event loop, if it is not embedded); whoever opened it closes it."""
-        self._borrowed = store
-        self._keep(store)
-
-    def _keep(self, store: Store) -> None:
-        if store.embedded:
-            self._embedded = store
-        else:
-            self._stores[asyncio.get_running_loop()] = store
+    def lent(self, store: Store) -> AbstractContextManager[None]:
+        """Use this open store inside the block (on this event loop, if it is not embedded); the lender closes it."""
+        return self._stores.lent(store)
 
     async def close(self) -> None:
-        """Let go of the connection that this event loop has made."""
-        store, self._embedded = self._embedded or self._stores.pop(asyncio.get_running_loop(), None), None
-        if store is not None and store is not self._borrowed:
-            await store.close()
-        self._borrowed = None
+        """Let go of the connection that this event loop has made; the next use makes it again."""
+        await self._stores.close()
 
     async def __aenter__(self) -> "App":
         await self.store()
@@ -271,97 +257,44 @@ class App:
 
     # Inside.
 
-    def _add(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: Priority = "MEDIUM",
-        retries: int | None = None,
-        retry: RetryPolicy | None = None,
-        timeout: Duration | None = None,
-        delivery: Delivery = "at_least_once",
-        process: bool = False,
-    ) -> Task[..., Any]:
-        check_delivery(delivery)
-        definition = make_definition(name, function, process=process)
-        if definition.name in self._tasks:
-            raise InvalidInput(f"there is a task {definition.name!r} already", field="task", remedy="give it a name=")
-        options = make_options(DEFAULT_OPTIONS, retries=retries, retry=retry, delivery=delivery)
-        limit = None if timeout is None else check_duration(timeout, "timeout")
-        task = Task(self, definition, Defaults(queue, check_tier(priority), limit, options), function)
-        self._tasks[definition.name] = task
-        return task
-
-    def _find(self, task: TaskLike) -> Task[..., Any]:
-        name = task.name if isinstance(task, Task) else task
-        found = self._tasks.get(name)
+    def _find(self, task: object) -> Task[..., Any]:
+        if isinstance(task, Task):
+            if self._tasks.get(task.name) is not task:
+                raise NotFound(f"the task {task.name!r} belongs to another app", field="task")
+            return task
+        if not isinstance(task, str):
+            raise InvalidInput(f"{task!r} is not a task", field="task", remedy="decorate it with @app.task")
+        found = self._tasks.get(task)
         if found is None:
             known = ", ".join(sorted(self._tasks)) or "none"
-            raise NotFound(f"there is no task {name!r} in this app", field="task", remedy=f"it has: {known}")
+            raise NotFound(f"there is no task {task!r} in this app", field="task", remedy=f"it has: {known}")
         return found
 
     def _prepare(
         self,
         task: TaskLike,
         schedule: Schedule,
-        args: Mapping[str, Any] | None,
+        args: object,
         given: Mapping[str, Any],
-        job_id: Any = None,
+        job_id: UUID | None = None,
     ) -> NewJob:
-        found = self._find(task)
-        defaults = found.defaults
-        options, arguments = _split(given)
-        if args is not None:
-            if arguments:
-                raise InvalidInput(
-                    "pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}"
-                )
-            arguments = dict(args)
-        found.definition.check_args(arguments)
-        queue, priority, timeout = (
-            options.pop("queue", None),
-            options.pop("priority", None),
-            options.pop("timeout", None),
-        )
-        key, idempotency_key = options.get("key"), options.pop("idempotency_key", None)
-        return prepare(
-            task=found.name,
-            args=arguments,
-            max_payload=self.settings.max_payload,
-            schedule=schedule,
-            queue=defaults.queue if queue is None else queue,
-            tier=defaults.tier if priority is None else check_tier(priority),
-            options=make_options(defaults.options, **options) if options else defaults.options,
-            timeout=defaults.timeout if timeout is None else check_duration(timeout, "timeout"),
-            key=key,
-            idempotency_key=idempotency_key,
-            job_id=job_id,
-        )
+        return make_job(self._find(task), schedule, args, given, max_payload=self.settings.max_payload, job_id=job_id)
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [Receipt.of(answer) for answer in await Intake(await self.store()).submit(jobs)]
 
-    def _guest_store(self) -> Store:
-        """A store that only works on the caller's connection needs none of its own."""
-        if self._embedded is not None or self.settings.sqlite_file is not None:
-            raise InvalidInput(
-                "submitting inside a transaction needs PostgreSQL, and this app uses an SQLite file",
-                field="connection",
-                remedy="set DUETIME_DATABASE_URL",
-            )
-        return store_for(self.settings)
+
+def _job_id(job: JobLike) -> UUID:
+    return _identity("job", job.job_id if isinstance(job, Receipt) else job)
 
 
-_OPTIONS = frozenset(
-    {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"}
-)
+def _identity(kind: ids.Kind, given: object) -> UUID:
+    if isinstance(given, UUID):
+        return given
+    if not isinstance(given, str):
+        raise InvalidInput(f"{given!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
+    return ids.parse(kind, given)
 
 
-def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options and arguments, apart."""
-    if _OPTIONS.isdisjoint(given):
-        return {}, dict(given)
-    options = {name: value for name, value in given.items() if name in _OPTIONS}
-    return options, {name: value for name, value in given.items() if name not in _OPTIONS}
+def _shown(job: JobLike) -> str:
+    return ids.show("job", _job_id(job))

@@ -12,6 +12,7 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from threading import Lock
 from typing import Literal
 from uuid import UUID
 
@@ -26,24 +27,33 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
+# Of 74 bits, so that steps of 32 bits find room above it for longer than any millisecond lasts.
+_FIRST_REST = (1 << 72) - 1
+_drawing = Lock()
+_last = (0, 0)
+"""The milliseconds and the rest of the id that was drawn last."""
+
 
 def new_id() -> UUID:
     """Draw a time-ordered id (UUIDv7)."""
-    random = int.from_bytes(os.urandom(10), "big")
-    milliseconds = time.time_ns() // 1_000_000
-    return UUID(int=_assemble(milliseconds, 7, random))
+    return new_ids(1)[0]
 
 
 def new_ids(count: int) -> list[UUID]:
-    """Draw many ids at once, in ascending order, so that a batch keeps the order it was given in."""
-    milliseconds = time.time_ns() // 1_000_000
-    start = int.from_bytes(os.urandom(9), "big") & ((1 << 66) - 1)
-    noise = os.urandom(4 * count)
+    """Draw many ids at once. What one process draws ascends, also within a millisecond: what is submitted first sorts
+    first, and a batch keeps the order it was given in."""
+    global _last
+    noise = os.urandom(9 + 4 * count)
     ids = []
-    for index in range(count):
-        step = int.from_bytes(noise[4 * index : 4 * index + 4], "big") | 1
-        start += step
-        ids.append(UUID(int=_assemble(milliseconds, 7, start)))
+    with _drawing:
+        now = time.time_ns() // 1_000_000
+        milliseconds, rest = _last
+        if now > milliseconds:
+            milliseconds, rest = now, int.from_bytes(noise[:9], "big") & _FIRST_REST
+        for start in range(9, 9 + 4 * count, 4):
+            rest += int.from_bytes(noise[start : start + 4], "big") | 1
+            ids.append(UUID(int=_assemble(milliseconds, 7, rest)))
+        _last = milliseconds, rest
     return ids
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from duetime.model.attempt import Run
 from duetime.model.job import Job
 from duetime.receipt import Receipt
+from duetime.task import Duration
 
 if TYPE_CHECKING:
-    from duetime.app import App, TaskLike
+    from duetime.app import App, JobLike, RunLike, TaskLike
 
 T = TypeVar("T")
 
@@ -24,36 +25,36 @@ class SyncApp:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def submit(self, task: "TaskLike", *, connection: object = None, **options_and_arguments: Any) -> Receipt:
+    def submit(self, task: "TaskLike", /, *, connection: object = None, **options_and_arguments: Any) -> Receipt:
         """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
         if connection is not None:
             # Nothing on a blocking connection is ever awaited, so it is used right here, on the caller's thread.
             return _drive(self._app.submit(task, connection=connection, **options_and_arguments))
         return self._call(self._app.submit, task, **options_and_arguments)
 
-    def submit_many(self, task: "TaskLike", batch: Sequence[Mapping[str, Any]], **options: Any) -> list[Receipt]:
+    def submit_many(self, task: "TaskLike", batch: Sequence[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
         return self._call(self._app.submit_many, task, batch, **options)
 
-    def schedule(self, task: "TaskLike", **options_and_arguments: Any) -> Receipt:
+    def schedule(self, task: "TaskLike", /, **options_and_arguments: Any) -> Receipt:
         return self._call(self._app.schedule, task, **options_and_arguments)
 
-    def cancel(self, job_id: str) -> Job:
-        return self._call(self._app.cancel, job_id)
+    def cancel(self, job: "JobLike") -> Job:
+        return self._call(self._app.cancel, job)
 
-    def cancel_run(self, run_id: str) -> Run:
-        return self._call(self._app.cancel_run, run_id)
+    def cancel_run(self, run: "RunLike") -> Run:
+        return self._call(self._app.cancel_run, run)
 
-    def job(self, job_id: str) -> Job:
-        return self._call(self._app.job, job_id)
+    def job(self, job: "JobLike") -> Job:
+        return self._call(self._app.job, job)
 
-    def run(self, run_id: str) -> Run:
-        return self._call(self._app.run, run_id)
+    def run(self, run: "RunLike") -> Run:
+        return self._call(self._app.run, run)
 
-    def runs(self, job_id: str, limit: int = 100) -> list[Run]:
-        return self._call(self._app.runs, job_id, limit)
+    def runs(self, job: "JobLike", limit: int = 100) -> list[Run]:
+        return self._call(self._app.runs, job, limit)
 
-    def wait(self, receipt: Receipt | str, timeout: str | float | None = None) -> Run:
-        return self._call(self._app.wait, receipt, timeout)
+    def wait(self, job: "JobLike", timeout: Duration | None = None) -> Run:
+        return self._call(self._app.wait, job, timeout)
 
     def close(self) -> None:
         """Close the connection and end the background thread; the next call starts them again."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 
 from duetime.app import App
@@ -39,7 +39,7 @@ class Node:
         self._migrate = migrate
         self._loops: list[Loop] = []
         self._worker: Worker | None = None
-        self._stopping = False
+        self._starting: asyncio.Task[None] | None = None
 
     async def run(self, ready: Callable[[Store], None] = lambda store: None) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up."""
@@ -58,7 +58,8 @@ class Node:
 
     def stop(self) -> None:
         """Stop in good order; called again, stop at once."""
-        self._stopping = True
+        if self._starting is not None:
+            self._starting.cancel()
         for loop in self._loops:
             loop.stop()
         if self._worker is not None:
@@ -67,17 +68,20 @@ class Node:
     async def _run_on(self, store: Store, ready: Callable[[Store], None]) -> None:
         if self._with_loops:
             self._loops = engine_loops(store, self._settings)
-        if self._app is not None:
-            self._app.use(store)
-            self._worker = make_worker(self._app, store, self._settings, observe=self._observe)
-        async with asyncio.TaskGroup() as group:
-            for loop in self._loops:
-                group.create_task(loop.run(), name=f"duetime {loop.name}")
-            if self._worker is not None:
-                group.create_task(self._worker.run(), name="duetime worker")
+        with nullcontext() if self._app is None else self._app.lent(store):
             if self._app is not None:
-                await self._app.started()
-            ready(store)
+                self._worker = make_worker(self._app, store, self._settings, observe=self._observe)
+            async with asyncio.TaskGroup() as group:
+                for loop in self._loops:
+                    group.create_task(loop.run(), name=f"duetime {loop.name}")
+                if self._worker is not None:
+                    group.create_task(self._worker.run(), name="duetime worker")
+                self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+
+    async def _start(self, store: Store, ready: Callable[[Store], None]) -> None:
+        if self._app is not None:
+            await self._app.started()
+        ready(store)
 
 
 def engine_loops(store: Store, settings: Settings) -> list[Loop]:

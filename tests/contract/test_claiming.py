@@ -182,5 +182,5 @@ async def test_one_claim_number_asked_twice_at_once_holds_one_set_of_runs(store:
     assert len(held) == 5
     for answer in answers:
         assert {run.run_id for run in answer} <= held
-    running = [sight for sight in (await store.look([lane.id], 100)).sights]
-    assert len(running[0].run_ids) == 15
+    (sight,) = (await store.look([lane.id], 100)).sights
+    assert len(sight.run_ids) == 15

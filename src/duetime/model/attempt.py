@@ -2,10 +2,12 @@
 
 from datetime import datetime, timedelta
 from enum import IntEnum
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from duetime.model import json
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
 from duetime.model.retry import Verdict
@@ -77,6 +79,11 @@ class Attempt(msgspec.Struct, frozen=True):
     error: str | None
     logs: bytes | None
 
+    @property
+    def log_lines(self) -> list[str]:
+        """What the task logged through its context, a line for each message."""
+        return [line["text"] for line in json.decode(self.logs)["lines"]] if self.logs else []
+
 
 class Run(msgspec.Struct, frozen=True):
     """A run as it is read back, with its finished attempts, oldest first."""
@@ -104,6 +111,17 @@ class Run(msgspec.Struct, frozen=True):
     progress: float | None = None
     message: str | None = None
     attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def value(self) -> Any:
+        """What the task returned; None as long as it has not, or when it was not kept."""
+        return json.decode(self.result) if self.result else None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the task is called with."""
+        found: dict[str, Any] = json.decode(self.args)
+        return found
 
     @property
     def lag(self) -> timedelta | None:

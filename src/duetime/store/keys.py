@@ -59,7 +59,7 @@ def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
     parts: list[list[NewJob]] = [[]]
     taken: set[tuple[str, str] | UUID] = set()
     for job in jobs:
-        keys = [*_keys(job), job.id]
+        keys: set[tuple[str, str] | UUID] = {*_keys(job), job.id}
         if not taken.isdisjoint(keys):
             parts.append([])
             taken.clear()

@@ -160,6 +160,8 @@ class Claimer:
         return len(self._lanes) == 1 and self._lanes[lane_id].key.trial == Trial.NONE
 
     async def _claim(self, session: Session, takes: Takes) -> int:
+        if self.session is not session:
+            return 0  # it was stopped during the look: what is claimed now would be left behind
         claim_no = session.begin_claim()
         self._quiet.clear()
         try:
@@ -177,7 +179,11 @@ class Claimer:
         assert self._unanswered is not None
         session, claim_no, takes = self._unanswered
         if not session.over:
-            claimed = await self._store.claim(session.id, claim_no, takes)
+            self._quiet.clear()
+            try:
+                claimed = await self._store.claim(session.id, claim_no, takes)
+            finally:
+                self._quiet.set()
             self._unanswered = None
             self._begin(session, claim_no, claimed)
         self._unanswered = None

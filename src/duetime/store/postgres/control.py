@@ -24,7 +24,7 @@ class ControlRole(ReadingRole):
                     await connection.execute(SQL["cancel_recurring"], tenant_id, job_id)
             elif row is not None:
                 key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
-                lane_id = (await self.lane_book.ids([key]))[key]
+                lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
                 due_at = row["next_fire_at"] or row["created_at"]
                 await connection.execute(
                     SQL["cancel_once"],

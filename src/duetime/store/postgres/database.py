@@ -40,6 +40,8 @@ _TRY_AGAIN = (
     asyncpg.InsufficientResourcesError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    # The only check there is: history has no partition for today. Whoever prunes next makes it.
+    asyncpg.CheckViolationError,
     OSError,
     TimeoutError,
 )
@@ -153,8 +155,6 @@ class Database:
                 f"the database {self.shown} has no duetime schema, or an older one: {error}",
                 remedy="run: duetime migrate",
             ) from error
-        except _REFUSED as error:
-            raise StoreRejected(f"the database refused the data: {error}") from error
         except asyncpg.InvalidAuthorizationSpecificationError as error:
             raise StoreError(
                 f"the database {self.shown} refused the login: {error}", remedy="check DUETIME_DATABASE_URL"
@@ -166,6 +166,8 @@ class Database:
         except _TRY_AGAIN as error:
             text = str(error) or type(error).__name__
             raise StoreUnavailable(f"the database {self.shown} cannot be used now: {text}") from error
+        except _REFUSED as error:
+            raise StoreRejected(f"the database refused the data: {error}") from error
         except asyncpg.InterfaceError as error:
             # The driver's own word for "the connection is gone or busy dying".
             raise StoreUnavailable(f"the connection to {self.shown} is gone: {error}") from error

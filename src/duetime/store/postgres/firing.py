@@ -22,7 +22,7 @@ class FiringRole(Role):
                     else:
                         aside.append(decided)
             if fires:
-                lanes = await self.lane_book.ids({fire.lane for fire in fires})
+                lanes = await self.lane_book.ids_within(connection, {fire.lane for fire in fires})
                 made = [
                     (
                         fire.job_id,

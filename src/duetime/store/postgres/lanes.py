@@ -1,9 +1,13 @@
-"""The lanes that this process knows. They are only ever added to, so what is known stays true."""
+"""The lanes that this process knows. They are only ever added to, so what is known stays true.
+
+Whoever needs a lane inside a transaction looks for it on the connection it has, and makes it on one of its own: if all
+who hold a connection of the pool waited for a second one, they would wait for each other.
+"""
 
 from collections.abc import Iterable
 
 from duetime.model.lane import Lane, LaneKey
-from duetime.store.postgres.database import SQL, Connection, Database
+from duetime.store.postgres.database import SQL, Connection, Database, columns
 
 
 class LaneBook:
@@ -13,39 +17,43 @@ class LaneBook:
         self._keys: dict[int, LaneKey] = {}
 
     async def after(self, lane_id: int) -> list[Lane]:
-        rows = await self._database.fetch("lanes_after", lane_id)
-        found = [Lane(row[0], LaneKey(*row[1:])) for row in rows]
-        for lane in found:
-            self._remember(lane)
-        return found
+        async with self._database.connection() as connection:
+            return await self._read(connection, lane_id)
 
     async def ids(self, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
-        """The ids of lanes, made where they are missing: in a transaction of their own, before the caller's."""
+        """The ids of lanes, made where they are missing."""
         wanted = set(keys)
-        missing = sorted(wanted - self._ids.keys())
-        if missing:
+        if not wanted <= self._ids.keys():
             async with self._database.connection() as connection:
-                await self._make(connection, missing)
+                await self._make(connection, wanted)
         return {key: self._ids[key] for key in wanted}
 
-    async def key(self, lane_id: int) -> LaneKey:
+    async def ids_within(self, connection: Connection, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
+        """The same inside a transaction; lanes that are missing are made beside it, and stay whatever becomes of it."""
+        wanted = set(keys)
+        if not wanted <= self._ids.keys():
+            await self._read(connection, 0)
+        if not wanted <= self._ids.keys():
+            own = await self._database.connect()
+            try:
+                await self._make(own, wanted)
+            finally:
+                await own.close()
+        return {key: self._ids[key] for key in wanted}
+
+    async def key_within(self, connection: Connection, lane_id: int) -> LaneKey:
         if lane_id not in self._keys:
-            await self.after(0)
+            await self._read(connection, 0)
         return self._keys[lane_id]
 
-    async def _make(self, connection: Connection, missing: list[LaneKey]) -> None:
-        # Sorted, so that two nodes that make the same lanes never wait for each other in a circle.
-        await connection.execute(
-            SQL["make_lanes"],
-            [key.tenant_id for key in missing],
-            [key.queue for key in missing],
-            [key.tier for key in missing],
-            [key.task for key in missing],
-            [key.trial for key in missing],
-        )
-        for row in await connection.fetch(SQL["lanes_after"], 0):
-            self._remember(Lane(row[0], LaneKey(*row[1:])))
+    async def _make(self, connection: Connection, wanted: set[LaneKey]) -> None:
+        rows = [(key.tenant_id, key.queue, key.tier, key.task, key.trial) for key in sorted(wanted - self._ids.keys())]
+        await connection.execute(SQL["make_lanes"], *columns(rows, 5))
+        await self._read(connection, 0)
 
-    def _remember(self, lane: Lane) -> None:
-        self._ids[lane.key] = lane.id
-        self._keys[lane.id] = lane.key
+    async def _read(self, connection: Connection, after: int) -> list[Lane]:
+        found = [Lane(row[0], LaneKey(*row[1:])) for row in await connection.fetch(SQL["lanes_after"], after)]
+        for lane in found:
+            self._ids[lane.key] = lane.id
+            self._keys[lane.id] = lane.key
+        return found

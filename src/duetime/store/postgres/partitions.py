@@ -5,17 +5,27 @@ CREATE … PARTITION OF would. Dropped by detaching concurrently first: a DROP t
 front of every completion. Lock waits are cut short by the statement's deadline; the next round tries again.
 """
 
-import asyncio
+import logging
 import re
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
-from duetime.errors import StoreUnavailable
 from duetime.store.postgres.database import Connection, Database
+
+log = logging.getLogger("duetime.store")
 
 AHEAD = 7
 _PATIENCE = 3.0
+_ANOTHER_TIME = (
+    TimeoutError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    # Another node is at it.
+    asyncpg.ObjectNotInPrerequisiteStateError,
+    asyncpg.UndefinedTableError,
+)
 _NAME = re.compile(r"history_(\d{8})")
 
 
@@ -33,28 +43,37 @@ async def keep_room_ahead(database: Database) -> int:
 
 
 async def drop_older(database: Database, retention: timedelta) -> int:
-    """Detach and drop the partitions whose last day is past the retention; returns how many."""
+    """Detach and drop the partitions whose last day is past the retention; returns how many.
+
+    Yesterday's always stays: a clock that steps back over midnight must find it. One that somebody reads stays for now.
+    """
     dropped = 0
+    keep = max(retention, timedelta(days=1))
     async with database.connection() as connection:
         now: datetime = await connection.fetchval("select duetime.clock()")
-        await _finish_drops(connection)
+        dropped += await _finish_drops(connection)
         for name in await _attached(connection):
             match = _NAME.fullmatch(name)
             if match is None:
                 continue
             end = datetime.strptime(match[1], "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
-            if end >= now - retention:
+            if end >= now - keep:
                 continue
-            try:
-                await connection.execute(
-                    f"alter table duetime.history detach partition duetime.{name} concurrently",
-                    timeout=_PATIENCE,
-                )
-                await connection.execute(f"drop table duetime.{name}", timeout=_PATIENCE)
-                dropped += 1
-            except (asyncpg.PostgresError, TimeoutError) as error:
-                raise StoreUnavailable(f"the partition {name} is in use and stays for now: {error}") from error
+            detach = f"alter table duetime.history detach partition duetime.{name} concurrently"
+            if not await _patiently(connection, detach):
+                break
+            dropped += await _patiently(connection, f"drop table if exists duetime.{name}")
     return dropped
+
+
+async def _patiently(connection: Connection, statement: str) -> bool:
+    """Run what may have to wait for readers, for a while; False when it has to be tried another time."""
+    try:
+        await connection.execute(statement, timeout=_PATIENCE)
+    except _ANOTHER_TIME as error:
+        log.info("not now (%s): %s", str(error) or "history is being read", statement)
+        return False
+    return True
 
 
 async def _attach(connection: Connection, start: datetime) -> int:
@@ -73,21 +92,19 @@ async def _attach(connection: Connection, start: datetime) -> int:
     return 1
 
 
-async def _finish_drops(connection: Connection) -> None:
-    """Bring half-finished detachments of a process that died to their end."""
+async def _finish_drops(connection: Connection) -> int:
+    """Bring half-finished detachments, of this process or of one that died, to their end; returns how many."""
     rows = await connection.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
         " where i.inhparent = 'duetime.history'::regclass and i.inhdetachpending"
     )
     for row in rows:
-        await connection.execute(f"alter table duetime.history detach partition duetime.{row[0]} finalize")
+        await _patiently(connection, f"alter table duetime.history detach partition duetime.{row[0]} finalize")
     leftovers = await connection.fetch(
         "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
         " where n.nspname = 'duetime' and c.relkind = 'r' and c.relname ~ '^history_[0-9]{8}$' and not c.relispartition"
     )
-    for row in leftovers:
-        await asyncio.sleep(0)
-        await connection.execute(f"drop table if exists duetime.{row[0]}", timeout=_PATIENCE)
+    return sum([await _patiently(connection, f"drop table if exists duetime.{row[0]}") for row in leftovers])
 
 
 async def _attached(connection: Connection) -> list[str]:

@@ -30,16 +30,16 @@ class ReapingRole(Role):
         worker_id, claim_no, run_ids = claim
         rows = await connection.fetch(SQL["lost_runs"], run_ids, worker_id, claim_no)
         if rows:
-            lanes = {row["id"]: await self._trial_lane(row["home_lane"], row["lost"] + 1) for row in rows}
+            lanes = {row["id"]: await self._trial_lane(connection, row["home_lane"], row["lost"] + 1) for row in rows}
             await apply(connection, worker_id, judge(lost_with_worker(rows)), lanes=lanes)
         # A run in the middle of its completion was passed over: the claim stays until that has ended.
         if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
             await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
         return len(rows)
 
-    async def _trial_lane(self, home_lane: int, lost: int) -> int:
-        key = (await self.lane_book.key(home_lane)).on_trial(trial_after(lost))
-        return (await self.lane_book.ids([key]))[key]
+    async def _trial_lane(self, connection: Connection, home_lane: int, lost: int) -> int:
+        key = (await self.lane_book.key_within(connection, home_lane)).on_trial(trial_after(lost))
+        return (await self.lane_book.ids_within(connection, [key]))[key]
 
 
 async def _reap_overdue(connection: Connection, claim: Row, judge: JudgeLost, overdue: timedelta) -> int:

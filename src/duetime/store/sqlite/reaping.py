@@ -39,7 +39,8 @@ class ReapingRole(Role):
             lanes = {row["id"]: self._trial_lane(connection, row["home_lane"], row["lost"] + 1) for row in rows}
             worker_id = identity(claim["worker_id"])
             apply(connection, claim["now"], worker_id, judge(lost_with_worker(rows)), lanes)
-        connection.execute("delete_claims", claim)
+        if not connection.value("count_claimed", claim):
+            connection.execute("delete_claims", claim)
         return len(rows)
 
     def _trial_lane(self, connection: Connection, home_lane: int, lost: int) -> int:

@@ -57,7 +57,7 @@ create index cursors_in_view on duetime.cursors (scan_at);
 
 -- Home 2: what is due soon, ready, running or retrying. Small and hot.
 -- No index here names a column that a claim changes (worker_id, claim_no, fence, attempt, started_at): claims stay
--- heap-only, and the room left on each page is for them.
+-- heap-only, and the room left on each page is for them (a claimed row is up to a third wider than a waiting one).
 create table duetime.runs (
     id uuid primary key,
     job_id uuid not null,
@@ -79,7 +79,7 @@ create table duetime.runs (
     options bytea,
     message text,
     checkpoint bytea
-) with (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.2);
+) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.2);
 create index runs_ready on duetime.runs (lane_id, ready_at, id) where lane_id is not null;
 create index runs_of_job on duetime.runs (tenant_id, job_id);
 

@@ -15,6 +15,10 @@ where r.worker_id = :worker_id and r.claim_no = :claim_no order by r.id;
 -- delete_claims: forget a claim of which nothing is left
 delete from claims where worker_id = :worker_id and claim_no = :claim_no;
 
+-- count_claimed: how many runs a claim still holds
+select count(*) from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+where r.worker_id = :worker_id and r.claim_no = :claim_no;
+
 -- next_deadline: when the next run of a claim is past its timeout
 update claims set deadline = (
     select min(r.started_at + r.timeout_ms * 1000)

@@ -1,0 +1,282 @@
+"""For your own tests: your app on a real store in memory, with a clock that moves when you say so.
+
+    async with duetime.testing.harness(app) as harness:
+        await send_report.submit(to="ops@example.com", run_in="10m")
+        harness.assert_submitted(send_report, to="ops@example.com")
+        assert await harness.run_due() == []
+        [run] = await harness.advance(minutes=10)
+        assert run.state is duetime.RunState.SUCCEEDED
+
+Nothing runs by itself. What is due runs through the real scanner and the real worker when `run_due` or `advance` is
+awaited, with everything that it submits for now. A retry waits until the clock says that it is due. The app's own
+database is not touched, from no thread; after the block the app is as it was before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+
+from duetime.app import App
+from duetime.clock import ManualClock, monotonic
+from duetime.duration import format_duration
+from duetime.engine.scanner import Scanner
+from duetime.model import json
+from duetime.model.attempt import Claimed, Completion, Run
+from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted
+from duetime.model.lane import Tier
+from duetime.model.run import RunState
+from duetime.model.schedule import Once, Schedule, make_schedule
+from duetime.receipt import Receipt
+from duetime.store.opening import store_in_memory
+from duetime.store.protocol import Store
+from duetime.task import Duration, Task, check_duration
+from duetime.worker.worker import Worker, WorkerLimits
+
+_FOR_EVER = timedelta(days=1_000_000)
+_WHEN = ("run_at", "run_in", "cron", "every", "tz", "start_at")
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """What the code under test has submitted or scheduled."""
+
+    task: str
+    args: dict[str, Any]
+    """As the task will see them: what went through JSON."""
+    schedule: Schedule
+    queue: str
+    priority: str
+    key: str | None
+    idempotency_key: str | None
+    receipt: Receipt
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
+        options = [
+            f"{name}={value!r}"
+            for name, value, usual in (
+                ("queue", self.queue, "default"),
+                ("priority", self.priority, "MEDIUM"),
+                ("key", self.key, None),
+                ("idempotency_key", self.idempotency_key, None),
+            )
+            if value != usual
+        ]
+        return " ".join([f"{self.task}({arguments})", _when(self.schedule), *options])
+
+
+class Harness:
+    """An app under test. Made by `harness`."""
+
+    def __init__(self, app: App, store: Store, clock: ManualClock) -> None:
+        self.clock = clock
+        """The store's clock: it stands still until the test moves it."""
+        self.submitted: list[Submission] = []
+        """Everything that was submitted or scheduled, in order."""
+        self._app = app
+        self._store = store
+        self._scanner = Scanner(store, interval=_FOR_EVER)
+
+    async def run_due(self, *, timeout: Duration = "10s") -> list[Run]:
+        """Run everything that is due, and what that submits for now; returns the runs that ended, as they were due.
+
+        Raises `TimeoutError`, which names the tasks, when they are not done within `timeout` of real time.
+        """
+        attempted: dict[UUID, None] = {}
+        deadline = monotonic() + check_duration(timeout, "timeout").total_seconds()
+        await self._fire()
+        while await self._is_due():
+            await self._work(attempted, deadline)
+            await self._fire()
+        runs = [await self._store.run(DEFAULT_TENANT, run_id) for run_id in attempted]
+        return sorted((run for run in runs if run.state.is_end), key=lambda run: (run.due_at, run.id))
+
+    async def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        timeout: Duration = "10s",
+    ) -> list[Run]:
+        """Let time pass: whatever becomes due on the way runs at its own moment. Returns the runs that ended.
+
+        (`clock.advance` jumps instead, as if nothing had been running meanwhile: a job that repeats then has one run
+        for all that it missed.) `timeout` bounds the real time of each moment.
+        """
+        target = self.clock.now() + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        ended = await self.run_due(timeout=timeout)
+        while (moment := await self._next_moment()) is not None and moment <= target:
+            self.clock.move_to(moment)
+            ended += await self.run_due(timeout=timeout)
+        self.clock.move_to(target)
+        return ended
+
+    def assert_submitted(self, task: Task[..., Any] | str, /, **expected: Any) -> Submission:
+        """Fail unless this task was submitted with these arguments (others may be there too); returns the first.
+
+        `queue`, `priority`, `key`, `idempotency_key`, `run_at`, `run_in`, `cron`, `every`, `tz` and `start_at` are
+        compared with the options of the submission.
+        """
+        found = self._matching(task, expected)
+        if not found:
+            raise AssertionError(f"{_asked(task, expected)} was not submitted.\n{self._listed(task)}")
+        return found[0]
+
+    def assert_not_submitted(self, task: Task[..., Any] | str, /, **expected: Any) -> None:
+        """Fail if this task was submitted with these arguments."""
+        if self._matching(task, expected):
+            raise AssertionError(f"{_asked(task, expected)} was submitted.\n{self._listed(task)}")
+
+    def _matching(self, task: Task[..., Any] | str, expected: dict[str, Any]) -> list[Submission]:
+        name = _name(task)
+        if name not in self._app.tasks:
+            raise AssertionError(f"there is no task {name!r} in this app; it has: {', '.join(sorted(self._app.tasks))}")
+        given = dict(expected)
+        when = {name: given.pop(name) for name in _WHEN if name in given}
+        options = {name: given.pop(name) for name in ("queue", "priority", "key", "idempotency_key") if name in given}
+        args = json.decode(json.encode(given, field="expected"))
+        schedule = make_schedule(**when) if when else None
+        return [
+            item
+            for item in self.submitted
+            if item.task == name
+            and args.items() <= item.args.items()
+            and (schedule is None or item.schedule == schedule)
+            and all(getattr(item, option) == value for option, value in options.items())
+        ]
+
+    def _listed(self, task: Task[..., Any] | str) -> str:
+        if not self.submitted:
+            return "Nothing was submitted."
+        # Those of the task in question are what the reader looks for.
+        ordered = sorted(self.submitted, key=lambda item: item.task != _name(task))
+        shown = [f"  {item}" for item in ordered[:20]]
+        if len(ordered) > 20:
+            shown.append(f"  … and {len(ordered) - 20} more")
+        return "\n".join(["Submitted were:", *shown])
+
+    async def _fire(self) -> timedelta:
+        """Fire what has come into view; returns how long until there is more."""
+        while (pause := await self._scanner.tick()) == 0:
+            pass
+        return timedelta(seconds=pause)
+
+    async def _waiting(self) -> list[datetime]:
+        """When the first waiting run of each lane is ready."""
+        lanes = [lane.id for lane in await self._store.lanes() if lane.key.task in self._app.tasks]
+        return [sight.ready_at[0] for sight in (await self._store.look(lanes, 1)).sights]
+
+    async def _is_due(self) -> bool:
+        return any(ready_at <= self.clock.now() for ready_at in await self._waiting())
+
+    async def _next_moment(self) -> datetime | None:
+        in_view = await self._fire()
+        moments = [moment for moment in await self._waiting() if moment > self.clock.now()]
+        if in_view < _FOR_EVER:
+            moments.append(self.clock.now() + in_view)
+        return min(moments, default=None)
+
+    async def _work(self, attempted: dict[UUID, None], deadline: float) -> None:
+        """Run a worker until an attempt has ended, and all others that it has started by then."""
+        ended = asyncio.Event()
+
+        def observe(_task: str, claimed: Claimed, _completion: Completion) -> None:
+            attempted[claimed.run_id] = None
+            ended.set()
+
+        tasks = {name: task.definition for name, task in self._app.tasks.items()}
+        settings = self._app.settings
+        limits = WorkerLimits(
+            lease=_FOR_EVER,
+            grace=_FOR_EVER,
+            max_result=settings.max_result,
+            max_log_lines=settings.max_log_lines,
+        )
+        worker = Worker(self._store, tasks, limits, observe=observe)
+        working = asyncio.create_task(worker.run())
+        first = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait({working, first}, timeout=deadline - monotonic(), return_when=asyncio.FIRST_COMPLETED)
+            worker.stop()
+            await asyncio.wait({working}, timeout=deadline - monotonic())
+            if not working.done():
+                raise TimeoutError(f"not done in time: {', '.join(await self._running()) or 'more and more is due'}")
+        finally:
+            first.cancel()
+            if not working.done():
+                worker.stop()
+                worker.stop()
+            await working
+
+    async def _running(self) -> list[str]:
+        jobs = {item.receipt.job_id: None for item in self.submitted}
+        runs = [run for job_id in jobs for run in await self._app.runs(job_id)]
+        return sorted({run.task for run in runs if run.state is RunState.RUNNING})
+
+
+@asynccontextmanager
+async def harness(app: App, *, start: datetime | None = None) -> AsyncIterator[Harness]:
+    """Use the app on an empty store in memory inside the block. `start` is where its clock begins; by default the
+    beginning of 2026, so that a test sees the same calendar on every day."""
+    clock = ManualClock() if start is None else ManualClock(start)
+    store = _Recorder(store_in_memory(clock))
+    await store.open()
+    try:
+        await store.migrate()
+        made = Harness(app, cast(Store, store), clock)
+        store.submissions = made.submitted
+        with app.lent(cast(Store, store)):
+            yield made
+    finally:
+        await store.close()
+
+
+class _Recorder:
+    """The store itself, and a list of what was submitted to it."""
+
+    submissions: list[Submission]
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        answers = await self._store.submit(tenant_id, jobs)
+        self.submissions += [
+            Submission(
+                job.lane.task,
+                json.decode(job.args),
+                job.schedule,
+                job.lane.queue,
+                Tier(job.lane.tier).name,
+                job.key,
+                job.idempotency_key,
+                Receipt.of(answer),
+            )
+            for job, answer in zip(jobs, answers, strict=True)
+        ]
+        return answers
+
+
+def _name(task: Task[..., Any] | str) -> str:
+    return task if isinstance(task, str) else task.name
+
+
+def _asked(task: Task[..., Any] | str, expected: dict[str, Any]) -> str:
+    return f"{_name(task)}({', '.join(f'{name}={value!r}' for name, value in expected.items())})"
+
+
+def _when(schedule: Schedule) -> str:
+    if not isinstance(schedule, Once):
+        return str(schedule)
+    if schedule.at is not None:
+        return f"at {schedule.at.isoformat()}"
+    return "now" if schedule.delay is None else f"in {format_duration(schedule.delay)}"
