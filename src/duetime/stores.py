@@ -21,7 +21,7 @@ class Stores:
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._guard = threading.Lock()
-        self._file: Future[Store] | None = None
+        self._file: tuple[asyncio.AbstractEventLoop, Future[Store]] | None = None
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
@@ -61,14 +61,17 @@ class Stores:
         return store_for(self._settings())
 
     async def close(self) -> None:
-        """Close what was opened here for this event loop, and the file; what was lent stays."""
-        own = self._own.pop(asyncio.get_running_loop(), None)
+        """Close what this event loop has opened; what another one has opened, or what was lent, stays."""
+        loop = asyncio.get_running_loop()
+        own = self._own.pop(loop, None)
         if own is not None:
             await own.close()
         with self._guard:
-            file, self._file = self._file, None
-        if file is not None:
-            await (await _result(file)).close()
+            home, file = self._file or (None, None)
+            if home is None or file is None or (home is not loop and not home.is_closed()):
+                return
+            self._file = None
+        await (await _result(file)).close()
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:
         return next((store for home, store in reversed(self._lent) if home in (None, loop)), None)
@@ -76,10 +79,10 @@ class Stores:
     async def _get_file(self, settings: Settings) -> Store:
         """A file belongs to one store: whoever comes first opens it, on whichever event loop, and the others wait."""
         with self._guard:
-            file, first = self._file, self._file is None
-            if file is None:
-                file = self._file = Future()
-                file.set_running_or_notify_cancel()
+            first = self._file is None
+            if self._file is None:
+                self._file = asyncio.get_running_loop(), Future()
+            file = self._file[1]
         if not first:
             return await _result(file)
         try:

@@ -2,10 +2,12 @@
 app is reached through it, so nothing is written twice."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from duetime.errors import InvalidInput
 from duetime.model.attempt import Run
 from duetime.model.job import Job
 from duetime.receipt import Receipt
@@ -28,6 +30,7 @@ class SyncApp:
     def submit(self, task: "TaskLike", /, *, connection: object = None, **options_and_arguments: Any) -> Receipt:
         """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
         if connection is not None:
+            _check_blocking(connection)
             # Nothing on a blocking connection is ever awaited, so it is used right here, on the caller's thread.
             return _drive(self._app.submit(task, connection=connection, **options_and_arguments))
         return self._call(self._app.submit, task, **options_and_arguments)
@@ -88,6 +91,14 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
+def _check_blocking(connection: object) -> None:
+    """An async connection would be left in the middle of its first statement."""
+    if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+        raise InvalidInput(
+            "this connection is async", field="connection", remedy="use `await app.submit(…, connection=…)`"
+        )
+
+
 def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never waits."""
     try:
@@ -96,4 +107,4 @@ def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
         value: T = stop.value
         return value
     coroutine.close()
-    raise TypeError("this connection is async: use `await app.submit(…, connection=…)`")
+    raise RuntimeError("this coroutine was not to wait")

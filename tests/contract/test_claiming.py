@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
@@ -159,7 +160,7 @@ async def test_claiming_at_once_never_shares_a_run(store: Store, other: Store) -
     await submit(store, *(job() for _ in range(400)))
     workers = [await hand((store, other)[turn % 2]) for turn in range(8)]
 
-    async def claim_all(worker: Hand) -> list[tuple[object, int]]:
+    async def claim_all(worker: Hand) -> list[tuple[UUID, int]]:
         got = []
         for _ in range(12):
             got += [(run.run_id, run.fence) for run in await worker.claim(7)]

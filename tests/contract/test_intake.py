@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from duetime.errors import StoreRejected
-from duetime.ids import new_id
 from duetime.model.job import JobState
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
@@ -169,4 +168,3 @@ async def test_tenants_do_not_share_lanes(store: Store) -> None:
     await submit(store, job())
     await submit(store, job(tenant_id=2), tenant_id=2)
     assert [lane.key.tenant_id for lane in await store.lanes()] == [1, 2]
-    assert new_id() != new_id()

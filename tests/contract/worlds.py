@@ -48,8 +48,11 @@ class Time(Protocol):
 
 
 class World(Protocol):
-    store: Store
-    time: Time
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def time(self) -> Time: ...
 
     def another(self) -> Store:
         """A second store on the same database, as another process would have it; the caller opens and closes it."""
@@ -99,7 +102,7 @@ class PostgresWorld:
         self.store = PostgresStore(self.dsn, pool_size=4)
         with psycopg.connect(self.dsn) as connection:
             for table in _TABLES:
-                connection.execute(f"delete from duetime.{table}")  # type: ignore[arg-type]
+                connection.execute(f"delete from duetime.{table}")
             connection.execute("update public.standing_clock set moment = %s", [START])
 
     def another(self) -> PostgresStore:
@@ -127,12 +130,12 @@ async def unmigrated(world: World, path: Path) -> AsyncIterator[tuple[Store, Sto
 
 def execute(dsn: str, statement: str, *arguments: object) -> None:
     with psycopg.connect(dsn) as connection:
-        connection.execute(statement, arguments)  # type: ignore[arg-type]
+        connection.execute(statement, arguments)
 
 
 def query(dsn: str, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
     with psycopg.connect(dsn) as connection:
-        return connection.execute(statement, arguments).fetchall()  # type: ignore[arg-type]
+        return connection.execute(statement, arguments).fetchall()
 
 
 @cache

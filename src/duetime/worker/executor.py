@@ -67,7 +67,7 @@ class LoopExecutor:
                 outcome = outcomes.PLAIN
             else:
                 outcome = outcomes.from_value(value, running.attempt_log, self._max_result)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
             outcome = outcomes.from_exception(error)
         self._finished(running, outcome)
 

@@ -7,6 +7,7 @@ threads are daemons, so that a function that never returns cannot keep the proce
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -87,6 +88,9 @@ class ThreadExecutor:
             if definition.context_name is not None:
                 arguments[definition.context_name] = context
             value = definition.function(**arguments)
+            if inspect.iscoroutine(value):
+                value.close()
+                raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
             return outcomes.from_value(value, running.attempt_log, self._max_result)
         except BaseException as error:
             return outcomes.from_exception(error)

@@ -70,12 +70,13 @@ async def _call(connection: Any, statement: str, *arguments: object) -> object:
         numbered = statement.format(*(f"${number}" for number in range(1, holes + 1)))
         return await connection.fetchval(numbered, *arguments)
     if type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg_pool"):
-        cursor = connection.execute(statement.format(*["%s"] * holes), [_plain(item) for item in arguments])
-        if inspect.isawaitable(cursor):
-            row = await (await cursor).fetchone()
-        else:
-            row = cursor.fetchone()
-        return row[0] if isinstance(row, tuple) else next(iter(row.values()))
+        # Whatever rows look like on the caller's connection, ours is a tuple.
+        cursor = connection.cursor(row_factory=lambda _: tuple)
+        executed = cursor.execute(statement.format(*["%s"] * holes), [_plain(item) for item in arguments])
+        if inspect.isawaitable(executed):
+            await executed
+            return (await cursor.fetchone())[0]
+        return cursor.fetchone()[0]
     raise InvalidInput(
         f"{type(connection).__module__}.{type(connection).__qualname__} is not a connection that can be used",
         field="connection",

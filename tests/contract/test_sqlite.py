@@ -1,0 +1,337 @@
+"""What only the embedded file has: one owner, one thread, group commit, and a disk."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from duetime.errors import InvalidInput, SchemaMismatch, StoreError, StoreLocked, StoreRejected, StoreUnavailable
+from duetime.model.run import RunState
+from duetime.store.protocol import Hint
+from duetime.store.sqlite import SqliteStore
+from duetime.store.sqlite.connection import SQL, Connection
+from tests.contract.hands import TENANT, hand, job, submit
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "duetime.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path)
+    await store.open()
+    await store.migrate()
+    yield store
+    await store.close()
+
+
+async def test_the_folder_and_the_file_are_for_the_owner_alone(store: SqliteStore, path: Path) -> None:
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (path.parent / "duetime.db.lock").read_text() == f"{os.getpid()}\n"
+
+
+async def test_a_second_process_learns_who_owns_the_file(store: SqliteStore, path: Path) -> None:
+    script = f"""
+import asyncio
+from pathlib import Path
+from duetime.errors import StoreLocked
+from duetime.store.sqlite import SqliteStore
+try:
+    asyncio.run(SqliteStore(Path({str(path)!r})).open())
+except StoreLocked as error:
+    print(error)
+"""
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == (
+        f"the file {path} belongs to process {os.getpid()} (stop it, or use PostgreSQL (DUETIME_DATABASE_URL))"
+    )
+    # Asking did not take the lock away.
+    again = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert again.stdout == done.stdout
+
+
+async def test_a_file_whose_owner_was_killed_can_be_opened(path: Path) -> None:
+    script = f"""
+import asyncio, os
+from pathlib import Path
+from duetime.store.sqlite import SqliteStore
+from tests.contract.hands import job, submit
+async def main():
+    store = SqliteStore(Path({str(path)!r}))
+    await store.open()
+    await store.migrate()
+    await submit(store, job(args=b"[1]"))
+    os.kill(os.getpid(), 9)
+asyncio.run(main())
+"""
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+    store = SqliteStore(path)
+    await store.open()
+    assert await store.check_schema() == 1
+    assert (await (await hand(store)).claim_one()).args == b"[1]"
+    await store.close()
+
+
+async def test_one_file_is_opened_once_in_a_process(store: SqliteStore, path: Path) -> None:
+    other = SqliteStore(path.parent / ".." / "data" / "duetime.db")
+    with pytest.raises(StoreLocked, match="this process"):
+        await other.open()
+    await other.close()
+    assert (await store.counts()).runs == 0
+    await store.close()
+    await other.open()
+    assert (await other.counts()).runs == 0
+    await other.close()
+
+
+async def test_opening_twice_is_opening_once(store: SqliteStore) -> None:
+    await store.open()
+    assert (await store.counts()).runs == 0
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are notes, and not a database at all\n" * 100)
+    with pytest.raises(StoreError, match=r"notes\.txt is not a duetime database"):
+        await SqliteStore(path).open()
+    assert path.read_text().startswith("these are notes")
+    # The failed attempt holds nothing.
+    with pytest.raises(StoreError, match="not a duetime database"):
+        await SqliteStore(path).open()
+
+
+async def test_a_damaged_file_is_named(store: SqliteStore, path: Path) -> None:
+    await submit(store, *(job(args=b"x" * 1000) for _ in range(200)))
+    await store.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+    with pytest.raises(StoreError, match="is damaged"):
+        await store.open()
+
+
+async def test_a_path_that_cannot_be_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be used"):
+        await SqliteStore(tmp_path / "file" / "duetime.db").open()
+    with pytest.raises(StoreError, match="cannot be used"):
+        await SqliteStore(tmp_path).open()
+
+
+async def test_a_full_disk_changes_nothing_and_asks_to_be_tried_again(store: SqliteStore) -> None:
+    await submit(store, job())
+
+    async def leave_room(pages: int) -> None:
+        def work(connection: Connection, _now: int) -> None:
+            (count,) = connection.raw.execute("pragma page_count").fetchone()
+            connection.raw.execute(f"pragma max_page_count = {count + pages}")
+
+        await store.database.run(work)
+
+    await leave_room(2)
+    big = [job(args=b"x" * 100_000) for _ in range(20)]
+    with pytest.raises(StoreUnavailable, match="full"):
+        await store.submit(TENANT, big)
+    # What shares the commit with it may fail too, but is then told so.
+    small = await asyncio.gather(
+        *(submit(store, job()) for _ in range(3)), store.submit(TENANT, big), return_exceptions=True
+    )
+    assert isinstance(small[-1], StoreUnavailable)
+    stored = sum(not isinstance(answer, StoreUnavailable) for answer in small)
+    assert (await store.counts()).runs == 1 + stored
+    await leave_room(10_000)
+    assert len(await store.submit(TENANT, big)) == 20
+    assert (await store.counts()).runs == 1 + stored + 20
+
+
+async def test_a_memory_store_works_like_a_file() -> None:
+    store = SqliteStore(":memory:")
+    await store.open()
+    assert await store.migrate() == [1]
+    worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    await worker.succeed(run)
+    assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+    await store.close()
+    await store.open()
+    with pytest.raises(SchemaMismatch):
+        await store.check_schema()
+    await store.close()
+
+
+async def test_of_many_at_once_only_the_one_that_fails_is_rolled_back(store: SqliteStore) -> None:
+    """Operations that share a commit do not share their failures."""
+    good = [job(queue=f"q{number}") for number in range(60)]
+    bad = [job(timeout_ms=2**70, queue=f"bad{number}") for number in range(20)]
+    answers = await asyncio.gather(
+        *(submit(store, item) for pair in zip(good, bad * 3, strict=True) for item in pair), return_exceptions=True
+    )
+    assert [isinstance(answer, StoreRejected) for answer in answers] == [False, True] * 60
+    assert (await store.counts()).runs == 60
+    assert len(await store.lanes()) == 60
+    worker = await hand(store)
+    assert len(await worker.claim()) == 60
+
+
+async def test_what_is_cancelled_while_it_waits_does_not_happen(store: SqliteStore) -> None:
+    held = threading.Event()
+    entered = threading.Event()
+
+    def hold(_connection: Connection, _now: int) -> None:
+        entered.set()
+        held.wait(10)
+
+    holding = asyncio.create_task(store.database.run(hold))
+    await asyncio.to_thread(entered.wait, 10)
+    waiting = asyncio.create_task(submit(store, job()))
+    other = asyncio.create_task(submit(store, job()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    held.set()
+    await holding
+    await other
+    assert (await store.counts()).runs == 1
+
+
+async def test_closing_first_does_what_was_asked_before(store: SqliteStore) -> None:
+    asked = [asyncio.create_task(submit(store, job())) for _ in range(200)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert all(answer.created for answer in await asyncio.gather(*asked))
+    with pytest.raises(StoreUnavailable, match="not open"):
+        await submit(store, job())
+    await store.open()
+    assert (await store.counts()).runs == 200
+
+
+async def test_any_thread_and_any_event_loop_may_ask(store: SqliteStore) -> None:
+    async def ask(place: SqliteStore) -> None:
+        await asyncio.gather(*(submit(place, job()) for _ in range(25)))
+
+    def in_a_loop_of_its_own() -> None:
+        asyncio.run(ask(store.companion()))
+
+    await asyncio.gather(ask(store), *(asyncio.to_thread(in_a_loop_of_its_own) for _ in range(4)))
+    assert (await store.counts()).runs == 125
+
+
+async def test_an_event_loop_that_ended_meanwhile_harms_nobody(store: SqliteStore) -> None:
+    async def ask_and_go() -> None:
+        asked = asyncio.ensure_future(submit(store, job()))
+        await asyncio.sleep(0)
+        assert not asked.done()
+
+    for _ in range(20):
+        await asyncio.to_thread(asyncio.run, ask_and_go())
+    assert (await submit(store, job())).created
+
+
+async def test_hints_are_coalesced_and_reach_listeners_on_their_own_loops(store: SqliteStore) -> None:
+    heard: list[Hint] = []
+    stop = store.listen(heard.append)
+    for _ in range(50):
+        store.hints.give(Hint.READY)
+    store.hints.give(Hint.CANCEL)
+    await asyncio.sleep(0)
+    assert heard == [Hint.READY, Hint.CANCEL]
+    elsewhere: list[tuple[int, Hint]] = []
+
+    async def listen_elsewhere() -> int:
+        got = asyncio.Event()
+
+        def hear(hint: Hint) -> None:
+            elsewhere.append((threading.get_ident(), hint))
+            got.set()
+
+        store.companion().listen(hear)
+        ready.set()
+        await asyncio.wait_for(got.wait(), 10)
+        return threading.get_ident()
+
+    ready = threading.Event()
+    listening = asyncio.create_task(asyncio.to_thread(asyncio.run, listen_elsewhere()))
+    await asyncio.to_thread(ready.wait, 10)
+    store.hints.give(Hint.READY)
+    assert elsewhere == [(await listening, Hint.READY)]
+    # Its loop is closed by now.
+    store.hints.give(Hint.READY)
+    stop()
+
+
+async def test_commits_are_synced_to_the_disk(store: SqliteStore) -> None:
+    def settings(connection: Connection, _now: int) -> tuple[str, int]:
+        (mode,) = connection.raw.execute("pragma journal_mode").fetchone()
+        (synchronous,) = connection.raw.execute("pragma synchronous").fetchone()
+        return mode, synchronous
+
+    assert await store.database.run(settings) == ("wal", 2)
+
+
+async def test_old_code_runs_on_a_schema_that_bears_it(store: SqliteStore) -> None:
+    async def execute(statement: str) -> None:
+        await store.database.run(lambda connection, _: connection.raw.execute(statement) and None)
+
+    await execute("insert into schema_versions values (2, 1, 0)")
+    assert await store.check_schema() == 2
+    assert await store.migrate() == []
+    await execute("update schema_versions set oldest_code = 2 where version = 2")
+    with pytest.raises(SchemaMismatch, match="install a newer duetime"):
+        await store.check_schema()
+    await execute("delete from schema_versions")
+    with pytest.raises(SchemaMismatch, match="duetime migrate"):
+        await store.check_schema()
+
+
+async def test_guests_are_refused(store: SqliteStore) -> None:
+    with pytest.raises(InvalidInput, match="PostgreSQL"):
+        await store.submit_within(object(), TENANT, job())
+    with pytest.raises(InvalidInput, match="PostgreSQL"):
+        await store.complete_within(object(), job().id, job().id, 1, None, None)
+
+
+HOT = ["look", "claim", "claimed_before", "exceptions", "succeed_runs", "end_runs", "retry_runs", "due_cursors", "fire"]
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_the_hot_path_never_reads_a_whole_table(store: SqliteStore, name: str) -> None:
+    def plans(connection: Connection, _now: int) -> list[str]:
+        return [
+            row[3]
+            for statement in SQL[name]
+            for row in connection.raw.execute(f"explain query plan {statement}", _Anything())
+        ]
+
+    found = await store.database.run(plans)
+    assert not [line for line in found if re.match(r"SCAN (runs|history|cursors|jobs|[rhcj])\b", line)]
+
+
+class _Anything(dict[str, object]):
+    def __missing__(self, key: str) -> object:
+        return "[]" if key in ("fences", "words", "lane_ids", "places") else None
+
+
+async def test_a_heartbeat_gets_through_while_a_hundred_batches_wait(store: SqliteStore) -> None:
+    worker = await hand(store)
+    asked = [asyncio.create_task(store.submit(TENANT, [job() for _ in range(20)])) for _ in range(100)]
+    await asyncio.sleep(0)
+    renewal = await store.companion().renew(worker.id, timedelta(seconds=30), [])
+    assert renewal.freed == 0
+    await asyncio.gather(*asked)

@@ -1,0 +1,156 @@
+"""Where attempts run: on the event loop, in threads, and in processes that may die."""
+
+import multiprocessing
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime import App, FailureClass, RetryPolicy, RunState, SyncContext, current_context
+from duetime.model.attempt import AttemptState
+from tests.support import tasks
+from tests.support.waiting import eventually
+from tests.support.working import ended, working
+
+QUICK = RetryPolicy(retries=2, base=0.01)
+
+
+async def test_a_plain_function_runs_in_a_thread(app: App) -> None:
+    @app.task
+    def where() -> list[Any]:
+        context = current_context()
+        assert isinstance(context, SyncContext)
+        return [threading.current_thread() is threading.main_thread(), context.task]
+
+    @app.task
+    async def where_async() -> list[Any]:
+        return [threading.current_thread() is threading.main_thread(), current_context().task]
+
+    async with working(app):
+        assert (await ended(app, await where.submit())).value == [False, where.name]
+        assert (await ended(app, await where_async.submit())).value == [True, where_async.name]
+    with pytest.raises(LookupError):
+        current_context()
+
+
+async def test_threads_run_side_by_side_and_no_more_than_allowed(app: App) -> None:
+    meeting = threading.Barrier(3)
+    most, lock, inside = 0, threading.Lock(), 0
+
+    @app.task(retries=0)
+    def meet() -> None:
+        nonlocal most, inside
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        meeting.wait(20)
+        with lock:
+            inside -= 1
+
+    async with working(app, threads=3):
+        receipts = await meet.submit_many([{}] * 9)
+        states = {(await ended(app, receipt)).state for receipt in receipts}
+    assert states == {RunState.SUCCEEDED}
+    assert most == 3
+
+
+async def test_a_plain_function_that_hands_back_a_coroutine_has_failed(app: App) -> None:
+    async def work() -> None: ...
+
+    @app.task(retries=0)
+    def wrapped() -> Any:
+        return work()
+
+    async with working(app):
+        run = await ended(app, await wrapped.submit())
+    assert run.state is RunState.FAILED
+    assert "returned a coroutine" in run.error
+
+
+async def test_a_process_of_its_own(app: App) -> None:
+    square = app.task(process=True)(tasks.square)
+    async_square = app.task(process=True)(tasks.async_square)
+    process_id = app.task(process=True)(tasks.process_id)
+    async with working(app, processes=1):
+        receipts = await square.submit_many([{"number": number} for number in range(20)])
+        assert [(await ended(app, receipt)).value for receipt in receipts] == [number**2 for number in range(20)]
+        assert (await ended(app, await async_square.submit(number=7))).value == 49
+        first, second = [(await ended(app, await process_id.submit())).value for _ in range(2)]
+    assert first == second != os.getpid(), "a child is kept for the next attempt"
+
+
+async def test_a_child_that_is_killed_ends_its_own_attempt_only(app: App, tmp_path: Path) -> None:
+    die = app.task(process=True, retry=QUICK)(tasks.die)
+    leave = app.task(process=True, retries=0)(tasks.leave)
+    square = app.task(process=True)(tasks.square)
+    async with working(app, processes=2):
+        siblings = await square.submit_many([{"number": number} for number in range(10)])
+        killed = await die.submit(marker=str(tmp_path / "was here"))
+        always = await die.submit()
+        left = await leave.submit(code=3)
+        more = await square.submit_many([{"number": number} for number in range(10)])
+        values = [(await ended(app, receipt)).value for receipt in (*siblings, *more)]
+        once, spent, exited = [await ended(app, receipt) for receipt in (killed, always, left)]
+    assert values == [number**2 for number in range(10)] * 2
+    assert (once.state, once.value, once.attempt) == (RunState.SUCCEEDED, "alive", 2)
+    assert (once.attempts[0].state, once.attempts[0].failure) == (AttemptState.FAILED, FailureClass.ERROR)
+    assert once.attempts[0].error == "its process ended: killed by SIGKILL"
+    assert (spent.state, len(spent.attempts)) == (RunState.FAILED, 3)
+    assert (exited.state, exited.error) == (RunState.FAILED, "its process ended: exit code 3")
+
+
+async def test_what_a_child_raises_or_says_arrives(app: App) -> None:
+    fail = app.task(process=True, retries=0)(tasks.fail)
+    say = app.task(process=True)(tasks.say)
+    async with working(app):
+        failed = await ended(app, await fail.submit(text="a\x00b"))
+        gave_up = await ended(app, await say.submit(what="give up"))
+        nothing = await ended(app, await say.submit(what="nothing"))
+    assert failed.error.startswith("LookupError: a␀b\n")
+    assert "in fail" in failed.error
+    assert (gave_up.state, gave_up.failure, gave_up.error) == (RunState.FAILED, FailureClass.GAVE_UP, "no use")
+    assert (nothing.state, nothing.value) == (RunState.SUCCEEDED, None)
+
+
+async def test_a_child_has_a_context(app: App) -> None:
+    resume = app.task(process=True, retry=QUICK)(tasks.resume)
+    async with working(app):
+        run = await ended(app, await resume.submit(queue="slow"))
+    assert run.value == [2, {"done": 3}, "slow"]
+    assert run.attempts[0].log_lines == [f"first attempt of {resume.name}"]
+
+
+async def test_the_result_of_a_child_is_kept_if_it_can_be(app: App) -> None:
+    give = app.task(process=True, retries=0)(tasks.give)
+    async with working(app):
+        runs = [await ended(app, await give.submit(what=what)) for what in ("large", "not JSON", "NUL")]
+    assert [run.state for run in runs] == [RunState.SUCCEEDED] * 3
+    assert [run.value for run in runs] == [None, None, "a\x00b"]
+    assert "the result is not kept" in runs[0].attempts[0].log_lines[0]
+
+
+async def test_the_worker_leaves_no_child_behind(app: App) -> None:
+    process_id = app.task(process=True)(tasks.process_id)
+    hang = app.task(process=True)(tasks.hang)
+    async with working(app, processes=2, grace=app.settings.poll):
+        hanging = await hang.submit()
+        idle: int = (await ended(app, await process_id.submit())).value
+
+        async def message() -> str | None:
+            return (await app.runs(hanging))[0].message
+
+        busy = int((await eventually(message)).removeprefix("in process "))
+        assert alive(idle) and alive(busy)
+    await eventually(lambda: not alive(idle) and not alive(busy))
+    assert (await app.runs(hanging))[0].state is RunState.PENDING, "handed back, nothing spent"
+
+
+def alive(child: int) -> bool:
+    multiprocessing.active_children()  # takes leave of those that have ended
+    try:
+        os.kill(child, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,133 @@
+"""The app for code that is not async: from plain code, from many threads, and from inside a task."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from duetime import App, InvalidInput, JobState, NotFound, RunState, SyncContext, Task
+from tests.support.working import PATIENCE, ended, quick_settings, working
+
+
+@pytest.fixture
+def plain_app(database_url: str) -> Iterator[App]:
+    """An app that no event loop has touched."""
+    app = App(settings=quick_settings(database_url))
+    yield app
+    app.sync.close()
+
+
+def double_on(app: App) -> Task[[int], int]:
+    @app.task(name="double")
+    def double(number: int) -> int:
+        return 2 * number
+
+    return double
+
+
+def test_every_method_works_from_plain_code(plain_app: App) -> None:
+    double = double_on(plain_app)
+    sync = plain_app.sync
+    receipt = sync.submit(double, number=4, run_in="1h")
+    assert sync.job(receipt).next_run == receipt.next_run
+    assert sync.runs(receipt) == []
+    soon = sync.submit("double", number=4, run_in="5s")
+    assert sync.run(soon.run_id).arguments == {"number": 4}
+    assert sync.cancel_run(soon.run_id).state is RunState.CANCELLED
+    assert sync.wait(soon, "1s").state is RunState.CANCELLED
+    assert len(sync.submit_many(double, [{"number": 1}, {"number": 2}])) == 2
+    scheduled = sync.schedule(double, every="1h", key="hourly", number=1)
+    assert sync.cancel(scheduled).state is JobState.CANCELLED
+    with pytest.raises(InvalidInput, match=r"^args: "):
+        sync.submit(double, wrong=1)
+    with pytest.raises(NotFound):
+        sync.job("job_01k00000000000000000000000")
+    with pytest.raises(TimeoutError):
+        sync.wait(receipt, timeout=0)
+
+
+def test_it_can_be_closed_and_used_again(plain_app: App) -> None:
+    double = double_on(plain_app)
+    with plain_app.sync as sync:
+        receipt = sync.submit(double, number=1)
+    sync.close()
+    assert plain_app.sync.job(receipt).task == "double"
+
+
+def test_many_threads_share_it(plain_app: App) -> None:
+    double = double_on(plain_app)
+    together = threading.Barrier(8)
+
+    def submit(number: int) -> str:
+        together.wait(20)
+        return plain_app.sync.submit(double, number=number).job_id
+
+    with ThreadPoolExecutor(8) as pool:
+        job_ids = list(pool.map(submit, range(8)))
+    assert len(set(job_ids)) == 8
+    assert [plain_app.sync.runs(job_id)[0].arguments for job_id in job_ids] == [{"number": n} for n in range(8)]
+
+
+async def test_threads_and_an_event_loop_open_it_at_the_same_time(plain_app: App) -> None:
+    double = double_on(plain_app)
+    receipts = await asyncio.gather(
+        asyncio.to_thread(plain_app.sync.submit, double, number=1),
+        double.submit(number=2),
+        asyncio.to_thread(plain_app.sync.submit, double, number=3),
+        double.submit(number=4),
+    )
+    assert [(await plain_app.runs(each))[0].arguments["number"] for each in receipts] == [1, 2, 3, 4]
+    await asyncio.to_thread(plain_app.sync.close)
+    await plain_app.close()
+
+
+async def test_threads_beside_a_worker(app: App) -> None:
+    double = double_on(app)
+    async with working(app):
+
+        def submit_and_wait(number: int) -> int:
+            value: int = app.sync.wait(app.sync.submit(double, number=number), PATIENCE).value
+            return value
+
+        values = await asyncio.gather(*(asyncio.to_thread(submit_and_wait, number) for number in range(8)))
+    assert values == [2 * number for number in range(8)]
+    await asyncio.to_thread(app.sync.close)
+    assert await app.runs((await double.submit(number=1)).job_id), "closing the threads' side closes only that"
+
+
+@pytest.mark.parametrize("closing", [False, True])
+async def test_inside_a_task_in_a_thread(app: App, closing: bool) -> None:
+    double = double_on(app)
+
+    @app.task(retries=0)
+    def parent(ctx: SyncContext, numbers: int) -> list[int]:
+        receipts = [app.sync.submit(double, number=number) for number in range(numbers)]
+        values = [app.sync.wait(receipt, PATIENCE).value for receipt in receipts]
+        if closing:
+            app.sync.close()
+        return values
+
+    async with working(app):
+        for _ in range(2):
+            run = await ended(app, await parent.submit(numbers=3))
+            assert run.value == [0, 2, 4], run.error
+    await asyncio.to_thread(app.sync.close)
+
+
+async def test_a_store_that_was_lent_is_not_closed_by_its_user(app: App) -> None:
+    """A node lends its store to the app that it runs; a task that tidies up must not take it away."""
+    borrower = App(settings=app.settings)
+    double = double_on(borrower)
+
+    def use(submit: Callable[..., object]) -> None:
+        with borrower.sync:
+            submit(double, number=1)
+
+    with borrower.lent(await app.store()):
+        async with borrower:
+            await double.submit(number=1)
+        await asyncio.to_thread(use, borrower.sync.submit)
+        receipt = await double.submit(number=1)
+    assert await app.runs(receipt)

@@ -1,0 +1,71 @@
+"""Functions for processes of their own: a child finds them by the name of their module."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from duetime import GiveUp, Snooze, SyncContext, current_context
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+async def async_square(number: int) -> int:
+    await asyncio.sleep(0)
+    return number * number
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+def die(marker: str = "") -> str:
+    """Killed at once; with a marker, only the first time."""
+    if marker:
+        if Path(marker).exists():
+            return "alive"
+        Path(marker).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still alive")
+
+
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+def hang(ctx: SyncContext) -> None:
+    """Says that it has begun, and never ends."""
+    ctx.progress(0.5, f"in process {os.getpid()}")
+    while True:
+        time.sleep(60)
+
+
+def fail(text: str) -> None:
+    raise LookupError(text)
+
+
+def say(what: str) -> Any:
+    if what == "give up":
+        raise GiveUp("no use")
+    if what == "snooze":
+        return Snooze("1h")
+    return None
+
+
+def give(what: str) -> Any:
+    """Results that cannot be kept, and one that can."""
+    return {"large": "x" * 100_000, "not JSON": object(), "NUL": "a\x00b"}[what]
+
+
+def resume(ctx: SyncContext) -> list[Any]:
+    """Fails once after saving a checkpoint; then tells what it found."""
+    if ctx.last_checkpoint is None:
+        ctx.logger.warning("first attempt of %s", ctx.task)
+        ctx.checkpoint({"done": 3})
+        raise ConnectionError("cut off")
+    assert current_context() is ctx
+    return [ctx.attempt, ctx.last_checkpoint, ctx.queue]

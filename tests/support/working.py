@@ -1,0 +1,41 @@
+"""An app at work inside the test's own process: the engine's loops and a worker, with short waits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from duetime import App, Receipt, Run, Settings
+from duetime.wiring import engine_loops, make_worker
+
+PATIENCE = "20s"
+"""How long a test waits for what should happen at once."""
+
+
+def quick_settings(database_url: str) -> Settings:
+    return Settings(
+        database_url=database_url, poll=timedelta(milliseconds=50), grace=timedelta(seconds=1), processes=2
+    )
+
+
+@asynccontextmanager
+async def working(app: App, **settings: Any) -> AsyncIterator[None]:
+    """Scanner, reaper, pruner and a worker for the app, until the block ends; `settings` change the app's own."""
+    store = await app.store()
+    changed = msgspec.structs.replace(app.settings, **settings)
+    loops, worker = engine_loops(store, changed), make_worker(app, store, changed)
+    tasks = [asyncio.create_task(each.run()) for each in (*loops, worker)]
+    try:
+        yield
+    finally:
+        for each in (*loops, worker):
+            each.stop()
+        await asyncio.gather(*tasks)
+
+
+async def ended(app: App, receipt: Receipt) -> Run:
+    """The job's newest run, once it has ended."""
+    return await app.wait(receipt, PATIENCE)

@@ -1,0 +1,74 @@
+"""Deciding one job's fire."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duetime.ids import new_id, once_run_id, run_id
+from duetime.model.firing import LOOK_AHEAD, DueJob, Fire, SetAside, plan_fire, scan_time
+from duetime.model.lane import LaneKey, Trial, trial_after
+from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule
+
+NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+LANE = LaneKey(1, "default", 1, "greet")
+JOB = new_id()
+
+
+def due(schedule: Schedule, at: datetime = NINE) -> DueJob:
+    return DueJob(JOB, LANE, encode_schedule(schedule), at)
+
+
+def test_a_one_off_fires_once() -> None:
+    fire = plan_fire(due(Once(at=NINE)), NINE - timedelta(seconds=10))
+    assert fire == Fire(JOB, once_run_id(JOB, NINE), LANE, NINE, None, None, recurring=False)
+
+
+def test_a_recurring_job_fires_and_moves_on() -> None:
+    fire = plan_fire(due(Every(timedelta(minutes=1), NINE)), NINE - timedelta(seconds=10))
+    following = NINE + timedelta(minutes=1)
+    assert fire == Fire(JOB, run_id(JOB, NINE), LANE, NINE, following, following - LOOK_AHEAD, recurring=True)
+
+
+def test_a_short_interval_is_looked_at_no_earlier_than_the_fire_before_it() -> None:
+    fire = plan_fire(due(Every(timedelta(seconds=2), NINE)), NINE - timedelta(seconds=10))
+    assert isinstance(fire, Fire)
+    assert (fire.next_fire_at, fire.scan_at) == (NINE + timedelta(seconds=2), NINE)
+
+
+@given(st.timedeltas(timedelta(0), timedelta(days=30)), st.timedeltas(timedelta(seconds=1), timedelta(days=3)))
+def test_missed_occurrences_become_one_run(late: timedelta, interval: timedelta) -> None:
+    now = NINE + late
+    fire = plan_fire(due(Every(interval, NINE)), now)
+    assert isinstance(fire, Fire)
+    assert fire.next_fire_at is not None
+    assert NINE <= fire.due_at <= now < fire.next_fire_at == fire.due_at + interval
+    assert fire.scan_at == max(fire.next_fire_at - LOOK_AHEAD, fire.due_at)
+
+
+@pytest.mark.parametrize(
+    "body", [encode_schedule(Cron("* * * * *", "Mars/Olympus")), encode_schedule(Every(timedelta(1))), b"{", b'"x"']
+)
+def test_a_row_that_cannot_be_processed_is_set_aside(body: bytes) -> None:
+    aside = plan_fire(DueJob(JOB, LANE, body, NINE), NINE)
+    assert isinstance(aside, SetAside)
+    assert aside.job_id == JOB
+    assert aside.problem
+
+
+def test_when_a_cursor_is_looked_at() -> None:
+    assert scan_time(NINE) == NINE - LOOK_AHEAD
+    assert scan_time(NINE, after=NINE - timedelta(seconds=5)) == NINE - timedelta(seconds=5)
+    assert scan_time(NINE, after=NINE - timedelta(hours=5)) == NINE - LOOK_AHEAD
+
+
+def test_trust_goes_with_every_lost_worker() -> None:
+    assert [trial_after(lost) for lost in (0, 1, 2, 3, 9)] == [
+        Trial.NONE,
+        Trial.SUSPECT,
+        Trial.ALONE,
+        Trial.ALONE,
+        Trial.ALONE,
+    ]
+    assert LANE.on_trial(Trial.SUSPECT) == LaneKey(1, "default", 1, "greet", Trial.SUSPECT)

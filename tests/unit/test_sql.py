@@ -1,0 +1,60 @@
+"""Both dialects say the same things under the same names."""
+
+import pytest
+
+from duetime.store.sql import migrations, parse, statements
+
+POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
+
+ONLY_POSTGRES = {
+    "clock": "an embedded store is given its clock",
+    "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
+}
+ONLY_SQLITE = {
+    "alive": "part of `claim` in PostgreSQL",
+    "find_claim": "PostgreSQL learns of a claim that has happened by its primary key",
+    "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",
+    "exceptions": "PostgreSQL's statements return what they accepted",
+    "close_claims": "part of `succeed_runs` and `end_runs` in PostgreSQL",
+    "unlisted_claims": "part of `free_unlisted` in PostgreSQL, which knows arrays",
+    "prune_history": "PostgreSQL drops partitions instead",
+}
+
+
+def test_both_dialects_have_the_same_statements() -> None:
+    postgres, sqlite = set(statements(POSTGRES)), set(statements(SQLITE))
+    assert postgres - sqlite == set(ONLY_POSTGRES)
+    assert sqlite - postgres == set(ONLY_SQLITE)
+
+
+@pytest.mark.parametrize("package", [POSTGRES, SQLITE])
+def test_every_statement_is_used(package: str) -> None:
+    from importlib import resources
+
+    code = "\n".join(
+        entry.read_text("utf-8") for entry in resources.files(package).iterdir() if entry.name[-3:] == ".py"
+    )
+    assert [name for name in statements(package) if f'"{name}"' not in code] == []
+
+
+@pytest.mark.parametrize("package", [POSTGRES, SQLITE])
+def test_migrations_are_numbered_from_one(package: str) -> None:
+    found = migrations(package)
+    assert [migration.version for migration in found] == list(range(1, len(found) + 1))
+    assert all(migration.script.strip() for migration in found)
+
+
+def test_a_file_is_cut_at_its_headings() -> None:
+    text = "-- one: the first\nselect 1\n-- a comment inside\n  + 1;\n\n-- two: the second\nselect 2;\nselect 3;\n"
+    assert parse(text) == [("one", "select 1\n-- a comment inside\n  + 1"), ("two", "select 2;\nselect 3")]
+
+
+def test_a_script_is_cut_into_its_statements() -> None:
+    from duetime.store.sqlite.connection import split
+
+    assert split("select 1;\nselect\n  ';' as two;\n-- done\nselect 3") == (
+        "select 1;",
+        "select\n  ';' as two;",
+        "-- done\nselect 3",
+    )
+    assert split("") == ()
