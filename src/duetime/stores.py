@@ -98,7 +98,7 @@ class Stores:
 
 async def _open(settings: Settings) -> Store:
     store = store_for(settings)
-    await open_ready(store, settings)
+    await open_ready(store)
     return store
 
 

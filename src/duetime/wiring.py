@@ -44,12 +44,7 @@ class Node:
     async def run(self, ready: Callable[[Store], None] = lambda store: None) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up."""
         store = store_for(self._settings)
-        if self._migrate:
-            await store.open()
-            await store.migrate()
-            await store.check_schema()
-        else:
-            await open_ready(store, self._settings)
+        await open_ready(store, migrate=self._migrate)
         try:
             with _signals(self.stop):
                 await self._run_on(store, ready)

@@ -63,7 +63,7 @@ class Process:
 
     async def ended(self, within: float = 60.0) -> int:
         """Wait for its end; returns the exit code."""
-        await eventually(lambda: not self.running, within=within, what=f"end of {self.popen.args}: {self.output()}")
+        await eventually(lambda: not self.running, within=within, what=f"end of {self.popen.args!r}: {self.output()}")
         return self.popen.wait()
 
 
@@ -96,13 +96,13 @@ class Fleet:
         return (await self.fetch(query, *arguments))[0][0]
 
     async def effects(self, what: str) -> int:
-        return await self.value("select count(*) from effects where what = $1", what)
+        return int(await self.value("select count(*) from effects where what = $1", what))
 
     async def ended(self, count: int, within: float = 60.0) -> None:
         """Wait until this many runs have ended."""
 
         async def enough() -> bool:
-            return await self.value("select count(*) from duetime.history where end_state is not null") >= count
+            return bool(await self.value("select count(*) from duetime.history where end_state is not null") >= count)
 
         await eventually(enough, within=within, what=f"{count} runs ended; {self.tails()}")
 

@@ -4,12 +4,20 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
 
-async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float = 30.0, what: str = "") -> T:
+@overload
+async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 30.0, what: str = "") -> T: ...
+
+
+@overload
+async def eventually(condition: Callable[[], T], *, within: float = 30.0, what: str = "") -> T: ...
+
+
+async def eventually(condition: Callable[[], object], *, within: float = 30.0, what: str = "") -> object:
     """Look until the condition gives something true, and return that; fail after `within` seconds."""
     deadline = monotonic() + within
     pause = 0.01

@@ -129,7 +129,7 @@ def make_schedule(
     if run_in is not None:
         return Once(delay=_duration(run_in, "run_in"))
     if cron is not None:
-        return make_cron(cron, tz or "UTC")
+        return make_cron(cron, "UTC" if tz is None else tz)
     if every is not None:
         interval = _duration(every, "every")
         if interval < SHORTEST_INTERVAL:

@@ -21,12 +21,12 @@ def store_in_memory(clock: Clock | None = None) -> Store:
     return SqliteStore(":memory:", clock=clock or SystemClock())
 
 
-async def open_ready(store: Store, settings: Settings) -> None:
+async def open_ready(store: Store, *, migrate: bool = False) -> None:
     """Open a store and make sure of its schema. An embedded file is brought up to date by whoever opens it; a shared
-    database only by `duetime migrate`."""
+    database only when that is asked for."""
     await store.open()
     try:
-        if settings.sqlite_file is not None:
+        if migrate or store.embedded:
             await store.migrate()
         await store.check_schema()
     except BaseException:

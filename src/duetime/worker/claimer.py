@@ -22,6 +22,7 @@ _GATHER = 0.003
 """How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
 _LANES_EVERY = 0.05
 _TRIAL_LOOK = 0.1
+_MOST_BACKLOG = 10_000
 
 Start = Callable[[Session, int, Claimed, Lane], None]
 Takes = list[tuple[int, int]]
@@ -38,6 +39,7 @@ class Claimer:
         *,
         poll: timedelta,
         start: Start,
+        backlog: Callable[[], int],
     ) -> None:
         self._store = store
         self._slots = slots
@@ -46,6 +48,7 @@ class Claimer:
         self._queues = frozenset(queues)
         self._poll = poll.total_seconds()
         self._start = start
+        self._backlog = backlog
         self._lanes: dict[int, Lane] = {}
         self._last_lane = 0
         self._lanes_read_at = -1.0
@@ -91,6 +94,8 @@ class Claimer:
         hinted, self._hinted = self._hinted, False
         if self._unanswered is not None:
             await self._ask_again()
+        if self._backlog() > _MOST_BACKLOG:
+            return _GATHER  # the store cannot take what is done already: do not ask it for more
         free = [min(count, MOST) for count in self._slots.free]
         if not any(free):
             self._hungry = True

@@ -60,6 +60,7 @@ class Completer:
                     last = start + BATCH >= len(completions)
                     await self._send(session.id, batch, closed if last else [])
                     self.backlog -= len(batch)
+                session.closed(closed)
             self._idle.set()
 
     async def drained(self) -> None:

@@ -1,5 +1,6 @@
 """A session: one lease of this worker. When the lease is lost, a new session begins under a new id."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from duetime.ids import new_id
@@ -30,13 +31,14 @@ class Session:
             self._left.pop(claim_no, None)
 
     def ended(self, claim_no: int) -> bool:
-        """One run of the claim is over; true when it was the last."""
-        left = self._left[claim_no] - 1
-        if left > 0:
-            self._left[claim_no] = left
-            return False
-        del self._left[claim_no]
-        return True
+        """One run of the claim is over here; true when it was the last. The claim stays open until the store knows."""
+        self._left[claim_no] -= 1
+        return self._left[claim_no] <= 0
+
+    def closed(self, claim_nos: Iterable[int]) -> None:
+        """The store knows that nothing is left of these claims."""
+        for claim_no in claim_nos:
+            self._left.pop(claim_no, None)
 
     def open_claims(self) -> list[int]:
         return list(self._left)

@@ -108,6 +108,7 @@ class Worker:
             limits.queues,
             poll=limits.poll,
             start=self._start,
+            backlog=lambda: self._completer.backlog,
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
         self._loops = [self._claimer.loop, self._cancels, Loop("notes", self._notes.tick)]
