@@ -1,6 +1,6 @@
 """The smallest app: `make up`, or `duetime up examples.hello:app`.
 
-`greet` runs every five seconds. `flaky` fails once and is tried again; `tick` runs every ten seconds on the same clock.
+`greet` runs every five seconds; `flaky` fails once and is tried again.
 """
 
 import duetime

@@ -71,9 +71,12 @@ async def with_asyncpg(app: App) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def with_pool(app: App) -> AsyncIterator[Any]:
-    async with asyncpg.create_pool(dsn(app), min_size=1, max_size=1) as pool, pool.acquire() as connection:
-        async with connection.transaction():
-            yield connection
+    async with (
+        asyncpg.create_pool(dsn(app), min_size=1, max_size=1) as pool,
+        pool.acquire() as connection,
+        connection.transaction(),
+    ):
+        yield connection
 
 
 @asynccontextmanager

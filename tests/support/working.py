@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from duetime import App, Receipt, Run, Settings
+from duetime.loop import Loop
 from duetime.wiring import engine_loops, make_worker
+from duetime.worker.worker import Worker
 
 PATIENCE = "20s"
 """How long a test waits for what should happen at once."""
 
 
 def quick_settings(database_url: str) -> Settings:
-    return Settings(
-        database_url=database_url, poll=timedelta(milliseconds=50), grace=timedelta(seconds=1), processes=2
-    )
+    return Settings(database_url=database_url, poll=timedelta(milliseconds=50), grace=timedelta(seconds=1), processes=2)
 
 
 @asynccontextmanager
@@ -26,14 +26,14 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
     """Scanner, reaper, pruner and a worker for the app, until the block ends; `settings` change the app's own."""
     store = await app.store()
     changed = msgspec.structs.replace(app.settings, **settings)
-    loops, worker = engine_loops(store, changed), make_worker(app, store, changed)
-    tasks = [asyncio.create_task(each.run()) for each in (*loops, worker)]
+    parts: list[Loop | Worker] = [*engine_loops(store, changed), make_worker(app, store, changed)]
+    running = [asyncio.create_task(part.run()) for part in parts]
     try:
         yield
     finally:
-        for each in (*loops, worker):
-            each.stop()
-        await asyncio.gather(*tasks)
+        for part in parts:
+            part.stop()
+        await asyncio.gather(*running)
 
 
 async def ended(app: App, receipt: Receipt) -> Run:

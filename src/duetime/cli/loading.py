@@ -27,8 +27,8 @@ def load_app(name: str, settings: Settings) -> App:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name.partition(".")[0]):
-            raise
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there: something that it imports is not
         raise InvalidInput(
             f"there is no module {module_name!r} here", field="app", remedy="run it from the folder that holds it"
         ) from None

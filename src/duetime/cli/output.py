@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from duetime.errors import DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
 
@@ -32,7 +33,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
 
 
 def say(text: str, *, json: bool, **facts: Any) -> None:
-    """One thing that happened: a line for people, or an object for scripts."""
+    """One thing that happened: a line for people, in rich's markup, or an object for scripts."""
     if json:
         sys.stdout.write(msgspec.json.encode(facts, enc_hook=str).decode() + "\n")
         sys.stdout.flush()
@@ -52,7 +53,7 @@ def fail(error: DuetimeError, *, json: bool) -> NoReturn:
         }
         sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
     else:
-        err.print(f"[bold red]error[/]  {_escaped(str(error))}", soft_wrap=True)
+        err.print(f"[bold red]error[/]  {escape(' '.join(str(error).split()))}", soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -98,7 +99,3 @@ class _JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return msgspec.json.encode(line).decode()
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import uvloop
+from rich.markup import escape
 
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
@@ -61,7 +62,7 @@ def up(
         def ready(_: Store) -> None:
             tasks = [] if loaded is None else sorted(loaded.tasks)
             say(
-                f"[bold]duetime is up[/] on {_where(settings)}, with "
+                f"[bold]duetime is up[/] on {escape(_where(settings))}, with "
                 f"{len(tasks)} tasks{': ' + ', '.join(tasks) if tasks else ''}. Ctrl-C stops it.",
                 json=json,
                 event="up",
@@ -85,7 +86,9 @@ def server(
         settings = load_settings(config, database_url=database_url, data_dir=data_dir, log_level=log_level)
         _log(settings, json=json)
         node = Node(settings)
-        _run(node, lambda _: say(f"serving {_where(settings)}", json=json, event="up", database=_where(settings)))
+        _run(
+            node, lambda _: say(f"serving {escape(_where(settings))}", json=json, event="up", database=_where(settings))
+        )
         say("stopped", json=json, event="stopped")
 
 
@@ -127,7 +130,7 @@ def worker(
         _run(
             node,
             lambda _: say(
-                f"working on {_where(settings)}: {', '.join(tasks)}",
+                f"working on {escape(_where(settings))}: {', '.join(tasks)}",
                 json=json,
                 event="up",
                 database=_where(settings),

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from rich.markup import escape
+
 from duetime.cli.output import say
 from duetime.clock import monotonic
 from duetime.ids import show
@@ -36,7 +38,8 @@ class Ticker:
         lag = (claimed.started_at - claimed.due_at).total_seconds() * 1000
         took = (datetime.now(UTC) - claimed.started_at).total_seconds() * 1000  # noqa: TID251 - shown, never decided on
         mark = _MARKS.get(completion.attempt_state, "?")
-        reason = "" if completion.error is None else f"  [red]{completion.error.splitlines()[0][:90]}[/]"
+        first_line = (completion.error or "").partition("\n")[0]
+        reason = f"  [red]{escape(first_line[:90])}[/]" if first_line else ""
         # Lag is counted from the due time, so it says something of the first attempt only.
         which = f"lag {max(lag, 0):.0f} ms" if claimed.attempt == 1 else f"attempt {claimed.attempt}"
         say(

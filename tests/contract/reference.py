@@ -1,0 +1,400 @@
+"""The contract as a small model in memory, written from the words of the protocol and not from any store's SQL.
+
+It keeps no more than what can be seen from outside, and does the simplest thing that the words allow. Where a store may
+choose (which cursors fire first), the model is told what the store chose, and checks that it was allowed to.
+"""
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from duetime.errors import JobBusy, KeyReused, LeaseLost, NotFound
+from duetime.ids import once_run_id
+from duetime.model.attempt import AttemptState, Completion
+from duetime.model.firing import LOOK_AHEAD, Fire, SetAside
+from duetime.model.job import JobState, NewJob, Submitted
+from duetime.model.lane import LaneKey, trial_after
+from duetime.model.run import Event, RunState
+from duetime.model.schedule import Every, Once
+from duetime.model.worker import Lost
+from duetime.store.protocol import JudgeLost
+
+_ENDS = {
+    Event.SUCCEED: RunState.SUCCEEDED,
+    Event.FAIL: RunState.FAILED,
+    Event.CANCEL: RunState.CANCELLED,
+}
+
+
+@dataclass
+class RefRun:
+    id: UUID
+    job_id: UUID
+    home: LaneKey
+    lane: LaneKey
+    due_at: datetime
+    ready_at: datetime
+    timeout_ms: int | None = None
+    options: bytes | None = None
+    attempt: int = 0
+    lost: int = 0
+    fence: int = 0
+    worker_id: UUID | None = None
+    claim_no: int | None = None
+    started_at: datetime | None = None
+    cancel_requested: bool = False
+    end: RunState | None = None
+    attempts: list[tuple[int, int, AttemptState]] = field(default_factory=list)
+
+    @property
+    def state(self) -> RunState:
+        if self.end is not None:
+            return self.end
+        if self.worker_id is not None:
+            return RunState.RUNNING
+        return RunState.RETRYING if self.attempt or self.lost else RunState.PENDING
+
+
+@dataclass
+class RefJob:
+    """A job in its first home."""
+
+    id: UUID
+    lane: LaneKey
+    schedule: Once | Every
+    created_at: datetime
+    timeout_ms: int | None = None
+    options: bytes | None = None
+    next_fire_at: datetime | None = None
+    scan_at: datetime | None = None
+    state: JobState = JobState.ACTIVE
+
+
+@dataclass
+class RefKey:
+    fingerprint: bytes
+    answer: Submitted
+
+
+class Reference:
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.jobs: dict[UUID, RefJob] = {}
+        self.runs: dict[UUID, RefRun] = {}
+        self.keys: dict[tuple[int, str, str], RefKey] = {}
+        self.workers: dict[UUID, datetime] = {}
+        self.claims: dict[tuple[UUID, int], datetime] = {}
+        self.history = 0
+        self.dead_letters = 0
+
+    # What can be seen
+
+    def live(self, job_id: UUID | None = None) -> list[RefRun]:
+        return [run for run in self.runs.values() if run.end is None and job_id in (None, run.job_id)]
+
+    def runs_of(self, job_id: UUID) -> list[RefRun]:
+        return sorted((run for run in self.runs.values() if run.job_id == job_id), key=lambda run: run.id, reverse=True)
+
+    def job_view(self, job_id: UUID) -> tuple[JobState, datetime | None]:
+        """State and next run of a job, wherever it lives."""
+        job = self.jobs.get(job_id)
+        if job is not None:
+            waiting = [run.due_at for run in self.live(job_id) if run.worker_id is None]
+            return job.state, min([*waiting, *([job.next_fire_at] if job.next_fire_at else [])], default=None)
+        run = self.runs_of(job_id)[0]
+        if run.end is not None:
+            return (JobState.CANCELLED if run.end is RunState.CANCELLED else JobState.ENDED), None
+        return JobState.ACTIVE, run.ready_at if run.worker_id is None else None
+
+    def waiting_in(self, lane: LaneKey) -> list[RefRun]:
+        """The unclaimed runs of a lane, in the order in which they are claimed."""
+        found = [run for run in self.live() if run.lane == lane and run.worker_id is None]
+        return sorted(found, key=lambda run: (run.ready_at, run.id))
+
+    # Intake
+
+    def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """All of them, or none."""
+        before = copy.deepcopy(self.__dict__)
+        try:
+            return [self._submit_one(job) for job in jobs]
+        except (KeyReused, JobBusy):
+            self.__dict__ = before
+            raise
+
+    def _submit_one(self, job: NewJob) -> Submitted:
+        tenant = job.lane.tenant_id
+        if job.idempotency_key is not None:
+            known = self.keys.get((tenant, "i", job.idempotency_key))
+            if known is not None:
+                if known.fingerprint != job.fingerprint:
+                    raise KeyReused("another request")
+                first = known.answer
+                return Submitted(first.job_id, first.next_run, first.run_id, created=False)
+        answer = self._submit_named(job)
+        if job.idempotency_key is not None:
+            self.keys[tenant, "i", job.idempotency_key] = RefKey(job.fingerprint, answer)
+        return answer
+
+    def _submit_named(self, job: NewJob) -> Submitted:
+        """`key` names one live job: the same request changes nothing, another one replaces it in place."""
+        if job.key is None:
+            return self._place(job, job.id, created=True)
+        name = (job.lane.tenant_id, "k", job.key)
+        known = self.keys.get(name)
+        job_id = known.answer.job_id if known else None
+        if known is None or job_id is None or not self._is_live(job_id):
+            answer = self._place(job, job.id, created=True)
+        elif known.fingerprint == job.fingerprint:
+            live = sorted(self.live(job_id), key=lambda run: run.id)
+            stored = self.jobs.get(job_id)
+            due = [run.due_at for run in live if run.fence == 0]
+            next_run = min(due, default=stored.next_fire_at if stored else known.answer.next_run)
+            return Submitted(job_id, next_run, live[-1].id if live else None, created=False)
+        else:
+            recurring = job_id in self.jobs and isinstance(self.jobs[job_id].schedule, Every)
+            if not recurring and any(run.fence for run in self.live(job_id)):
+                raise JobBusy("it has started")
+            for run in self.live(job_id):
+                if not run.fence:
+                    del self.runs[run.id]
+            self.jobs.pop(job_id, None)
+            answer = self._place(job, job_id, created=False)
+        self.keys[name] = RefKey(job.fingerprint, answer)
+        return answer
+
+    def _is_live(self, job_id: UUID) -> bool:
+        job = self.jobs.get(job_id)
+        if job is not None:
+            return job.state in (JobState.ACTIVE, JobState.PAUSED)
+        return bool(self.live(job_id))
+
+    def _place(self, job: NewJob, job_id: UUID, *, created: bool) -> Submitted:
+        schedule = job.schedule
+        if isinstance(schedule, Every):
+            schedule = schedule.anchored(self.now)
+            # Nothing that has been claimed or has ended fires again.
+            latest = max([self.now, *(run.due_at for run in self.runs_of(job_id))])
+            due_at = schedule.next_after(latest)
+            assert due_at is not None
+            scan_at = max(due_at - LOOK_AHEAD, latest) if latest > self.now else due_at - LOOK_AHEAD
+        else:
+            assert isinstance(schedule, Once)
+            due_at = max(schedule.at, self.now) if schedule.at else self.now + (schedule.delay or timedelta(0))
+            scan_at = due_at - LOOK_AHEAD
+            if due_at <= self.now + LOOK_AHEAD:
+                run_id = NewJob(job_id, job.lane, schedule, job.args).first_run_id()
+                self._make_run(run_id, job_id, job.lane, due_at, job.timeout_ms, job.options)
+                return Submitted(job_id, due_at, run_id, created)
+        self.jobs[job_id] = RefJob(
+            job_id, job.lane, schedule, self.now, job.timeout_ms, job.options, next_fire_at=due_at, scan_at=scan_at
+        )
+        return Submitted(job_id, due_at, None, created)
+
+    def _make_run(
+        self,
+        run_id: UUID,
+        job_id: UUID,
+        lane: LaneKey,
+        due_at: datetime,
+        timeout_ms: int | None,
+        options: bytes | None,
+    ) -> None:
+        assert run_id not in self.runs, "an occurrence was fired twice"
+        ready_at = max(due_at, self.now)
+        self.runs[run_id] = RefRun(run_id, job_id, lane, lane, due_at, ready_at, timeout_ms, options)
+
+    # Firing
+
+    def in_view(self) -> list[RefJob]:
+        found = [job for job in self.jobs.values() if job.scan_at is not None and job.scan_at <= self.now]
+        return sorted(found, key=lambda job: job.scan_at or self.now)
+
+    def fire(self, decided: Iterable[Fire | SetAside]) -> None:
+        for item in decided:
+            job = self.jobs[item.job_id]
+            if isinstance(item, SetAside):
+                job.state, job.next_fire_at, job.scan_at = JobState.PAUSED, None, None
+                continue
+            self._make_run(item.run_id, job.id, job.lane, item.due_at, job.timeout_ms, job.options)
+            future = [run for run in self.live(job.id) if run.due_at > self.now]
+            assert len(future) <= 1, "a job has more than one future run"
+            if item.recurring:
+                job.next_fire_at, job.scan_at = item.next_fire_at, item.scan_at
+            else:
+                del self.jobs[job.id]
+
+    # Leases and claims
+
+    def is_alive(self, worker_id: UUID) -> bool:
+        return worker_id in self.workers and self.workers[worker_id] > self.now
+
+    def register(self, worker_id: UUID, lease: timedelta) -> datetime:
+        self.workers[worker_id] = self.now + lease
+        return self.workers[worker_id]
+
+    def claim(self, worker_id: UUID, claim_no: int, takes: Iterable[tuple[LaneKey, int]]) -> list[RefRun]:
+        if not self.is_alive(worker_id):
+            return []
+        if (worker_id, claim_no) in self.claims:
+            return self.held(worker_id, claim_no)
+        claimed = []
+        for lane, take in takes:
+            ready = [run for run in self.waiting_in(lane) if run.ready_at <= self.now]
+            for run in ready[:take]:
+                run.worker_id, run.claim_no, run.started_at = worker_id, claim_no, self.now
+                run.fence += 1
+                run.attempt += 1
+                claimed.append(run)
+        if claimed:
+            self.claims[worker_id, claim_no] = self.now
+        return claimed
+
+    def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> int:
+        """How many runs were freed: those of claims older than a lease that the worker does not list."""
+        if not self.is_alive(worker_id):
+            raise LeaseLost("over")
+        self.workers[worker_id] = self.now + lease
+        freed = 0
+        for (holder, claim_no), claimed_at in list(self.claims.items()):
+            if holder == worker_id and claim_no not in open_claims and claimed_at < self.now - lease:
+                freed += self._free(self.held(worker_id, claim_no))
+                del self.claims[holder, claim_no]
+        return freed
+
+    def cancellations(self, worker_id: UUID) -> set[UUID]:
+        return {run.id for run in self.live() if run.worker_id == worker_id and run.cancel_requested}
+
+    def leave(self, worker_id: UUID) -> None:
+        self.workers.pop(worker_id, None)
+
+    def held(self, worker_id: UUID, claim_no: int) -> list[RefRun]:
+        return [run for run in self.live() if (run.worker_id, run.claim_no) == (worker_id, claim_no)]
+
+    def holds(self, worker_id: UUID, run_id: UUID, fence: int) -> RefRun | None:
+        run = self.runs.get(run_id)
+        return run if run and run.end is None and (run.worker_id, run.fence) == (worker_id, fence) else None
+
+    # Completing
+
+    def complete(
+        self,
+        worker_id: UUID,
+        completions: Iterable[Completion],
+        closed: Iterable[int] = (),
+        *,
+        on_trial: bool = False,
+    ) -> set[UUID]:
+        """The runs whose completion was refused."""
+        refused = set()
+        for item in completions:
+            run = self.holds(worker_id, item.run_id, item.fence)
+            if run is None:
+                refused.add(item.run_id)
+            else:
+                self._complete(run, item, on_trial=on_trial)
+        for claim_no in closed:
+            self.claims.pop((worker_id, claim_no), None)
+        return refused
+
+    def _complete(self, run: RefRun, item: Completion, *, on_trial: bool) -> None:
+        state, verdict = item.attempt_state, item.verdict
+        tried_again = verdict.delay is not None and not run.cancel_requested
+        if verdict.delay is not None and run.cancel_requested:
+            state = AttemptState.CANCELLED
+        if state is AttemptState.LOST:
+            run.lost += 1
+            run.attempt -= 1
+        run.attempts.append((run.attempt, run.fence, state))
+        self.history += 1
+        run.worker_id, run.claim_no, run.started_at = None, None, None
+        if tried_again:
+            assert verdict.delay is not None
+            if not verdict.spent and state is not AttemptState.LOST:
+                run.attempt -= 1
+            run.ready_at = self.now + verdict.delay
+            if on_trial:
+                run.lane = run.home.on_trial(trial_after(run.lost))
+            return
+        run.end = RunState.CANCELLED if verdict.delay is not None else _ENDS[verdict.event]
+        self.dead_letters += run.end is RunState.FAILED
+
+    def hand_back(self, worker_id: UUID, pairs: Iterable[tuple[UUID, int]]) -> int:
+        held = [self.holds(worker_id, run_id, fence) for run_id, fence in pairs]
+        return self._free([run for run in held if run is not None])
+
+    def _free(self, runs: Iterable[RefRun]) -> int:
+        """These wait again as if they had not been claimed; those that shall be cancelled end."""
+        count = 0
+        for run in runs:
+            count += 1
+            run.worker_id, run.claim_no, run.started_at = None, None, None
+            run.attempt -= 1
+            run.ready_at = self.now
+            if run.cancel_requested:
+                self._cancel_waiting(run)
+        return count
+
+    # Reaping
+
+    def reap(self, judge: JudgeLost, overdue: timedelta) -> int:
+        judged = 0
+        for worker_id, claim_no in list(self.claims):
+            held = self.held(worker_id, claim_no)
+            if not self.is_alive(worker_id):
+                lost = [self._lost(run, timed_out=False) for run in held]
+                self.complete(worker_id, judge(lost), on_trial=True)
+                del self.claims[worker_id, claim_no]
+            else:
+                late = [run for run in held if run.timeout_ms is not None]
+                lost = [self._lost(run, timed_out=True) for run in late]
+                lost = [
+                    item
+                    for item, run in zip(lost, late, strict=True)
+                    if item.ran_for > timedelta(milliseconds=run.timeout_ms or 0) + overdue
+                ]
+                self.complete(worker_id, judge(lost))
+            judged += len(lost)
+        return judged
+
+    def _lost(self, run: RefRun, *, timed_out: bool) -> Lost:
+        assert run.started_at is not None
+        ran_for = self.now - run.started_at
+        return Lost(run.id, run.fence, run.attempt, run.lost, run.options, run.cancel_requested, timed_out, ran_for)
+
+    # Control
+
+    def cancel_job(self, tenant_id: int, job_id: UUID) -> None:
+        job = self.jobs.get(job_id)
+        lanes = [job.lane] if job else [run.home for run in self.runs_of(job_id)]
+        if not any(lane.tenant_id == tenant_id for lane in lanes):
+            raise NotFound("no such job")
+        if job is not None and isinstance(job.schedule, Once):
+            due_at = job.next_fire_at or job.created_at
+            del self.jobs[job_id]
+            run_id = once_run_id(job_id, due_at)
+            self.runs[run_id] = RefRun(run_id, job_id, job.lane, job.lane, due_at, due_at, end=RunState.CANCELLED)
+            self.history += 1
+        elif job is not None and job.state in (JobState.ACTIVE, JobState.PAUSED):
+            job.state, job.next_fire_at, job.scan_at = JobState.CANCELLED, None, None
+        for run in self.live(job_id):
+            self._stop(run)
+
+    def cancel_run(self, tenant_id: int, run_id: UUID) -> None:
+        run = self.runs.get(run_id)
+        if run is None or run.home.tenant_id != tenant_id:
+            raise NotFound("no such run")
+        if run.end is None:
+            self._stop(run)
+
+    def _stop(self, run: RefRun) -> None:
+        if run.worker_id is None:
+            self._cancel_waiting(run)
+        else:
+            run.cancel_requested = True
+
+    def _cancel_waiting(self, run: RefRun) -> None:
+        run.end = RunState.CANCELLED
+        self.history += 1

@@ -1,0 +1,414 @@
+"""Any sequence of steps: after each of them the store shows what the reference model says.
+
+`HYPOTHESIS_PROFILE=deep` searches for longer, and anew each time.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from duetime.errors import JobBusy, KeyReused, LeaseLost, NotFound
+from duetime.ids import new_id
+from duetime.model.attempt import Claimed, Completion
+from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
+from duetime.model.job import NewJob, Options, Submitted, encode_options
+from duetime.model.lane import LaneKey, Tier
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import NOW, Every, Once
+from duetime.model.worker import WorkerInfo
+from tests.conftest import INSTALLED
+from tests.contract.hands import (
+    GRACE,
+    LEASE,
+    STRANGER,
+    TENANT,
+    cancelled,
+    failed,
+    job,
+    judge,
+    retried,
+    snoozed,
+    succeeded,
+)
+from tests.contract.reference import Reference
+from tests.contract.worlds import START, PostgresWorld, SqliteWorld, World
+
+T = TypeVar("T")
+DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+TENANTS = (TENANT, STRANGER)
+LONG_LEASE = timedelta(minutes=10)
+SHORT_TEMPER = encode_options(Options(retry=RetryPolicy(retries=1, lost_retries=1)))
+AT_MOST_ONCE = encode_options(Options(at_most_once=True))
+
+seconds = st.sampled_from([0, 0, 1, 7, 15, 16, 40, 90])
+schedules = (
+    st.just(NOW)
+    | st.builds(lambda late: Once(delay=timedelta(seconds=late)), seconds)
+    | st.builds(lambda late: Once(at=START + timedelta(seconds=4 * late)), seconds)
+)
+recurring = st.builds(lambda every: Every(timedelta(seconds=every)), st.sampled_from([2, 10, 60]))
+sometimes = st.sampled_from([False, False, False, True])
+worker_numbers = st.integers(0, 2)
+places = st.integers(0, 30)
+ends: list[Callable[[Claimed], Completion]] = [
+    succeeded,
+    lambda run: succeeded(run, result=b"1"),
+    failed,
+    cancelled,
+    retried,
+    lambda run: retried(run, 20),
+    snoozed,
+    lambda run: snoozed(run, 20),
+]
+
+
+@st.composite
+def new_jobs(draw: st.DrawFn, tenant_id: int) -> NewJob:
+    repeated = draw(st.booleans())
+    # Keys are few, so that they meet; a recurring job and a one-off never share one.
+    key = draw(st.none() | st.sampled_from(["r1", "r2"] if repeated else ["o1", "o2"]))
+    schedule: Once | Every = draw(recurring) if repeated else draw(schedules)
+    return job(
+        schedule,
+        tenant_id=tenant_id,
+        task=draw(st.sampled_from(["greet", "count"])),
+        queue=draw(st.sampled_from(["default", "slow"])),
+        tier=draw(st.sampled_from([Tier.HIGH, Tier.LOW])),
+        args=draw(st.sampled_from([b"[1]", b"[2]"])),
+        options=draw(st.sampled_from([None, SHORT_TEMPER, AT_MOST_ONCE])),
+        timeout_ms=draw(st.sampled_from([None, 12_000])),
+        key=key,
+        idempotency_key=draw(st.none() | st.none() | st.sampled_from(["i1", "i2"])),
+    )
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self, make_world: Callable[[], World]) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.world = make_world()
+        self.store = self.world.store
+        self.model = Reference(self.world.time.now)
+        self.workers: list[UUID] = [new_id() for _ in range(3)]
+        self.claim_numbers = dict.fromkeys(self.workers, 0)
+        self.seen: dict[UUID, list[Claimed]] = {worker: [] for worker in self.workers}
+        self.known: dict[UUID, int] = {}
+        """Every job ever stored, and its tenant."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    def lanes(self) -> dict[int, LaneKey]:
+        return {lane.id: lane.key for lane in self.run(self.store.lanes())}
+
+    @initialize()
+    def open(self) -> None:
+        self.run(self.store.open())
+        self.run(self.store.migrate())
+        for number, lease in enumerate((LEASE, LONG_LEASE, LONG_LEASE)):
+            self._register(number, lease)
+
+    def teardown(self) -> None:
+        self.run(self.store.close())
+        self.runner.close()
+
+    @rule(data=st.data(), tenant_id=st.sampled_from(TENANTS), count=st.integers(1, 3))
+    def submit(self, data: st.DataObject, tenant_id: int, count: int) -> None:
+        self._submit(tenant_id, [data.draw(new_jobs(tenant_id)) for _ in range(count)])
+
+    @rule(count=st.integers(1, 5), options=st.sampled_from([None, SHORT_TEMPER]))
+    def submit_for_now(self, count: int, options: bytes | None) -> None:
+        self._submit(TENANT, [job(options=options, timeout_ms=12_000 if n == 0 else None) for n in range(count)])
+
+    def _submit(self, tenant_id: int, jobs: list[NewJob]) -> None:
+        expected: list[Submitted] | type[Exception]
+        try:
+            expected = self.model.submit(jobs)
+        except (KeyReused, JobBusy) as error:
+            expected = type(error)
+        if isinstance(expected, type):
+            with pytest.raises(expected):
+                self.run(self.store.submit(tenant_id, jobs))
+            return
+        answers = self.run(self.store.submit(tenant_id, jobs))
+        for answer, wanted in zip(answers, expected, strict=True):
+            assert (answer.job_id, answer.next_run, answer.run_id, answer.created) == (
+                wanted.job_id,
+                wanted.next_run,
+                wanted.run_id,
+                wanted.created,
+            )
+            self.known[answer.job_id] = tenant_id
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(limit=st.sampled_from([1, 3, 1000]), aside=sometimes, really=sometimes)
+    def fire(self, limit: int, aside: bool, really: bool) -> None:
+        decided: list[Fire | SetAside] = []
+
+        def plan(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+            assert now == self.model.now
+            decided.extend(plan_fire(item, now) for item in due)
+            if aside and really:
+                decided[0] = SetAside(due[0].job_id, "unreadable")
+            return decided
+
+        in_view = self.model.in_view()
+        scan = self.run(self.store.fire_due(limit, plan))
+        assert scan.seen == len(decided) == min(limit, len(in_view))
+        chosen = {item.job_id for item in decided}
+        latest = [item.scan_at for item in in_view if item.id in chosen and item.scan_at]
+        left = [item.scan_at for item in in_view if item.id not in chosen and item.scan_at]
+        assert not left or not latest or max(latest) <= min(left)
+        self.model.fire(decided)
+        assert scan.fired == sum(isinstance(item, Fire) for item in decided)
+
+    @rule(number=worker_numbers, lease=st.sampled_from([LEASE, LONG_LEASE]))
+    def register(self, number: int, lease: timedelta) -> None:
+        self._register(number, lease)
+
+    def _register(self, number: int, lease: timedelta) -> None:
+        info = WorkerInfo(self.workers[number], "hand", (), (), 5)
+        expected = self.model.register(self.workers[number], lease)
+        assert self.run(self.store.register(info, lease)) == expected
+
+    @rule(depth=st.integers(1, 5))
+    def look(self, depth: int) -> None:
+        lanes = self.lanes()
+        look = self.run(self.store.look(list(lanes), depth))
+        assert look.now == self.model.now
+        seen = {lanes[sight.lane_id]: list(zip(sight.ready_at, sight.run_ids, strict=True)) for sight in look.sights}
+        expected = {lane: self.model.waiting_in(lane)[:depth] for lane in lanes.values()}
+        assert seen == {lane: [(run.ready_at, run.id) for run in runs] for lane, runs in expected.items() if runs}
+
+    @precondition(lambda self: any(run.worker_id is None for run in self.model.live()))
+    @rule(number=worker_numbers, take=st.integers(1, 4), again=sometimes, dead=sometimes)
+    def claim(self, number: int, take: int, again: bool, dead: bool) -> None:
+        worker = self.workers[number]
+        if not dead and not self.model.is_alive(worker):
+            self._register(number, LONG_LEASE)
+        self._claim(worker, take, again=again)
+
+    @precondition(lambda self: any(run.worker_id is None for run in self.model.live()))
+    @rule(number=worker_numbers)
+    def claim_all(self, number: int) -> None:
+        self._register(number, LONG_LEASE)
+        self._claim(self.workers[number], 100)
+
+    def _claim(self, worker: UUID, take: int, *, again: bool = False) -> None:
+        if not again:
+            self.claim_numbers[worker] += 1
+        claim_no = self.claim_numbers[worker]
+        lanes = self.lanes()
+        claimed = self.run(self.store.claim(worker, claim_no, [(lane_id, take) for lane_id in lanes]))
+        expected = self.model.claim(worker, claim_no, [(lane, take) for lane in lanes.values()])
+        assert sorted(
+            (run.run_id, run.job_id, lanes[run.lane_id], run.fence, run.attempt, run.lost, run.due_at, run.ready_at)
+            for run in claimed
+        ) == sorted(
+            (run.id, run.job_id, run.lane, run.fence, run.attempt, run.lost, run.due_at, run.ready_at)
+            for run in expected
+        )
+        assert {run.started_at for run in claimed} == {run.started_at for run in expected}
+        self.seen[worker] += claimed
+
+    @precondition(lambda self: any(self.seen.values()))
+    @rule(
+        number=worker_numbers,
+        what=st.lists(st.tuples(places, st.sampled_from(ends)), min_size=1, max_size=4),
+        close=st.booleans(),
+        stale=sometimes,
+        stranger=sometimes,
+    )
+    def complete(
+        self,
+        number: int,
+        what: list[tuple[int, Callable[[Claimed], Completion]]],
+        close: bool,
+        stale: bool,
+        stranger: bool,
+    ) -> None:
+        """What a worker holds; sometimes also what it held before, or what another one holds."""
+        worker = self._busy(number)
+        chosen = {run.run_id: end(run) for run, end in self._choose(worker, what, stale=stale)}
+        if stranger:
+            worker = self.workers[number]
+        self._complete(worker, list(chosen.values()), close=close)
+
+    @precondition(lambda self: any(self.seen.values()))
+    @rule(number=worker_numbers, end=st.sampled_from(ends))
+    def complete_all(self, number: int, end: Callable[[Claimed], Completion]) -> None:
+        worker = self._busy(number)
+        held = [run for run in self.seen[worker] if self.model.holds(worker, run.run_id, run.fence)]
+        self._complete(worker, [end(run) for run in {run.run_id: run for run in held}.values()], close=True)
+
+    def _complete(self, worker: UUID, completions: list[Completion], *, close: bool) -> None:
+        refused = self.model.complete(worker, completions)
+        closed = [
+            claim_no
+            for held_by, claim_no in self.model.claims
+            if close and held_by == worker and not self.model.held(worker, claim_no)
+        ]
+        self.model.complete(worker, [], closed)
+        assert self.run(self.store.complete(worker, completions, closed)).refused == refused
+
+    @precondition(lambda self: any(self.seen.values()))
+    @rule(number=worker_numbers, what=st.lists(places, min_size=1, max_size=4), stale=sometimes)
+    def hand_back(self, number: int, what: list[int], stale: bool) -> None:
+        worker = self._busy(number)
+        chosen = self._choose(worker, [(place, None) for place in what], stale=stale)
+        pairs = {(run.run_id, run.fence) for run, _ in chosen}
+        assert self.run(self.store.hand_back(worker, list(pairs))) == self.model.hand_back(worker, pairs)
+
+    def _busy(self, number: int) -> UUID:
+        """This worker, or the next one that has ever claimed something."""
+        return next(worker for worker in self.workers[number:] + self.workers[:number] if self.seen[worker])
+
+    def _choose(self, worker: UUID, what: list[tuple[int, T]], *, stale: bool) -> list[tuple[Claimed, T]]:
+        seen = [
+            run for run in self.seen[worker] if stale or self.model.holds(worker, run.run_id, run.fence) is not None
+        ]
+        return [(seen[place % len(seen)], thing) for place, thing in what] if seen else []
+
+    @rule(number=worker_numbers, listed=st.booleans(), dead=sometimes)
+    def renew(self, number: int, listed: bool, dead: bool) -> None:
+        worker = self.workers[number]
+        if not dead and not self.model.is_alive(worker):
+            return
+        open_claims = [claim_no for held_by, claim_no in self.model.claims if held_by == worker and listed]
+        try:
+            freed = self.model.renew(worker, LEASE, open_claims)
+        except LeaseLost:
+            with pytest.raises(LeaseLost):
+                self.run(self.store.renew(worker, LEASE, open_claims))
+            return
+        renewal = self.run(self.store.renew(worker, LEASE, open_claims))
+        assert (renewal.lease_until, renewal.freed) == (self.model.workers[worker], freed)
+        assert set(renewal.cancelled) == self.model.cancellations(worker)
+
+    @rule(number=worker_numbers, really=sometimes)
+    def leave(self, number: int, really: bool) -> None:
+        if really:
+            worker = self.workers[number]
+            self.model.leave(worker)
+            self.run(self.store.leave(worker))
+
+    @precondition(lambda self: self.model.claims)
+    @rule()
+    def reap(self) -> None:
+        assert self.run(self.store.reap(1000, judge, GRACE)) == self.model.reap(judge, GRACE)
+
+    @precondition(lambda self: self.known)
+    @rule(place=places, stranger=sometimes, really=sometimes)
+    def cancel_job(self, place: int, stranger: bool, really: bool) -> None:
+        if not really:
+            return
+        job_id = list(self.known)[place % len(self.known)]
+        tenant_id = TENANT + STRANGER - self.known[job_id] if stranger else self.known[job_id]
+        try:
+            self.model.cancel_job(tenant_id, job_id)
+        except NotFound:
+            with pytest.raises(NotFound):
+                self.run(self.store.cancel_job(tenant_id, job_id))
+            return
+        found = self.run(self.store.cancel_job(tenant_id, job_id))
+        assert (found.state, found.next_run) == self.model.job_view(job_id)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(place=places, stranger=sometimes, really=st.booleans())
+    def cancel_run(self, place: int, stranger: bool, really: bool) -> None:
+        if not really:
+            return
+        run = list(self.model.runs.values())[-1 - place % len(self.model.runs)]
+        tenant_id = TENANT + STRANGER - run.home.tenant_id if stranger else run.home.tenant_id
+        try:
+            self.model.cancel_run(tenant_id, run.id)
+        except NotFound:
+            with pytest.raises(NotFound):
+                self.run(self.store.cancel_run(tenant_id, run.id))
+            return
+        assert self.run(self.store.cancel_run(tenant_id, run.id)).state is run.state
+
+    @rule(late=st.sampled_from([1, 5, 14, 29, 31, 61]))
+    def advance(self, late: int) -> None:
+        self.model.now = self.world.time.advance(seconds=late)
+
+    @invariant()
+    def the_store_shows_what_the_model_says(self) -> None:
+        if self.known:
+            self.run(self._compare())
+
+    async def _compare(self) -> None:
+        for job_id, tenant_id in self.known.items():
+            runs = await self.store.runs_of_job(tenant_id, job_id)
+            for run in runs:
+                assert all(attempt.finished_at <= self.model.now for attempt in run.attempts)
+            assert [
+                (
+                    run.id,
+                    run.state,
+                    run.attempt,
+                    run.lost,
+                    run.fence,
+                    run.due_at,
+                    [(attempt.attempt, attempt.fence, attempt.state) for attempt in run.attempts],
+                )
+                for run in runs
+            ] == [
+                (run.id, run.state, run.attempt, run.lost, run.fence, run.due_at, run.attempts)
+                for run in self.model.runs_of(job_id)
+            ]
+            expected = self.model.job_view(job_id)
+            found = await self.store.job(tenant_id, job_id)
+            assert (found.state, found.next_run) == expected
+        counts = await self.store.counts()
+        assert (counts.jobs, counts.runs, counts.history, counts.dead_letters) == (
+            len(self.model.jobs),
+            len(self.model.live()),
+            self.model.history,
+            self.model.dead_letters,
+        )
+
+
+def search(make_world: Callable[[], World], examples: int) -> None:
+    run_state_machine_as_test(
+        lambda: Machine(make_world),  # type: ignore[arg-type]
+        settings=settings(
+            max_examples=examples * 50 if DEEP else examples,
+            stateful_step_count=80 if DEEP else 40,
+            deadline=None,
+            derandomize=not DEEP,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+        ),
+    )
+
+
+@pytest.mark.timeout(7200 if DEEP else 240)
+def test_sqlite_does_what_the_model_says() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        number = iter(range(1_000_000))
+        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=150)
+
+
+@pytest.mark.timeout(7200 if DEEP else 240)
+@pytest.mark.parametrize("binaries", INSTALLED, ids=str)
+def test_postgres_does_what_the_model_says(binaries: Any) -> None:
+    search(lambda: PostgresWorld(binaries), examples=40)

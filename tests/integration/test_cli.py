@@ -1,0 +1,244 @@
+"""The `duetime` command, as people and scripts meet it: real processes, their output and their exit codes."""
+
+import re
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from duetime import __version__
+from tests.support.command import Command, run
+
+COMMANDS = ["up", "server", "worker", "migrate", "check"]
+HELLO = "examples.hello:app"
+NOBODY = "postgresql://nobody@127.0.0.1:1/nothing"
+
+
+def only_line(command: Command) -> str:
+    """What an error is: one line for people on standard error, no traceback, nothing on standard output."""
+    assert command.stdout == ""
+    (line,) = command.stderr.splitlines()
+    return line
+
+
+def test_help_and_version(tmp_path: Path) -> None:
+    code, shown = run(tmp_path, "--help")
+    assert code == 0
+    assert all(f" {name} " in shown.stdout for name in COMMANDS)
+    code, shown = run(tmp_path, "--version")
+    assert (code, shown.stdout) == (0, f"duetime {__version__}\n")
+    code, shown = run(tmp_path, "fly")
+    assert (code, shown.stdout) == (2, "")
+    assert "No such command 'fly'" in shown.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(tmp_path: Path, name: str) -> None:
+    code, shown = run(tmp_path, name, "--help")
+    assert code == 0
+    assert f"Usage: python -m duetime.cli {name} [OPTIONS]" in shown.stdout
+    for option in ("--config", "--database-url", "--data-dir", "--json", "--help"):
+        assert option in shown.stdout
+
+
+def test_up_runs_jobs_and_stops_in_good_order(tmp_path: Path) -> None:
+    with Command(tmp_path, "up", HELLO) as up:
+        up.until(lambda up: "✓ examples.hello.flaky" in up.stdout)
+        assert up.stop() == 0
+    assert up.stdout.startswith("duetime is up on duetime-data/duetime.db, with 2 tasks: examples.hello.flaky, ")
+    assert "✗ examples.hello.flaky" in up.stdout, "the first attempt of that task fails"
+    assert up.stdout.splitlines()[-1].startswith("stopped")
+    assert "Traceback" not in up.stderr
+
+
+TICK = """
+import duetime
+app = duetime.App()
+
+@app.task
+async def tick(): ...
+
+@app.on_start
+async def plan():
+    await tick.schedule(every="1s", key="tick")
+"""
+
+
+def test_up_keeps_jobs_over_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "ticking.py").write_text(TICK)
+    run_ids: list[str] = []
+    for _ in range(2):
+        with Command(tmp_path, "up", "ticking:app", "--json") as up:
+            up.until(lambda up: sum(line["event"] == "attempt" for line in up.lines) >= 2)
+            assert up.stop(signal.SIGTERM) == 0
+        first, *_, last = up.lines
+        assert (first["event"], first["tasks"], last) == ("up", ["ticking.tick"], {"event": "stopped"})
+        run_ids += [line["run_id"] for line in up.lines if line["event"] == "attempt"]
+    assert len(run_ids) == len(set(run_ids)), "no occurrence ran twice"
+    with closing(sqlite3.connect(tmp_path / "duetime-data" / "duetime.db")) as file:
+        assert file.execute("select count(*) from jobs").fetchone() == (1,), "any number of starts leave one job"
+
+
+def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
+    with Command(tmp_path, "up") as up:
+        up.until(lambda up: "duetime is up" in up.stdout)
+        for arguments in (("up",), ("worker", HELLO), ("check",)):
+            code, second = run(tmp_path, *arguments)
+            assert (code, only_line(second).startswith("error")) == (5, True)
+            assert f"belongs to process {up.pid} " in second.stderr
+        code, second = run(tmp_path, "check", "--json")
+        assert (code, second.lines[0]["error"]) == (5, "StoreLocked")
+        assert up.stop() == 0
+    with Command(tmp_path, "up") as up:
+        up.until(lambda up: "duetime is up" in up.stdout)
+
+
+def test_a_killed_process_gives_the_file_back(tmp_path: Path) -> None:
+    with Command(tmp_path, "up", HELLO) as up:
+        up.until(lambda up: "✗ examples.hello.flaky" in up.stdout)
+        assert up.stop(signal.SIGKILL) == -signal.SIGKILL
+    with Command(tmp_path, "up", HELLO) as up:
+        up.until(lambda up: "✓ examples.hello.flaky" in up.stdout)
+        assert up.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("examples.hello", "app: 'examples.hello' does not name an app (module:attribute, such as shop.jobs:app)"),
+        ("examples.hello:", "app: 'examples.hello:' does not name an app"),
+        ("no.such:app", "app: there is no module 'no.such' here (run it from the folder that holds it)"),
+        ("examples.no_such:app", "app: there is no module 'examples.no_such' here"),
+        ("examples.hello:application", "app: examples.hello has no 'application' (it has: app)"),
+        ("examples.hello:duetime", "app: examples.hello:duetime is module, not a duetime.App"),
+        ("json:app", "app: json has no 'app' (it has no App at all)"),
+    ],
+)
+def test_an_app_that_is_not_there(tmp_path: Path, name: str, message: str) -> None:
+    code, failed = run(tmp_path, "worker", name)
+    assert code == 2
+    assert only_line(failed).removeprefix("error").strip().startswith(message)
+
+
+def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import shop_that_is_not_there\n")
+    code, failed = run(tmp_path, "worker", "shop:app")
+    assert code == 1
+    assert "ModuleNotFoundError: No module named 'shop_that_is_not_there'" in failed.stderr
+    (tmp_path / "shop.py").write_text("import duetime\napp = duetime.App()\n")
+    code, failed = run(tmp_path, "worker", "shop:app")
+    assert (code, "app: shop:app has no tasks (decorate a function with @app.task)" in only_line(failed)) == (2, True)
+
+
+def test_a_misspelt_setting_is_refused(tmp_path: Path) -> None:
+    code, failed = run(tmp_path, "check", environ={"DUETIME_DATABSE_URL": NOBODY})
+    assert code == 2
+    assert "the variable DUETIME_DATABSE_URL is no setting (did you mean DUETIME_DATABASE_URL?)" in only_line(failed)
+    code, failed = run(tmp_path, "check", "--json", environ={"DUETIME_LEASE": "soon"})
+    assert (code, failed.lines[0]["error"], failed.lines[0]["field"]) == (2, "SettingsError", "lease")
+    (tmp_path / "duetime.toml").write_text("slts = 7\n")
+    code, failed = run(tmp_path, "up")
+    assert (code, "did you mean slots?" in only_line(failed)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("up",), ("up", HELLO), ("server",), ("worker", HELLO), ("migrate",), ("check",)]
+)
+def test_a_database_that_cannot_be_reached(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, failed = run(tmp_path, *arguments, environ={"DUETIME_DATABASE_URL": NOBODY})
+    assert code == 3
+    assert "the database 127.0.0.1:1/nothing cannot be used now" in only_line(failed)
+
+
+def test_an_error_for_scripts(tmp_path: Path) -> None:
+    code, failed = run(tmp_path, "server", "--json", "--database-url", NOBODY)
+    (error,) = failed.lines
+    assert (code, error["error"], failed.stderr) == (3, "StoreUnavailable", "")
+    assert error["message"].startswith("the database 127.0.0.1:1/nothing cannot be used now")
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    secret = "postgresql://nobody:hunter2@127.0.0.1:1/nothing"
+    for arguments in (("check",), ("up", "--json")):
+        _, failed = run(tmp_path, *arguments, "--database-url", secret)
+        assert "hunter2" not in failed.stdout + failed.stderr
+
+
+@pytest.mark.parametrize("arguments", [("server",), ("worker", HELLO), ("check",)])
+def test_a_database_without_a_schema(tmp_path: Path, database: str, arguments: tuple[str, ...]) -> None:
+    code, failed = run(tmp_path, *arguments, "--database-url", database)
+    assert code == 4
+    assert "has no duetime schema (run: duetime migrate)" in only_line(failed)
+
+
+def test_migrate_twice_and_two_at_once(tmp_path: Path, database: str) -> None:
+    environ = {"DUETIME_DATABASE_URL": database}
+    with (
+        Command(tmp_path / "a", "migrate", "--json", environ=environ) as one,
+        Command(tmp_path / "b", "migrate", "--json", environ=environ) as two,
+    ):
+        assert (one.ended(), two.ended()) == (0, 0)
+    version = one.lines[0]["version"]
+    assert sorted(one.lines[0]["applied"] + two.lines[0]["applied"]) == list(range(1, version + 1))
+    code, again = run(tmp_path, "migrate", environ=environ)
+    assert (code, again.stdout) == (0, f"the schema is at version {version}\n")
+    code, checked = run(tmp_path, "check", environ=environ)
+    assert (code, checked.stderr) == (0, "")
+    for pair in (("database", "PostgreSQL"), ("schema version", str(version)), ("workers", "0")):
+        assert re.search(r"✓ {} +{}".format(*pair), checked.stdout)
+
+
+def test_check_shows_settings_and_tasks(tmp_path: Path) -> None:
+    code, shown = run(tmp_path, "check", HELLO, "--settings", "--data-dir", "[odd] folder")
+    assert code == 0
+    assert "examples.hello.flaky, examples.hello.greet" in shown.stdout
+    assert "[odd] folder" in shown.stdout
+    assert "max_payload" in shown.stdout
+    code, shown = run(tmp_path, "check", HELLO, "--settings", "--json", environ={"DUETIME_SLOTS": "7"})
+    facts = shown.lines[0]
+    assert (code, facts["tasks"], facts["settings"]["slots"]) == (
+        0,
+        ["examples.hello.flaky", "examples.hello.greet"],
+        7,
+    )
+
+
+def test_a_server_and_a_worker_on_postgres(tmp_path: Path, migrated: str) -> None:
+    environ = {"DUETIME_DATABASE_URL": migrated, "DUETIME_POLL": "50ms"}
+    with (
+        Command(tmp_path / "server", "server", "--json", environ=environ) as server,
+        Command(tmp_path / "worker", "worker", HELLO, "--json", environ=environ) as worker,
+    ):
+        server.until(lambda server: server.lines)
+        worker.until(lambda worker: worker.lines)
+        assert worker.lines[0]["tasks"] == ["examples.hello.flaky", "examples.hello.greet"]
+        with psycopg.connect(migrated, autocommit=True) as database:
+            ended = "select count(*) from duetime.history where end_state = 4"
+            worker.until(lambda _: database.execute(ended).fetchone()[0])
+            assert run(tmp_path, "check", "--json", environ=environ)[1].lines[0]["workers"] == 1
+            assert worker.stop(signal.SIGTERM) == 0
+            assert server.stop(signal.SIGTERM) == 0
+            for table, rows in {"workers": 0, "claims": 0, "jobs": 1}.items():
+                assert database.execute(f"select count(*) from duetime.{table}").fetchone() == (rows,)
+    assert server.lines[-1] == worker.lines[-1] == {"event": "stopped"}
+    assert "Traceback" not in server.stderr + worker.stderr
+
+
+def test_an_odd_error_text_does_not_stop_the_process(tmp_path: Path) -> None:
+    """What a task raises goes to a terminal that understands markup."""
+    (tmp_path / "odd.py").write_text(
+        "import duetime\n"
+        "app = duetime.App()\n"
+        "@app.task(retries=0)\n"
+        "async def odd(text: str): raise ValueError(text)\n"
+        "@app.on_start\n"
+        "async def plan():\n"
+        "    await odd.submit_many([{'text': text} for text in ('[/red]', '[bold', '[link=x]', '\\\\[', '', '☃')])\n"
+    )
+    with Command(tmp_path, "up", "odd:app") as up:
+        up.until(lambda up: up.stdout.count("✗") == 6)
+        assert up.stop() == 0
+    assert "ValueError: [/red]" in up.stdout
