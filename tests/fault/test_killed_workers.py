@@ -96,7 +96,8 @@ async def test_a_run_that_kills_its_workers_ends_and_its_siblings_do_not_suffer(
     assert culprit.error is not None
     assert "4 times" in culprit.error
     rows = await fleet.fetch(
-        "select end_state, attempt, max(lost) over () from duetime.history where end_state is not null and run_id <> $1",
+        "select end_state, attempt, max(lost) over () from duetime.history"
+        " where end_state is not null and run_id <> $1",
         culprit.id,
     )
     assert {(row[0], row[1]) for row in rows} == {(4, 1)}

@@ -27,7 +27,8 @@ async def test_the_database_is_stopped_and_comes_back(own_server: Server, tmp_pa
         await eventually(lambda: fleet.effects("begin"), what=fleet.tails())
         own_server.stop_immediately()
         for process in (server, worker):
-            await eventually(lambda process=process: "trying again until it is back" in process.output(), what=fleet.tails())
+            words = "trying again until it is back"
+            await eventually(lambda process=process: words in process.output(), what=fleet.tails())
         own_server.start()
         await fleet.store.close()
         await fleet.store.open()

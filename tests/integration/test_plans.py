@@ -28,8 +28,8 @@ DONE = Verdict(Event.SUCCEED)
 _RUNS = f"""
 insert into duetime.lanes (tenant_id, queue, tier, task) values (1, 'default', 1, 'nothing');
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args)
-select gen_random_uuid(), gen_random_uuid(), 1, 1, 1, now(), now() - interval '1 hour' + number * interval '1 microsecond',
-    '{{}}'::bytea from generate_series(1, {ROWS}) as number;
+select gen_random_uuid(), gen_random_uuid(), 1, 1, 1, now(),
+    now() - interval '1 hour' + number * interval '1 microsecond', '{{}}'::bytea from generate_series(1, {ROWS}) as number;
 """
 _JOBS = f"""
 insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, created_at)
@@ -99,7 +99,8 @@ class Reads:
             await connection.execute("select pg_stat_force_next_flush()")
             await connection.execute("select 1")
             tables = await connection.fetch(
-                "select relname, seq_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where schemaname = 'duetime'"
+                "select relname, seq_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"
+                " where schemaname = 'duetime'"
             )
             indexes = await connection.fetch(
                 "select indexrelname, idx_tup_read from pg_stat_user_indexes where schemaname = 'duetime'"
