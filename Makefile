@@ -38,7 +38,7 @@ types: $(VENV)/.dev ## mypy --strict
 
 layers: $(VENV)/.dev ## imports point downwards only
 	@echo "• lint-imports"
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 	@echo "• pytest tests/unit"

@@ -29,7 +29,8 @@ _RUNS = f"""
 insert into duetime.lanes (tenant_id, queue, tier, task) values (1, 'default', 1, 'nothing');
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args)
 select gen_random_uuid(), gen_random_uuid(), 1, 1, 1, now(),
-    now() - interval '1 hour' + number * interval '1 microsecond', '{{}}'::bytea from generate_series(1, {ROWS}) as number;
+    now() - interval '1 hour' + number * interval '1 microsecond', '{{}}'::bytea
+from generate_series(1, {ROWS}) as number;
 """
 _JOBS = f"""
 insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, created_at)
