@@ -12,8 +12,9 @@ database is `DUETIME_DATABASE_URL`, or an SQLite file in the data folder.
 """
 
 import asyncio
+import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -96,6 +97,8 @@ class App:
     def on_start(self, hook: StartHook) -> StartHook:
         """Call this async function whenever a node or a worker with this app has started: the place to schedule what
         shall always be scheduled, with `key=`, so that any number of starts leave one job."""
+        if not inspect.iscoroutinefunction(hook):
+            raise InvalidInput(f"{hook!r} is not an async function", field="on_start", remedy="write async def")
         self._start_hooks.append(hook)
         return hook
 
@@ -137,7 +140,7 @@ class App:
     async def submit_many(
         self,
         task: TaskLike,
-        batch: Sequence[Mapping[str, Any]],
+        batch: Iterable[Mapping[str, Any]],
         /,
         *,
         run_at: datetime | str | None = None,
@@ -150,10 +153,10 @@ class App:
         if unknown:
             raise InvalidInput("is not an option", field=unknown[0], remedy="arguments of the task go into the batch")
         jobs = []
-        drawn = ids.new_ids(len(batch))
-        for index, arguments in enumerate(batch):
+        items = list(batch)
+        for index, (arguments, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
             try:
-                jobs.append(self._prepare(task, schedule, arguments, options, job_id=drawn[index]))
+                jobs.append(self._prepare(task, schedule, arguments, options, job_id=job_id))
             except InvalidInput as error:
                 field = f"batch[{index}].{error.field}" if error.field else f"batch[{index}]"
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
@@ -211,7 +214,8 @@ class App:
                 await self.job(job)  # raises NotFound for a job that does not exist
             if deadline is not None and monotonic() + pause > deadline:
                 state = runs[0].state.name if runs else "not due yet"
-                raise TimeoutError(f"{_shown(job)} has not ended within {seconds:g} s: it is {state}")
+                job_id = ids.show("job", _job_id(job))
+                raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: it is {state}")
             await asyncio.sleep(pause)
             pause = min(0.25, pause * 1.5)
 
@@ -294,7 +298,3 @@ def _identity(kind: ids.Kind, given: object) -> UUID:
     if not isinstance(given, str):
         raise InvalidInput(f"{given!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
     return ids.parse(kind, given)
-
-
-def _shown(job: JobLike) -> str:
-    return ids.show("job", _job_id(job))

@@ -4,7 +4,7 @@ app is reached through it, so nothing is written twice."""
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.errors import InvalidInput
@@ -35,7 +35,7 @@ class SyncApp:
             return _drive(self._app.submit(task, connection=connection, **options_and_arguments))
         return self._call(self._app.submit, task, **options_and_arguments)
 
-    def submit_many(self, task: "TaskLike", batch: Sequence[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
+    def submit_many(self, task: "TaskLike", batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
         return self._call(self._app.submit_many, task, batch, **options)
 
     def schedule(self, task: "TaskLike", /, **options_and_arguments: Any) -> Receipt:

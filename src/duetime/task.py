@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
@@ -96,7 +96,7 @@ class Task(Generic[P, R]):
         """Run this task once: now, at a time, or after a delay. Further options are those of `App.submit`."""
         return await self._app.submit(self, run_at=run_at, run_in=run_in, args=args, connection=connection, **arguments)
 
-    async def submit_many(self, batch: Sequence[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
+    async def submit_many(self, batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
         """Run this task once for each set of arguments; all are stored, or none."""
         return await self._app.submit_many(self, batch, **options)
 

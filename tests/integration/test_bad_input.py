@@ -205,6 +205,13 @@ async def test_a_task_that_is_not_there(app: App) -> None:
     await refused(app, lambda: app.submit(task), "task: the task 'send' belongs to another app", NotFound)
 
 
+def test_a_start_hook(app: App) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^on_start: <function fine .* is not an async function \(write async def\)"
+    ):
+        app.on_start(fine)
+
+
 def test_one_name_is_one_task(app: App) -> None:
     with pytest.raises(InvalidInput, match=r"^task: there is a task 'send' already \(give it a name=\)"):
         app.task(name="send")(fine)

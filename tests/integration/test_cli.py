@@ -1,27 +1,16 @@
-"""The `duetime` command, as people and scripts meet it: real processes, their output and their exit codes."""
+"""The `duetime` command, as people and scripts meet it: what it prints, and its exit codes."""
 
 import re
-import signal
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from duetime import __version__
-from tests.support.command import Command, run
+from tests.support.command import Command, only_line, run
 
 COMMANDS = ["up", "server", "worker", "migrate", "check"]
 HELLO = "examples.hello:app"
 NOBODY = "postgresql://nobody@127.0.0.1:1/nothing"
-
-
-def only_line(command: Command) -> str:
-    """What an error is: one line for people on standard error, no traceback, nothing on standard output."""
-    assert command.stdout == ""
-    (line,) = command.stderr.splitlines()
-    return line
 
 
 def test_help_and_version(tmp_path: Path) -> None:
@@ -42,67 +31,6 @@ def test_every_command_explains_itself(tmp_path: Path, name: str) -> None:
     assert f"Usage: python -m duetime.cli {name} [OPTIONS]" in shown.stdout
     for option in ("--config", "--database-url", "--data-dir", "--json", "--help"):
         assert option in shown.stdout
-
-
-def test_up_runs_jobs_and_stops_in_good_order(tmp_path: Path) -> None:
-    with Command(tmp_path, "up", HELLO) as up:
-        up.until(lambda up: "✓ examples.hello.flaky" in up.stdout)
-        assert up.stop() == 0
-    assert up.stdout.startswith("duetime is up on duetime-data/duetime.db, with 2 tasks: examples.hello.flaky, ")
-    assert "✗ examples.hello.flaky" in up.stdout, "the first attempt of that task fails"
-    assert up.stdout.splitlines()[-1].startswith("stopped")
-    assert "Traceback" not in up.stderr
-
-
-TICK = """
-import duetime
-app = duetime.App()
-
-@app.task
-async def tick(): ...
-
-@app.on_start
-async def plan():
-    await tick.schedule(every="1s", key="tick")
-"""
-
-
-def test_up_keeps_jobs_over_a_restart(tmp_path: Path) -> None:
-    (tmp_path / "ticking.py").write_text(TICK)
-    run_ids: list[str] = []
-    for _ in range(2):
-        with Command(tmp_path, "up", "ticking:app", "--json") as up:
-            up.until(lambda up: sum(line["event"] == "attempt" for line in up.lines) >= 2)
-            assert up.stop(signal.SIGTERM) == 0
-        first, *_, last = up.lines
-        assert (first["event"], first["tasks"], last) == ("up", ["ticking.tick"], {"event": "stopped"})
-        run_ids += [line["run_id"] for line in up.lines if line["event"] == "attempt"]
-    assert len(run_ids) == len(set(run_ids)), "no occurrence ran twice"
-    with closing(sqlite3.connect(tmp_path / "duetime-data" / "duetime.db")) as file:
-        assert file.execute("select count(*) from jobs").fetchone() == (1,), "any number of starts leave one job"
-
-
-def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
-    with Command(tmp_path, "up") as up:
-        up.until(lambda up: "duetime is up" in up.stdout)
-        for arguments in (("up",), ("worker", HELLO), ("check",)):
-            code, second = run(tmp_path, *arguments)
-            assert (code, only_line(second).startswith("error")) == (5, True)
-            assert f"belongs to process {up.pid} " in second.stderr
-        code, second = run(tmp_path, "check", "--json")
-        assert (code, second.lines[0]["error"]) == (5, "StoreLocked")
-        assert up.stop() == 0
-    with Command(tmp_path, "up") as up:
-        up.until(lambda up: "duetime is up" in up.stdout)
-
-
-def test_a_killed_process_gives_the_file_back(tmp_path: Path) -> None:
-    with Command(tmp_path, "up", HELLO) as up:
-        up.until(lambda up: "✗ examples.hello.flaky" in up.stdout)
-        assert up.stop(signal.SIGKILL) == -signal.SIGKILL
-    with Command(tmp_path, "up", HELLO) as up:
-        up.until(lambda up: "✓ examples.hello.flaky" in up.stdout)
-        assert up.stop() == 0
 
 
 @pytest.mark.parametrize(
@@ -204,41 +132,3 @@ def test_check_shows_settings_and_tasks(tmp_path: Path) -> None:
         ["examples.hello.flaky", "examples.hello.greet"],
         7,
     )
-
-
-def test_a_server_and_a_worker_on_postgres(tmp_path: Path, migrated: str) -> None:
-    environ = {"DUETIME_DATABASE_URL": migrated, "DUETIME_POLL": "50ms"}
-    with (
-        Command(tmp_path / "server", "server", "--json", environ=environ) as server,
-        Command(tmp_path / "worker", "worker", HELLO, "--json", environ=environ) as worker,
-    ):
-        server.until(lambda server: server.lines)
-        worker.until(lambda worker: worker.lines)
-        assert worker.lines[0]["tasks"] == ["examples.hello.flaky", "examples.hello.greet"]
-        with psycopg.connect(migrated, autocommit=True) as database:
-            ended = "select count(*) from duetime.history where end_state = 4"
-            worker.until(lambda _: database.execute(ended).fetchone()[0])
-            assert run(tmp_path, "check", "--json", environ=environ)[1].lines[0]["workers"] == 1
-            assert worker.stop(signal.SIGTERM) == 0
-            assert server.stop(signal.SIGTERM) == 0
-            for table, rows in {"workers": 0, "claims": 0, "jobs": 1}.items():
-                assert database.execute(f"select count(*) from duetime.{table}").fetchone() == (rows,)
-    assert server.lines[-1] == worker.lines[-1] == {"event": "stopped"}
-    assert "Traceback" not in server.stderr + worker.stderr
-
-
-def test_an_odd_error_text_does_not_stop_the_process(tmp_path: Path) -> None:
-    """What a task raises goes to a terminal that understands markup."""
-    (tmp_path / "odd.py").write_text(
-        "import duetime\n"
-        "app = duetime.App()\n"
-        "@app.task(retries=0)\n"
-        "async def odd(text: str): raise ValueError(text)\n"
-        "@app.on_start\n"
-        "async def plan():\n"
-        "    await odd.submit_many([{'text': text} for text in ('[/red]', '[bold', '[link=x]', '\\\\[', '', '☃')])\n"
-    )
-    with Command(tmp_path, "up", "odd:app") as up:
-        up.until(lambda up: up.stdout.count("✗") == 6)
-        assert up.stop() == 0
-    assert "ValueError: [/red]" in up.stdout

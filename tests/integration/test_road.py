@@ -66,13 +66,16 @@ async def test_a_delay_is_waited_for(app: App, note: Callable[..., Awaitable[Rec
     assert run.value == "LATER"
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-async def test_a_moment_is_waited_for(app: App, note: Callable[..., Awaitable[Receipt]], as_text: bool) -> None:
-    moment = (await now(app) + timedelta(milliseconds=200)).astimezone(timezone(timedelta(hours=5, minutes=45)))
+async def test_a_moment_is_waited_for(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
     async with working(app):
-        run = await ended(app, await note(what="then", run_at=moment.isoformat() if as_text else moment))
-    assert run.due_at == moment
-    assert run.started_at >= moment
+        await ended(app, await note(what="warm"))
+        moment = (await now(app) + timedelta(seconds=1)).astimezone(timezone(timedelta(hours=5, minutes=45)))
+        receipts = [await note(what="then", run_at=given) for given in (moment, moment.isoformat())]
+        runs = [await ended(app, receipt) for receipt in receipts]
+    assert [receipt.note for receipt in receipts] == [None, None], "the moment was still to come"
+    for run in runs:
+        assert run.due_at == moment
+        assert run.started_at >= moment
 
 
 async def test_a_moment_in_the_past_means_now_and_the_receipt_says_so(
@@ -146,7 +149,8 @@ async def test_a_thousand_jobs_in_one_call(app: App, started: list[str]) -> None
         return number
 
     async with working(app):
-        receipts = await count.submit_many([{"number": number} for number in range(1000)])
+        assert await count.submit_many([]) == []
+        receipts = await count.submit_many({"number": number} for number in range(1000))
         await eventually(lambda: len(started) >= 1000)
         runs = [await ended(app, receipt) for receipt in receipts[::99]]
     assert sorted(map(int, started)) == list(range(1000))

@@ -46,6 +46,29 @@ async def test_a_timeout_is_told_to_a_thread(app: App) -> None:
     assert (run.state, run.failure, run.value) == (RunState.FAILED, FailureClass.TIMEOUT, None)
 
 
+async def test_a_thread_that_does_not_listen_keeps_its_slot(app: App) -> None:
+    release = threading.Event()
+    ran: list[str] = []
+
+    @app.task(retries=0, timeout="100ms")
+    def deaf() -> None:
+        release.wait(20)
+        ran.append("deaf")
+
+    @app.task
+    def next_one() -> None:
+        ran.append("next")
+
+    async with working(app, threads=1, lease=timedelta(seconds=1), heartbeat=timedelta(milliseconds=200)):
+        run = await ended(app, await deaf.submit())
+        waiting = await next_one.submit()
+        assert ran == [], "its end is told after a lease; it goes on"
+        release.set()
+        await ended(app, waiting)
+    assert (run.state, run.failure) == (RunState.FAILED, FailureClass.TIMEOUT)
+    assert ran == ["deaf", "next"]
+
+
 async def test_a_timeout_kills_a_process(app: App) -> None:
     hang = app.task(process=True, retries=0, timeout="1s")(tasks.hang)
     square = app.task(process=True)(tasks.square)

@@ -1,8 +1,5 @@
-"""Jobs that commit or roll back with the caller's own data, and runs that complete with their effect (PostgreSQL)."""
+"""Jobs that commit or roll back with the caller's own data (PostgreSQL)."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,15 +7,12 @@ from typing import Any
 import asyncpg
 import psycopg
 import pytest
-from psycopg.rows import dict_row, namedtuple_row, scalar_row
 
 from duetime import (
     App,
-    Context,
     InvalidInput,
     KeyInFlight,
     KeyReused,
-    LeaseLost,
     NotFound,
     Receipt,
     RetryPolicy,
@@ -26,6 +20,7 @@ from duetime import (
     Task,
 )
 from duetime.store.protocol import Counts
+from tests.support.guests import DRIVERS, dsn, with_asyncpg, with_pool, with_psycopg
 from tests.support.working import ended, working
 
 NOTHING = Counts(0, 0, 0, 0)
@@ -49,63 +44,8 @@ def send(app: App) -> Task[..., Any]:
     return send
 
 
-def dsn(app: App) -> str:
-    assert app.settings.database_url is not None
-    return app.settings.database_url
-
-
 async def counts(app: App) -> Counts:
     return await (await app.store()).counts()
-
-
-@asynccontextmanager
-async def with_asyncpg(app: App) -> AsyncIterator[Any]:
-    """A connection with an open transaction; commits, or rolls back if the block raises."""
-    connection = await asyncpg.connect(dsn(app))
-    try:
-        async with connection.transaction():
-            yield connection
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def with_pool(app: App) -> AsyncIterator[Any]:
-    async with (
-        asyncpg.create_pool(dsn(app), min_size=1, max_size=1) as pool,
-        pool.acquire() as connection,
-        connection.transaction(),
-    ):
-        yield connection
-
-
-@asynccontextmanager
-async def with_psycopg(app: App) -> AsyncIterator[Any]:
-    async with await psycopg.AsyncConnection.connect(dsn(app)) as connection:
-        yield connection
-
-
-def rows_as(factory: Any) -> Any:
-    @asynccontextmanager
-    async def connect(app: App) -> AsyncIterator[Any]:
-        async with await psycopg.AsyncConnection.connect(dsn(app), row_factory=factory) as connection:
-            yield connection
-
-    return connect
-
-
-DRIVERS = pytest.mark.parametrize(
-    "connect",
-    [
-        with_asyncpg,
-        with_pool,
-        with_psycopg,
-        rows_as(dict_row),
-        rows_as(namedtuple_row),
-        rows_as(scalar_row),
-    ],
-    ids=["asyncpg", "asyncpg pool", "psycopg", "psycopg dicts", "psycopg named tuples", "psycopg scalars"],
-)
 
 
 @DRIVERS
@@ -233,82 +173,3 @@ async def test_what_cannot_be_submitted_inside_a_transaction(app: App, send: Tas
     with pytest.raises(InvalidInput, match=r"^connection: .* needs PostgreSQL"):
         await on_file.submit("send", to="ops", connection=object())
     assert await counts(app) == NOTHING
-
-
-@DRIVERS
-async def test_an_effect_and_its_completion_are_one_commit(app: App, connect: Any) -> None:
-    @app.task(retries=0)
-    async def pay(ctx: Context) -> None:
-        async with connect(app) as connection:
-            await connection.execute("create table paid (token text)")
-            ctx.logger.info("paying")
-            await ctx.complete(connection, result={"paid": True})
-
-    async with working(app):
-        receipt = await pay.submit()
-        run = await ended(app, receipt)
-    assert (run.state, run.value, run.attempts[0].log_lines) == (RunState.SUCCEEDED, {"paid": True}, ["paying"])
-    assert await counts(app) == Counts(0, 0, 1, 0)
-
-
-async def test_a_completion_that_is_rolled_back_is_tried_again(app: App) -> None:
-    @app.task(retry=RetryPolicy(retries=3, base=0.01))
-    async def pay(ctx: Context) -> None:
-        connection = await asyncpg.connect(dsn(app))
-        try:
-            transaction = connection.transaction()
-            await transaction.start()
-            await connection.execute("create table if not exists paid (token text)")
-            await connection.execute("insert into paid values ($1)", ctx.token)
-            await ctx.complete(connection)
-            if ctx.attempt == 1:
-                await transaction.rollback()  # and the task does not even notice
-            elif ctx.attempt == 2:
-                raise ConnectionError("before the commit")
-            else:
-                await transaction.commit()
-        finally:
-            await connection.close()
-
-    async with working(app):
-        receipt = await pay.submit()
-        run = await ended(app, receipt)
-    connection = await asyncpg.connect(dsn(app))
-    paid = [row[0] for row in await connection.fetch("select token from paid")]
-    await connection.close()
-    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 3)
-    assert paid == [receipt.run_id], "the effect happened once"
-    assert "did not commit" in run.attempts[0].error
-    assert run.attempts[1].error.startswith("ConnectionError: before the commit")
-
-
-async def test_a_run_that_was_lost_cannot_complete_itself(app: App) -> None:
-    refused = asyncio.Event()
-
-    @app.task(retries=0)
-    async def pay(ctx: Context) -> None:
-        if refused.is_set():
-            return
-        try:
-            async with with_asyncpg(app) as connection:
-                await connection.execute("create table paid (token text)")
-                # Somebody else has been given the run meanwhile.
-                await _raise_fence(app)
-                await ctx.complete(connection)
-        except LeaseLost:
-            refused.set()
-            raise
-
-    async with working(app):
-        receipt = await pay.submit()
-        await asyncio.wait_for(refused.wait(), 20)
-    connection = await asyncpg.connect(dsn(app))
-    assert await connection.fetchval("select to_regclass('public.paid')") is None, "its effect was rolled back"
-    await connection.close()
-    assert (await app.runs(receipt))[0].state is RunState.RUNNING, "its new owner decides"
-
-
-async def _raise_fence(app: App) -> None:
-    connection = await asyncpg.connect(dsn(app))
-    await connection.execute("update duetime.runs set fence = fence + 1")
-    await connection.close()

@@ -87,6 +87,13 @@ def run(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None)
         return command.ended(), command
 
 
+def only_line(command: Command) -> str:
+    """What an error is: one line for people on standard error, no traceback, nothing on standard output."""
+    assert command.stdout == ""
+    (line,) = command.stderr.splitlines()
+    return line
+
+
 def _environ() -> dict[str, str]:
     """This process's variables without settings; the project's folder, where the example lies, can be imported."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}

@@ -9,6 +9,7 @@ import pytest
 
 from duetime import App, Cancel, Context, RetryAfter, RetryPolicy, RunState, Snooze, SyncContext
 from duetime.testing import harness
+from tests.support import tasks
 
 
 @pytest.fixture
@@ -56,6 +57,13 @@ async def test_what_a_task_submits_for_now_runs_too(app: App) -> None:
         assert {run.state for run in runs} == {RunState.SUCCEEDED}
         assert len(await jobs.advance(seconds=1)) == 4
     app.sync.close()
+
+
+async def test_functions_in_processes_run_too(app: App) -> None:
+    square = app.task(process=True)(tasks.square)
+    async with harness(app) as jobs:
+        await square.submit(number=12)
+        assert [run.value for run in await jobs.run_due()] == [144]
 
 
 async def test_a_thousand_runs(app: App) -> None:

@@ -65,13 +65,21 @@ def clear_errors(*, json: bool) -> Iterator[None]:
     except DuetimeError as error:
         fail(error, json=json)
     except BaseExceptionGroup as group:
-        known = group.subgroup(DuetimeError)
-        first: BaseException | None = known
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        if isinstance(first, DuetimeError):
-            fail(first, json=json)
+        causes = list(_leaves(group))
+        known = next((cause for cause in causes if isinstance(cause, DuetimeError)), None)
+        if known is not None:
+            fail(known, json=json)
+        if len(causes) == 1:
+            raise causes[0] from None  # its own traceback says where; the group around it says nothing
         raise
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for inner in group.exceptions:
+        if isinstance(inner, BaseExceptionGroup):
+            yield from _leaves(inner)
+        else:
+            yield inner
 
 
 def set_up_logging(level: str, form: str) -> None:

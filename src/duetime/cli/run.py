@@ -1,6 +1,8 @@
 """`up`, `server` and `worker`: commands that run until they are stopped."""
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable
 
 import uvloop
@@ -27,6 +29,9 @@ from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.store.protocol import Store
 from duetime.wiring import Node
+
+_PATIENCE = 2.0
+"""Seconds for what is left to end, once everything has stopped."""
 
 
 def up(
@@ -70,8 +75,7 @@ def up(
                 tasks=tasks,
             )
 
-        _run(node, ready)
-        say("stopped; everything is kept", json=json, event="stopped")
+        _run(node, ready, json=json)
 
 
 def server(
@@ -86,10 +90,8 @@ def server(
         settings = load_settings(config, database_url=database_url, data_dir=data_dir, log_level=log_level)
         _log(settings, json=json)
         node = Node(settings)
-        _run(
-            node, lambda _: say(f"serving {escape(_where(settings))}", json=json, event="up", database=_where(settings))
-        )
-        say("stopped", json=json, event="stopped")
+        where = _where(settings)
+        _run(node, lambda _: say(f"serving {escape(where)}", json=json, event="up", database=where), json=json)
 
 
 def worker(
@@ -136,13 +138,19 @@ def worker(
                 database=_where(settings),
                 tasks=tasks,
             ),
+            json=json,
         )
-        say("stopped", json=json, event="stopped")
 
 
-def _run(node: Node, ready: Callable[[Store], None]) -> None:
+def _run(node: Node, ready: Callable[[Store], None], *, json: bool) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(node.run(ready))
+        say("stopped; everything is kept", json=json, event="stopped")
+        # The event loop and the interpreter wait for every task and thread, and some never end. Their runs were
+        # handed back by now, so nothing is lost by leaving without them.
+        leaving = threading.Timer(_PATIENCE, os._exit, (0,))
+        leaving.daemon = True
+        leaving.start()
 
 
 def _log(settings: Settings, *, json: bool) -> None:

@@ -6,12 +6,18 @@ lost one (its worker died) is tried again at once, but a run that was lost too o
 
 from datetime import timedelta
 from random import Random
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed, Succeeded
 from duetime.model.run import Event
+
+if TYPE_CHECKING:
+    ErrorName: TypeAlias = str | type[BaseException]
+else:
+    ErrorName = str  # what is stored: classes have become names by then
 
 _NEVER_RETRIED = frozenset({FailureClass.TARGET_REFUSED, FailureClass.GAVE_UP, FailureClass.CANCELLED})
 
@@ -26,10 +32,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     factor: float = 2.0
     cap: float = 3600.0
     """Seconds: no backoff is longer."""
-    retry_on: tuple[str, ...] = ()
-    """Names of exception classes: only these are retried. Empty: all are."""
-    give_up_on: tuple[str, ...] = ()
-    """Names of exception classes that end the run at once."""
+    retry_on: tuple[ErrorName, ...] = ()
+    """Exception classes, or their names: only these are retried. Empty: all are."""
+    give_up_on: tuple[ErrorName, ...] = ()
+    """Exception classes, or their names, that end the run at once."""
     lost_retries: int = 3
     """How often a run may lose its worker and still be tried again."""
 
@@ -85,7 +91,7 @@ def decide_lost(policy: RetryPolicy, lost: int, *, at_most_once: bool) -> Verdic
     return Verdict(Event.RETRY, timedelta(0), spent=False)
 
 
-def _named(failure: Failure, names: tuple[str, ...]) -> bool:
+def _named(failure: Failure, names: tuple[ErrorName, ...]) -> bool:
     """Names match in full (`package.module.Class`) or by the class alone; base classes count."""
     if not names:
         return False

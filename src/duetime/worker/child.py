@@ -4,7 +4,10 @@ import asyncio
 import importlib
 import inspect
 import logging
+import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from multiprocessing.connection import Connection
@@ -25,12 +28,21 @@ def serve(pipe: "Connection[Any, Any]") -> None:
     """Serve until the other side closes the pipe. Signals are the worker's business: it kills this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
     while True:
         try:
             order = pipe.recv()
         except (EOFError, OSError):
             return
         pipe.send(("outcome", _attempt(pipe, order)))
+
+
+def _end_with_parent() -> None:
+    """Without its worker, what an attempt comes to is of no use, and another worker will start the run again."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:

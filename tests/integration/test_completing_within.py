@@ -1,0 +1,100 @@
+"""Runs that complete inside the transaction of their effect (PostgreSQL)."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+
+from duetime import App, Context, LeaseLost, RetryPolicy, RunState
+from duetime.store.protocol import Counts
+from tests.support.guests import DRIVERS, dsn, with_asyncpg
+from tests.support.working import ended, working
+
+
+@pytest.fixture
+def app(postgres_app: App) -> App:
+    return postgres_app
+
+
+async def counts(app: App) -> Counts:
+    return await (await app.store()).counts()
+
+
+@DRIVERS
+async def test_an_effect_and_its_completion_are_one_commit(app: App, connect: Any) -> None:
+    @app.task(retries=0)
+    async def pay(ctx: Context) -> None:
+        async with connect(app) as connection:
+            await connection.execute("create table paid (token text)")
+            ctx.logger.info("paying")
+            await ctx.complete(connection, result={"paid": True})
+
+    async with working(app):
+        receipt = await pay.submit()
+        run = await ended(app, receipt)
+    assert (run.state, run.value, run.attempts[0].log_lines) == (RunState.SUCCEEDED, {"paid": True}, ["paying"])
+    assert await counts(app) == Counts(0, 0, 1, 0)
+
+
+async def test_a_completion_that_is_rolled_back_is_tried_again(app: App) -> None:
+    @app.task(retry=RetryPolicy(retries=3, base=0.01))
+    async def pay(ctx: Context) -> None:
+        connection = await asyncpg.connect(dsn(app))
+        try:
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute("create table if not exists paid (token text)")
+            await connection.execute("insert into paid values ($1)", ctx.token)
+            await ctx.complete(connection)
+            if ctx.attempt == 1:
+                await transaction.rollback()  # and the task does not even notice
+            elif ctx.attempt == 2:
+                raise ConnectionError("before the commit")
+            else:
+                await transaction.commit()
+        finally:
+            await connection.close()
+
+    async with working(app):
+        receipt = await pay.submit()
+        run = await ended(app, receipt)
+    connection = await asyncpg.connect(dsn(app))
+    paid = [row[0] for row in await connection.fetch("select token from paid")]
+    await connection.close()
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 3)
+    assert paid == [receipt.run_id], "the effect happened once"
+    assert "did not commit" in run.attempts[0].error
+    assert run.attempts[1].error.startswith("ConnectionError: before the commit")
+
+
+async def test_a_run_that_was_lost_cannot_complete_itself(app: App) -> None:
+    refused = asyncio.Event()
+
+    @app.task(retries=0)
+    async def pay(ctx: Context) -> None:
+        if refused.is_set():
+            return
+        try:
+            async with with_asyncpg(app) as connection:
+                await connection.execute("create table paid (token text)")
+                # Somebody else has been given the run meanwhile.
+                await _raise_fence(app)
+                await ctx.complete(connection)
+        except LeaseLost:
+            refused.set()
+            raise
+
+    async with working(app):
+        receipt = await pay.submit()
+        await asyncio.wait_for(refused.wait(), 20)
+    connection = await asyncpg.connect(dsn(app))
+    assert await connection.fetchval("select to_regclass('public.paid')") is None, "its effect was rolled back"
+    await connection.close()
+    assert (await app.runs(receipt))[0].state is RunState.RUNNING, "its new owner decides"
+
+
+async def _raise_fence(app: App) -> None:
+    connection = await asyncpg.connect(dsn(app))
+    await connection.execute("update duetime.runs set fence = fence + 1")
+    await connection.close()
