@@ -27,6 +27,7 @@ class Scanner:
     async def tick(self) -> float:
         try:
             scan = await self._store.fire_due(self._limit, plan_fires)
+            await self._store.unblock(self._batch)
         except StoreRejected as error:
             await self._narrow(error)
             return 0.0

@@ -9,6 +9,7 @@ import msgspec
 
 from duetime.ids import once_run_id, time_of
 from duetime.model.lane import LaneKey, Tier
+from duetime.model.policy import Misfire, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Once, Schedule
 
@@ -34,6 +35,16 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     at_most_once: bool = False
     """Never start twice: a lost attempt ends the run."""
     key: str | None = None
+    misfire: Misfire = Misfire()
+    overlap: Overlap = "allow"
+    jitter: float = 0.0
+    """Seconds: each fire is moved back by up to this, the same for everybody who computes it."""
+    max_runs: int | None = None
+
+    @property
+    def is_decided_when_due(self) -> bool:
+        """Whether firing this job needs a decision at its moment, so that it is never fired ahead of it."""
+        return self.overlap != "allow" or self.max_runs is not None or self.misfire.mode == "skip"
 
 
 DEFAULT_OPTIONS = Options()
@@ -101,3 +112,7 @@ class Job(msgspec.Struct, frozen=True):
     created_at: datetime
     problem: str | None = None
     """Why the job was set aside, when it could not be processed."""
+    made: int = 0
+    """How many occurrences became runs."""
+    missed: int = 0
+    """How many occurrences were skipped, each kept in history with its reason."""

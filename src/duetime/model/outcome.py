@@ -4,6 +4,7 @@ Succeeded(result)    it is done
 Failed(failure)      it is not; the retry policy decides what follows
 Snoozed(delay)       not now: the same attempt again later, nothing spent
 Cancelled(reason)    it shall not be done any more
+Skipped(reason)      its time is over, and it was not tried
 """
 
 from datetime import timedelta
@@ -30,7 +31,13 @@ class Cancelled(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Succeeded | Failed | Snoozed | Cancelled
+class Skipped(msgspec.Struct, frozen=True):
+    """It was not tried at all, and shall not be."""
+
+    reason: str
+
+
+Outcome = Succeeded | Failed | Snoozed | Cancelled | Skipped
 
 
 class Signal(Exception):

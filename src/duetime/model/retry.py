@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed, Succeeded
+from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, Succeeded
 from duetime.model.run import Event
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 _SUCCEED = Verdict(Event.SUCCEED)
 _CANCEL = Verdict(Event.CANCEL)
+_SKIP = Verdict(Event.SKIP)
 _FAIL = Verdict(Event.FAIL)
 
 
@@ -74,6 +75,8 @@ def decide(outcome: Outcome, policy: RetryPolicy, attempt: int, random: Random) 
             return _SUCCEED
         case Cancelled():
             return _CANCEL
+        case Skipped():
+            return _SKIP
         case Snoozed(delay):
             return Verdict(Event.RELEASE, delay, spent=False)
         case Failed(failure):

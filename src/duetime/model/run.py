@@ -59,6 +59,7 @@ TRANSITIONS: dict[tuple[RunState, Event], tuple[RunState, ...]] = {
     (RunState.RUNNING, Event.RETRY): (RunState.RETRYING,),
     (RunState.RUNNING, Event.RELEASE): _WAITING,
     (RunState.RUNNING, Event.CANCEL): (RunState.CANCELLED,),
+    (RunState.RUNNING, Event.SKIP): (RunState.SKIPPED,),
     (RunState.RETRYING, Event.CLAIM): (RunState.RUNNING,),
     (RunState.RETRYING, Event.BLOCK): (RunState.BLOCKED,),
     (RunState.RETRYING, Event.CANCEL): (RunState.CANCELLED,),

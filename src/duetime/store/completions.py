@@ -10,6 +10,7 @@ from duetime.model.run import Event, RunState, after
 _CANCELLED = Verdict(Event.CANCEL)
 
 CANCELLED_BY_REQUEST = "cancelled on request"
+REPLACED = "replaced by a later occurrence"
 
 
 def is_plain(item: Completion) -> bool:

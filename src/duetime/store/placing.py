@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from duetime.duration import format_duration
 from duetime.model.firing import scan_time
-from duetime.model.job import NewJob
+from duetime.model.job import NewJob, decode_options
 from duetime.model.schedule import Every, Once, encode_schedule
 
 
@@ -24,6 +24,8 @@ class FirstFire(NamedTuple):
     schedule: bytes
     next_fire_at: datetime
     scan_at: datetime
+    exact: bool
+    """Decided when it is due: never fired ahead of its time."""
 
 
 NO_OCCURRENCE = "this schedule has no occurrence left: nothing was stored"
@@ -38,7 +40,9 @@ def first_fire(placed: Placed, now: datetime) -> FirstFire | None:
     next_fire_at = schedule.next_after(now if placed.after is None else max(now, placed.after))
     if next_fire_at is None:
         return None
-    return FirstFire(encode_schedule(schedule), next_fire_at, scan_time(next_fire_at, after=placed.after))
+    exact = decode_options(placed.job.options).is_decided_when_due
+    scan_at = scan_time(next_fire_at, after=placed.after, exact=exact)
+    return FirstFire(encode_schedule(schedule), next_fire_at, scan_at, exact)
 
 
 def past_note(asked: datetime | None, due_at: datetime) -> str | None:

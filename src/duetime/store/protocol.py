@@ -122,6 +122,9 @@ class Firing(Protocol):
         No occurrence is fired twice, whoever else is firing. A cursor that another node holds is passed over.
         """
 
+    async def unblock(self, limit: int) -> int:
+        """Let runs start that waited for other runs of their job, now that those are over; returns how many."""
+
 
 class Claiming(Protocol):
     async def lanes(self, after: int = 0) -> list[Lane]:
@@ -189,6 +192,23 @@ class Control(Protocol):
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         """End a waiting run as CANCELLED, or ask a running one to stop. Raises `NotFound`."""
+
+    async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
+        """Fire no more until it is resumed; a run that no worker has held is taken back, and owed again.
+
+        Raises `Conflict` for a job that has ended, or whose only run exists already.
+        """
+
+    async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
+        """Go on from where the cursor was held: what was missed meanwhile is for the misfire policy to decide."""
+
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
+        """Make an extra run now, without touching the rhythm. The same nonce at the same moment makes the same run."""
+
+    async def backfill_job(
+        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+    ) -> int:
+        """Make a run for each of these moments, ready one after the other at `rate` a second; returns how many."""
 
 
 class Reading(Protocol):

@@ -39,6 +39,8 @@ def stored_job(row: Fields, waiting: datetime | None) -> Job:
         row["version"],
         row["created_at"],
         row["problem"],
+        row["made"],
+        row["missed"],
     )
 
 

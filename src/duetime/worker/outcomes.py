@@ -17,6 +17,7 @@ from duetime.model.outcome import (
     Outcome,
     RetryAfter,
     Signal,
+    Skipped,
     Snooze,
     Snoozed,
     Succeeded,
@@ -79,6 +80,15 @@ def timed_out(claimed: Claimed) -> Outcome:
     return Failed(Failure(FailureClass.TIMEOUT, f"it ran for longer than its timeout of {seconds:g} s"))
 
 
+def too_late(claimed: Claimed) -> Skipped | None:
+    """Whether a run that waited for a worker came too late for its misfire policy."""
+    misfire = decode_options(claimed.options).misfire
+    late = (claimed.started_at - claimed.due_at).total_seconds()
+    if misfire.mode != "skip" or late <= misfire.after or claimed.attempt > 1 or claimed.lost:
+        return None
+    return Skipped(f"missed: {late:.0f} s late when a worker was free")
+
+
 def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
     """What the store is told about this attempt."""
     if outcome is PLAIN:
@@ -110,5 +120,7 @@ def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completi
                 reason,
                 logs=logs,
             )
+        case Skipped(reason):
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SKIPPED, error=reason)
         case _:
             assert_never(outcome)

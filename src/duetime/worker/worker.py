@@ -236,6 +236,9 @@ class Worker:
     # What happens to a run.
 
     def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
+        if claimed.options is not None and (skipped := outcomes.too_late(claimed)) is not None:
+            self._completer.add(session, outcomes.complete(claimed, skipped, None), claim_no)
+            return
         definition = self._tasks[lane.key.task]
         running = Running(claimed, definition, lane.key, session, claim_no, self._limits.max_log_lines)
         self._running[claimed.run_id] = running

@@ -1,16 +1,19 @@
 """Control: what people ask for while jobs are on their way."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
-from duetime.model.job import Job
+from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
-from duetime.store.postgres.database import SQL, Connection, Row
+from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
+from duetime.store.steering import backfilled, check_steerable, cursor_after_pause, manual_run, owed_fire
+from duetime.store.views import Fields
 
 
 class ControlRole(ReadingRole):
@@ -36,15 +39,78 @@ class ControlRole(ReadingRole):
                     CANCELLED_BY_REQUEST,
                 )
             runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
-            await _stop(connection, tenant_id, [run["id"] for run in runs])
+            await stop_runs(connection, tenant_id, [run["id"] for run in runs])
         self.hints.give(Hint.CANCEL)
         return await self.job(tenant_id, job_id)
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         async with self.database.transaction() as connection:
-            await _stop(connection, tenant_id, [run_id])
+            await stop_runs(connection, tenant_id, [run_id])
         self.hints.give(Hint.CANCEL)
         return await self.run(tenant_id, run_id)
+
+    async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
+        async with self.database.transaction() as connection:
+            row = await self._lock(connection, tenant_id, job_id)
+            if row["state"] == JobState.ACTIVE:
+                await _pause(connection, tenant_id, job_id, row)
+        return await self.job(tenant_id, job_id)
+
+    async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
+        async with self.database.transaction() as connection:
+            row = await self._lock(connection, tenant_id, job_id)
+            if row["state"] == JobState.PAUSED:
+                cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
+                await connection.execute(SQL["put_cursor"], job_id, cursor.scan_at, cursor.next_fire_at, cursor.exact)
+                await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.ACTIVE)
+        return await self.job(tenant_id, job_id)
+
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
+        async with self.database.transaction() as connection:
+            row = await self._lock(connection, tenant_id, job_id)
+            run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
+            await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
+        self.hints.give(Hint.READY)
+        return await self.run(tenant_id, run.run_id)
+
+    async def backfill_job(
+        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+    ) -> int:
+        async with self.database.transaction() as connection:
+            row = await self._lock(connection, tenant_id, job_id)
+            runs = backfilled(job_id, fires, await connection.fetchval(SQL["clock"]), nonce, rate)
+            await self._make_runs(connection, tenant_id, job_id, row, runs)
+        self.hints.give(Hint.READY)
+        return len(runs)
+
+    async def _lock(self, connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
+        # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
+        await connection.fetchval(SQL["lock_cursor"], job_id)
+        row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
+        runs = [] if row is not None else await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
+        return check_steerable(row, job_id, has_runs=bool(runs))
+
+    async def _make_runs(
+        self,
+        connection: Connection,
+        tenant_id: int,
+        job_id: UUID,
+        row: Fields,
+        runs: Sequence[tuple[UUID, datetime, datetime]],
+    ) -> None:
+        key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
+        lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
+        rows = [(job_id, run_id, lane_id, due_at, ready_at, False) for run_id, due_at, ready_at in runs]
+        await connection.execute(SQL["make_runs"], *columns(rows, 6))
+
+
+async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fields) -> None:
+    """Take back what was fired ahead, and hold the cursor at the fire that is owed."""
+    withdrawn = affected(await connection.execute(SQL["withdraw_runs"], tenant_id, job_id))
+    owed = owed_fire(row, withdrawn)
+    if owed is not None:
+        await connection.execute(SQL["hold_cursor"], job_id, owed, withdrawn)
+    await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.PAUSED)
 
 
 async def end_cancelled(connection: Connection, freed: Iterable[Row]) -> None:
@@ -54,7 +120,10 @@ async def end_cancelled(connection: Connection, freed: Iterable[Row]) -> None:
             await connection.fetchval(SQL["cancel_waiting"], tenant_id, [run_id], CANCELLED_BY_REQUEST)
 
 
-async def _stop(connection: Connection, tenant_id: int, run_ids: list[UUID]) -> None:
+async def stop_runs(
+    connection: Connection, tenant_id: int, run_ids: list[UUID], reason: str = CANCELLED_BY_REQUEST
+) -> None:
+    """End the runs that wait, and ask the others to stop."""
     if run_ids:
-        await connection.fetchval(SQL["cancel_waiting"], tenant_id, run_ids, CANCELLED_BY_REQUEST)
+        await connection.fetchval(SQL["cancel_waiting"], tenant_id, run_ids, reason)
         await connection.execute(SQL["ask_to_stop"], tenant_id, run_ids)

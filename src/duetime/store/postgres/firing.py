@@ -1,8 +1,14 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
-from duetime.model.firing import DueJob, Fire, SetAside
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
 from duetime.model.lane import LaneKey
-from duetime.store.postgres.database import SQL, columns
+from duetime.store.completions import REPLACED
+from duetime.store.postgres.control import stop_runs
+from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint, PlanFires, Scan
 
@@ -14,28 +20,16 @@ class FiringRole(Role):
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["due_cursors"], limit)
             if rows:
-                due = [DueJob(row[0], LaneKey(row[1], row[2], row[3], row[4]), row[5], row[6]) for row in rows]
+                due = await _due(connection, rows)
                 now = await connection.fetchval(SQL["clock"])
                 for decided in plan(due, now):
                     if isinstance(decided, Fire):
                         fires.append(decided)
                     else:
                         aside.append(decided)
-            if fires:
+                live = {job.job_id: job.live for job in due if job.live}
                 lanes = await self.lane_book.ids_within(connection, {fire.lane for fire in fires})
-                made = [
-                    (
-                        fire.job_id,
-                        fire.run_id,
-                        lanes[fire.lane],
-                        fire.due_at,
-                        fire.next_fire_at,
-                        fire.scan_at,
-                        fire.recurring,
-                    )
-                    for fire in fires
-                ]
-                await connection.execute(SQL["fire"], *columns(made, 7))
+                await _fire(connection, fires, lanes, live)
             if aside:
                 await connection.execute(
                     SQL["set_aside"], [item.job_id for item in aside], [item.problem for item in aside]
@@ -43,4 +37,57 @@ class FiringRole(Role):
             next_in = await connection.fetchval(SQL["next_scan"])
         if fires:
             self.hints.give(Hint.READY)
+        if any(fire.replaces for fire in fires):
+            self.hints.give(Hint.CANCEL)
         return Scan(len(fires), tuple(aside), len(rows), next_in)
+
+    async def unblock(self, limit: int) -> int:
+        freed = await self.database.execute("unblock", limit)
+        if freed:
+            self.hints.give(Hint.READY)
+        return freed
+
+
+async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
+    """The jobs in view; those that are decided when they are due with their live runs."""
+    live: dict[UUID, list[LiveRun]] = defaultdict(list)
+    exact = [(row["tenant_id"], row["job_id"]) for row in rows if row["exact"]]
+    if exact:
+        for job_id, run_id, running in await connection.fetch(SQL["live_runs_of"], *columns(exact, 2)):
+            live[job_id].append(LiveRun(run_id, running))
+    return [
+        DueJob(
+            row["job_id"],
+            LaneKey(row["tenant_id"], row["queue"], row["tier"], row["task"]),
+            row["schedule"],
+            row["next_fire_at"],
+            row["options"],
+            row["made"],
+            tuple(live.get(row["job_id"], ())),
+        )
+        for row in rows
+    ]
+
+
+async def _fire(
+    connection: Connection,
+    fires: Sequence[Fire],
+    lanes: Mapping[LaneKey, int],
+    live: Mapping[UUID, tuple[LiveRun, ...]],
+) -> None:
+    runs, skips, cursors = [], [], []
+    for fire in fires:
+        lane = lanes[fire.lane]
+        if fire.replaces:
+            others = [run.run_id for run in live[fire.job_id]]
+            await stop_runs(connection, fire.lane.tenant_id, others, REPLACED)
+        runs += [(fire.job_id, run.run_id, lane, run.due_at, run.due_at, run.blocked) for run in fire.runs]
+        skips += [(fire.job_id, skip.run_id, lane, skip.due_at, skip.reason) for skip in fire.skips]
+        made, missed = len(fire.runs), len(fire.skips)
+        cursors.append((fire.job_id, fire.next_fire_at, fire.scan_at, fire.last_fire_at, made, missed, fire.recurring))
+    if runs:
+        await connection.execute(SQL["make_runs"], *columns(runs, 6))
+    if skips:
+        await connection.execute(SQL["skip_runs"], *columns(skips, 5))
+    if cursors:
+        await connection.execute(SQL["move_cursors"], *columns(cursors, 7))

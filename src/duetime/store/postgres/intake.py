@@ -140,6 +140,7 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
         first.scan_at,
         first.next_fire_at,
         placed.after,
+        first.exact,
     )
     return Submitted(job.id, first.next_fire_at, created=placed.created)
 

@@ -1,18 +1,21 @@
 """Control: what people ask for while jobs are on their way."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
-from duetime.model.job import Job
+from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
-from duetime.store.sqlite.values import stamp
+from duetime.store.sqlite.values import moment, stamp
+from duetime.store.steering import backfilled, check_steerable, cursor_after_pause, manual_run, owed_fire
+from duetime.store.views import Fields
 
 
 class ControlRole(ReadingRole):
@@ -25,7 +28,7 @@ class ControlRole(ReadingRole):
                 elif row["state"] < 2:
                     connection.execute("cancel_recurring", this)
             for run in connection.rows("lock_live_runs", this):
-                _stop(connection, now, tenant_id, run[0])
+                stop_run(connection, now, tenant_id, run[0])
             return read_job(connection, tenant_id, job_id)
 
         job = await self.database.run(work)
@@ -34,12 +37,89 @@ class ControlRole(ReadingRole):
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         def work(connection: Connection, now: int) -> Run:
-            _stop(connection, now, tenant_id, run_id.bytes)
+            stop_run(connection, now, tenant_id, run_id.bytes)
             return read_run(connection, tenant_id, run_id)
 
         run = await self.database.run(work)
         self.hints.give(Hint.CANCEL)
         return run
+
+    async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
+        def work(connection: Connection, _now: int) -> Job:
+            row = _steerable(connection, tenant_id, job_id)
+            if row["state"] == JobState.ACTIVE:
+                of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+                withdrawn = connection.execute("withdraw_runs", of_job)
+                owed = owed_fire(row, withdrawn)
+                if owed is not None:
+                    held = {**of_job, "next_fire_at": stamp(owed), "withdrawn": withdrawn}
+                    connection.execute("hold_cursor", held)
+                connection.execute("set_job_state", {**of_job, "state": JobState.PAUSED})
+            return read_job(connection, tenant_id, job_id)
+
+        return await self.database.run(work)
+
+    async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
+        def work(connection: Connection, now: int) -> Job:
+            row = _steerable(connection, tenant_id, job_id)
+            if row["state"] == JobState.PAUSED:
+                of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+                cursor = cursor_after_pause(row, moment(now))
+                place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
+                connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
+                connection.execute("set_job_state", {**of_job, "state": JobState.ACTIVE})
+            return read_job(connection, tenant_id, job_id)
+
+        return await self.database.run(work)
+
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
+        def work(connection: Connection, now: int) -> Run:
+            row = _steerable(connection, tenant_id, job_id)
+            run = manual_run(job_id, moment(now), nonce)
+            self._make_runs(connection, now, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
+            return read_run(connection, tenant_id, run.run_id)
+
+        found = await self.database.run(work)
+        self.hints.give(Hint.READY)
+        return found
+
+    async def backfill_job(
+        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+    ) -> int:
+        def work(connection: Connection, now: int) -> int:
+            row = _steerable(connection, tenant_id, job_id)
+            runs = backfilled(job_id, fires, moment(now), nonce, rate)
+            self._make_runs(connection, now, tenant_id, job_id, row, runs)
+            return len(runs)
+
+        count = await self.database.run(work)
+        self.hints.give(Hint.READY)
+        return count
+
+    def _make_runs(
+        self,
+        connection: Connection,
+        now: int,
+        tenant_id: int,
+        job_id: UUID,
+        row: Fields,
+        runs: Sequence[tuple[UUID, datetime, datetime]],
+    ) -> None:
+        key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
+        of_job = {"job_id": job_id.bytes, "lane_id": self.lane_book.ids(connection, [key])[key], "now": now}
+        connection.many(
+            "make_runs",
+            [
+                {
+                    **of_job,
+                    "run_id": run_id.bytes,
+                    "due_at": stamp(due_at),
+                    "ready_at": stamp(ready_at),
+                    "blocked": False,
+                }
+                for run_id, due_at, ready_at in runs
+            ],
+        )
 
     def _cancel_once(self, connection: Connection, this: dict[str, Any], row: dict[str, Any]) -> None:
         key = LaneKey(row["tenant_id"], row["queue"], row["tier"], row["task"])
@@ -56,6 +136,13 @@ class ControlRole(ReadingRole):
         )
 
 
+def _steerable(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
+    of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+    rows = connection.records("lock_schedule", of_job)
+    runs = [] if rows else connection.rows("lock_live_runs", of_job)
+    return check_steerable(rows[0] if rows else None, job_id, has_runs=bool(runs))
+
+
 def end_cancelled(connection: Connection, now: int, freed: Iterable[tuple[Any, ...]]) -> None:
     """Runs that wait again, but that somebody asked to cancel meanwhile, end (id, tenant, whether they were asked)."""
     for run_id, tenant_id, cancel_requested in freed:
@@ -63,12 +150,15 @@ def end_cancelled(connection: Connection, now: int, freed: Iterable[tuple[Any, .
             _end_waiting(connection, now, tenant_id, run_id)
 
 
-def _stop(connection: Connection, now: int, tenant_id: int, run_id: bytes) -> None:
-    _end_waiting(connection, now, tenant_id, run_id)
+def stop_run(
+    connection: Connection, now: int, tenant_id: int, run_id: bytes, reason: str = CANCELLED_BY_REQUEST
+) -> None:
+    """End a run that waits, or ask a running one to stop."""
+    _end_waiting(connection, now, tenant_id, run_id, reason)
     connection.execute("ask_to_stop", {"tenant_id": tenant_id, "run_id": run_id, "now": now})
 
 
-def _end_waiting(connection: Connection, now: int, tenant_id: int, run_id: bytes) -> None:
-    connection.execute(
-        "cancel_waiting", {"tenant_id": tenant_id, "run_id": run_id, "now": now, "error": CANCELLED_BY_REQUEST}
-    )
+def _end_waiting(
+    connection: Connection, now: int, tenant_id: int, run_id: bytes, reason: str = CANCELLED_BY_REQUEST
+) -> None:
+    connection.execute("cancel_waiting", {"tenant_id": tenant_id, "run_id": run_id, "now": now, "error": reason})

@@ -1,21 +1,35 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
-from duetime.model.firing import DueJob, Fire, SetAside
+from collections.abc import Sequence
+from typing import Any
+
+from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
 from duetime.model.lane import LaneKey
+from duetime.store.completions import REPLACED
 from duetime.store.protocol import Hint, PlanFires, Scan
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.control import stop_run
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import duration, identity, maybe_stamp, moment, stamp
 
 
 class FiringRole(Role):
     async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
+        replaced = False
+
         def work(connection: Connection, now: int) -> Scan:
+            nonlocal replaced
             rows = connection.rows("due_cursors", {"now": now, "limit": limit})
-            due = [DueJob(identity(row[0]), LaneKey(*row[1:5]), row[5], moment(row[6])) for row in rows]
+            due = [_due(connection, row) for row in rows]
             decided = plan(due, moment(now)) if due else ()
             fires = [item for item in decided if isinstance(item, Fire)]
             aside = tuple(item for item in decided if isinstance(item, SetAside))
+            live = {job.job_id: job.live for job in due}
+            for fire in fires:
+                if fire.replaces:
+                    replaced = True
+                    for run in live[fire.job_id]:
+                        stop_run(connection, now, fire.lane.tenant_id, run.run_id.bytes, REPLACED)
             self._fire(connection, now, fires)
             connection.many("set_aside", [{"job_id": item.job_id.bytes, "problem": item.problem} for item in aside])
             next_scan = connection.value("next_scan", {})
@@ -24,23 +38,53 @@ class FiringRole(Role):
         scan = await self.database.run(work)
         if scan.fired:
             self.hints.give(Hint.READY)
+        if replaced:
+            self.hints.give(Hint.CANCEL)
         return scan
 
-    def _fire(self, connection: Connection, now: int, fires: list[Fire]) -> None:
-        lanes = self.lane_book.ids(connection, {fire.lane for fire in fires})
-        connection.many(
-            "fire",
-            [
-                {
-                    "job_id": fire.job_id.bytes,
-                    "run_id": fire.run_id.bytes,
-                    "lane_id": lanes[fire.lane],
-                    "due_at": stamp(fire.due_at),
-                    "next_fire_at": maybe_stamp(fire.next_fire_at),
-                    "scan_at": maybe_stamp(fire.scan_at),
-                    "recurring": fire.recurring,
-                    "now": now,
-                }
-                for fire in fires
-            ],
+    async def unblock(self, limit: int) -> int:
+        freed = await self.database.run(
+            lambda connection, now: len(connection.rows("unblock", {"limit": limit, "now": now}))
         )
+        if freed:
+            self.hints.give(Hint.READY)
+        return freed
+
+    def _fire(self, connection: Connection, now: int, fires: Sequence[Fire]) -> None:
+        lanes = self.lane_book.ids(connection, {fire.lane for fire in fires})
+        runs, skips, cursors = [], [], []
+        for fire in fires:
+            of_job = {"job_id": fire.job_id.bytes, "lane_id": lanes[fire.lane], "now": now}
+            for run in fire.runs:
+                due_at = stamp(run.due_at)
+                planned = {"run_id": run.run_id.bytes, "due_at": due_at, "ready_at": due_at, "blocked": run.blocked}
+                runs.append({**of_job, **planned})
+            for skip in fire.skips:
+                missed = {"run_id": skip.run_id.bytes, "due_at": stamp(skip.due_at), "reason": skip.reason}
+                skips.append({**of_job, **missed})
+            cursors.append({**of_job, **_cursor(fire)})
+        connection.many("make_runs", runs)
+        connection.many("skip_runs", skips)
+        connection.many("move_cursors", cursors)
+
+
+def _due(connection: Connection, row: tuple[Any, ...]) -> DueJob:
+    """A job in view; one that is decided when it is due with its live runs."""
+    job_id, tenant_id, queue, tier, task, schedule, next_fire_at, options, made, exact = row
+    live: tuple[LiveRun, ...] = ()
+    if exact:
+        found = connection.rows("live_runs_of", {"tenant_id": tenant_id, "job_id": job_id})
+        live = tuple(LiveRun(identity(run_id), bool(running)) for run_id, running in found)
+    lane = LaneKey(tenant_id, queue, tier, task)
+    return DueJob(identity(job_id), lane, schedule, moment(next_fire_at), options, made, live)
+
+
+def _cursor(fire: Fire) -> dict[str, Any]:
+    return {
+        "next_fire_at": maybe_stamp(fire.next_fire_at),
+        "scan_at": maybe_stamp(fire.scan_at),
+        "last_fire_at": stamp(fire.last_fire_at),
+        "made": len(fire.runs),
+        "missed": len(fire.skips),
+        "recurring": fire.recurring,
+    }

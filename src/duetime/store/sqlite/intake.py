@@ -151,6 +151,7 @@ def _insert_recurring(connection: Connection, now: int, tenant_id: int, placed: 
             "scan_at": stamp(first.scan_at),
             "next_fire_at": stamp(first.next_fire_at),
             "last_fire_at": maybe_stamp(placed.after),
+            "exact": first.exact,
         },
     )
     return Submitted(placed.job.id, first.next_fire_at, created=placed.created)

@@ -17,7 +17,17 @@ _MICROSECOND = timedelta(microseconds=1)
 _ID_LENGTH = 16
 
 _MOMENTS = frozenset(
-    {"created_at", "due_at", "finished_at", "lease_until", "next_fire_at", "ready_at", "requested_at", "started_at"}
+    {
+        "created_at",
+        "due_at",
+        "finished_at",
+        "last_fire_at",
+        "lease_until",
+        "next_fire_at",
+        "ready_at",
+        "requested_at",
+        "started_at",
+    }
 )
 _IDS = frozenset({"id", "job_id", "run_id", "worker_id"})
 _DURATIONS = frozenset({"ran_for"})

@@ -41,3 +41,19 @@ with cursor_of as (
     delete from duetime.cursors where job_id = $2
 )
 update duetime.jobs set state = 3, ended_at = duetime.now() where tenant_id = $1 and id = $2;
+
+-- lock_schedule: a job in its home with its cursor, held against firing and editing
+select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.options, c.next_fire_at, c.last_fire_at,
+    c.exact
+from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+where j.tenant_id = $1 and j.id = $2 for update of j;
+
+-- hold_cursor: keep a cursor out of view, at the fire that is owed next
+update duetime.cursors set scan_at = '9999-01-01Z', next_fire_at = $2, made = greatest(0, made - $3) where job_id = $1;
+
+-- put_cursor: bring a cursor back into view
+insert into duetime.cursors (job_id, scan_at, next_fire_at, exact) values ($1, $2, $3, $4)
+on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
+
+-- set_job_state: pause a job, or make it active again
+update duetime.jobs set state = $3, problem = null where tenant_id = $1 and id = $2;

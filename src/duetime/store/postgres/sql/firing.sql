@@ -1,21 +1,39 @@
 -- due_cursors: the cursors in view, held against other nodes
-select * from duetime.due_cursors($1);
+select * from duetime.cursors_in_view($1);
 
--- fire: make the runs of these jobs; move the cursors of recurring ones, and the rows of one-offs
+-- live_runs_of: the live runs of jobs that are decided when they are due
+select r.job_id, r.id, r.worker_id is not null
+from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id)
+join duetime.runs r on r.tenant_id = x.tenant_id and r.job_id = x.job_id order by r.id;
+
+-- make_runs: make runs of stored jobs; those that are blocked have no lane yet
+insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, due_at, ready_at, args, options, timeout_ms)
+select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id, f.blocked::int,
+    f.due_at, greatest(f.ready_at, duetime.clock()), j.args, j.options, j.timeout_ms
+from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::boolean[])
+    as f(job_id, run_id, lane_id, due_at, ready_at, blocked)
+join duetime.jobs j on j.id = f.job_id
+on conflict (id) do nothing;
+
+-- skip_runs: keep occurrences that made no run, and why
+insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+    due_at, finished_at, timeout_ms, args, options, error)
+select s.run_id, s.job_id, j.tenant_id, s.lane_id, 0, 0, 0, 6, 7, s.due_at, duetime.now(), j.timeout_ms, j.args,
+    j.options, s.reason
+from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::text[])
+    as s(job_id, run_id, lane_id, due_at, reason)
+join duetime.jobs j on j.id = s.job_id;
+
+-- move_cursors: move the cursors of recurring jobs on, and the rows of one-offs out
 with fire as materialized (
-    select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
+    select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[],
                          $7::boolean[])
-        as f(job_id, run_id, lane_id, due_at, next_fire_at, scan_at, recurring)
-),
-made as (
-    insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
-    select f.run_id, f.job_id, j.tenant_id, f.lane_id, f.lane_id, f.due_at, greatest(f.due_at, duetime.clock()), j.args,
-           j.options, j.timeout_ms
-    from fire f join duetime.jobs j on j.id = f.job_id
-    on conflict (id) do nothing
+        as f(job_id, next_fire_at, scan_at, last_fire_at, made, missed, recurring)
 ),
 moved as (
-    update duetime.cursors c set next_fire_at = f.next_fire_at, scan_at = f.scan_at, last_fire_at = f.due_at
+    update duetime.cursors c
+    set next_fire_at = f.next_fire_at, scan_at = f.scan_at, last_fire_at = f.last_fire_at, made = c.made + f.made,
+        missed = c.missed + f.missed
     from fire f where c.job_id = f.job_id and f.next_fire_at is not null
 ),
 over as (
@@ -31,6 +49,15 @@ delete from duetime.jobs j using fire f where j.id = f.job_id and not f.recurrin
 with cursor_of as (delete from duetime.cursors where job_id = any($1::uuid[]))
 update duetime.jobs j set state = 1, problem = x.problem
 from unnest($1::uuid[], $2::text[]) as x(job_id, problem) where j.id = x.job_id;
+
+-- unblock: give their lanes to runs that waited for other runs of their job, now that those are over
+update duetime.runs r set lane_id = r.home_lane, waits = 0, ready_at = greatest(r.due_at, duetime.clock())
+where r.ctid = any(array(
+    select b.ctid from duetime.runs b
+    where b.lane_id is null and b.waits = 1 and not exists (
+        select 1 from duetime.runs o
+        where o.tenant_id = b.tenant_id and o.job_id = b.job_id and o.lane_id is not null)
+    limit $1 for update skip locked));
 
 -- next_scan: how long until the next cursor comes into view
 select min(scan_at) - duetime.clock() from (select scan_at from duetime.cursors order by scan_at limit 1) c;

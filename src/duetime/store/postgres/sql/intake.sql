@@ -48,7 +48,7 @@ with job as (
                               created_at)
     values ($1, $2, $3, $4, $5, $6, true, $7, $8, $9, $10, duetime.now())
 )
-insert into duetime.cursors (job_id, scan_at, next_fire_at, last_fire_at) values ($1, $11, $12, $13);
+insert into duetime.cursors (job_id, scan_at, next_fire_at, last_fire_at, exact) values ($1, $11, $12, $13, $14);
 
 -- clock: the database's time at this very moment
 select duetime.clock();

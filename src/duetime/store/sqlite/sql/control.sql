@@ -27,3 +27,19 @@ delete from jobs where tenant_id = :tenant_id and id = :job_id;
 -- cancel_recurring: end a recurring job
 delete from cursors where job_id = :job_id;
 update jobs set state = 3, ended_at = :now where tenant_id = :tenant_id and id = :job_id;
+
+-- lock_schedule: a job in its home with its cursor
+select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.options, c.next_fire_at, c.last_fire_at,
+    c.exact
+from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id;
+
+-- hold_cursor: keep a cursor out of view, at the fire that is owed next
+update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, made = max(0, made - :withdrawn)
+where job_id = :job_id;
+
+-- put_cursor: bring a cursor back into view
+insert into cursors (job_id, scan_at, next_fire_at, exact) values (:job_id, :scan_at, :next_fire_at, :exact)
+on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
+
+-- set_job_state: pause a job, or make it active again
+update jobs set state = :state, problem = null where tenant_id = :tenant_id and id = :job_id;

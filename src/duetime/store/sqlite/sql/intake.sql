@@ -16,7 +16,8 @@ values (?1, ?2, ?3, ?4, ?4, ?5, ?5, ?6, ?7, ?8);
 -- insert_recurring: store one recurring job and its cursor
 insert into jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version, created_at)
 values (:id, :tenant_id, :task, :queue, :tier, :schedule, 1, :args, :options, :timeout_ms, :version, :now);
-insert into cursors (job_id, scan_at, next_fire_at, last_fire_at) values (:id, :scan_at, :next_fire_at, :last_fire_at);
+insert into cursors (job_id, scan_at, next_fire_at, last_fire_at, exact)
+values (:id, :scan_at, :next_fire_at, :last_fire_at, :exact);
 
 -- find_keys: what a key leads to
 select job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant_id and kind = :kind and key = :key;

@@ -1,0 +1,72 @@
+"""Policies of a recurring job: what becomes of occurrences that were missed, and of those that meet a run under way."""
+
+from datetime import timedelta
+from typing import Literal
+
+import msgspec
+
+from duetime.duration import parse_duration
+from duetime.errors import InvalidInput
+
+MisfireMode = Literal["skip", "latest", "all"]
+Overlap = Literal["allow", "skip", "queue", "replace"]
+
+OVERLAPS: tuple[Overlap, ...] = ("allow", "skip", "queue", "replace")
+_MODES: tuple[MisfireMode, ...] = ("skip", "latest", "all")
+MOST_CAUGHT_UP = 1000
+LONGEST_JITTER = timedelta(days=1)
+
+
+class Misfire(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What becomes of occurrences that nobody fired in time (everything was down, or the job was paused).
+
+    `latest`: one run for any number of them, due at the latest. `skip`: none, if even the latest is later than `after`.
+    `all`: a run for each, the newest `most` of them that are not older than `age`.
+    """
+
+    mode: MisfireMode = "latest"
+    after: float = 60.0
+    """Seconds: how late an occurrence may be and still run under `skip`."""
+    most: int = 100
+    age: float = 86_400.0
+    """Seconds: older occurrences are not caught up with under `all`."""
+
+
+def make_misfire(value: object) -> Misfire:
+    """Take a mode by name, or a policy; refuse what cannot be meant."""
+    if isinstance(value, str):
+        if value not in _MODES:
+            raise InvalidInput(f"{value!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
+        return Misfire(value)
+    if not isinstance(value, Misfire):
+        raise InvalidInput(f"must be text or a Misfire, not {type(value).__name__}", field="misfire")
+    if value.mode not in _MODES:
+        raise InvalidInput(f"{value.mode!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
+    if type(value.most) is not int or not 1 <= value.most <= MOST_CAUGHT_UP:
+        raise InvalidInput("most is out of range", field="misfire.most", remedy=f"1 to {MOST_CAUGHT_UP}")
+    if not (value.after >= 0 and value.age > 0):
+        raise InvalidInput("after and age are seconds", field="misfire", remedy="0 or more, and more than 0")
+    return value
+
+
+def make_overlap(value: object) -> Overlap:
+    if value not in OVERLAPS:
+        raise InvalidInput(f"{value!r} is not an overlap policy", field="overlap", remedy=", ".join(OVERLAPS))
+    return value
+
+
+def make_jitter(value: str | float | timedelta) -> float:
+    """The longest jitter, in seconds."""
+    try:
+        jitter = parse_duration(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(str(error), field="jitter") from None
+    if jitter > LONGEST_JITTER:
+        raise InvalidInput(f"{value} is too long", field="jitter", remedy="at most one day")
+    return jitter.total_seconds()
+
+
+def make_max_runs(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= 2**31:
+        raise InvalidInput(f"{value!r} is not a number of runs", field="max_runs", remedy="1 or more")
+    return value

@@ -1,0 +1,64 @@
+"""Steering a stored job: what pausing, resuming, triggering and backfilling do, decided the same way by every store."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from duetime.errors import Conflict, NotFound
+from duetime.ids import run_id, show
+from duetime.model.firing import PlannedRun, scan_time
+from duetime.model.job import JobState, decode_options
+from duetime.model.schedule import Once, decode_schedule
+from duetime.store.views import Fields
+
+
+class Cursor(NamedTuple):
+    next_fire_at: datetime
+    scan_at: datetime
+    exact: bool
+
+
+def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool) -> Fields:
+    """A job can be steered while it has a future."""
+    if row is None:
+        if has_runs:
+            raise Conflict(
+                f"{show('job', job_id)} is due: its run exists already", remedy="cancel it, or wait for its end"
+            )
+        raise NotFound(f"there is no job {show('job', job_id)}")
+    if row["state"] >= JobState.ENDED:
+        raise Conflict(f"{show('job', job_id)} has ended", remedy="submit it again")
+    return row
+
+
+def owed_fire(row: Fields, withdrawn: int) -> datetime | None:
+    """The fire that a paused cursor is held at: one that was made ahead and taken back is owed again."""
+    fire: datetime | None = row["last_fire_at"] if withdrawn and row["last_fire_at"] else row["next_fire_at"]
+    return fire
+
+
+def cursor_after_pause(row: Fields, now: datetime) -> Cursor:
+    """Where the cursor goes when a job is resumed: back to where it was, or to the next fire if it had none left."""
+    exact = decode_options(row["options"]).is_decided_when_due
+    next_fire_at = row["next_fire_at"]
+    if next_fire_at is None:
+        schedule = decode_schedule(row["schedule"])
+        found = now if isinstance(schedule, Once) else schedule.next_after(now)
+        if found is None:
+            raise Conflict("its schedule has no occurrence left", remedy="edit it first")
+        next_fire_at = found
+    return Cursor(next_fire_at, scan_time(next_fire_at, exact=exact), exact)
+
+
+def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:
+    """An extra run, beside the rhythm: the nonce keeps its id apart from that of an occurrence."""
+    return PlannedRun(run_id(job_id, now, nonce), now)
+
+
+def backfilled(
+    job_id: UUID, fires: Sequence[datetime], now: datetime, nonce: bytes, rate: float
+) -> list[tuple[UUID, datetime, datetime]]:
+    """The runs of a past range: each due at its own time, ready one after the other at the given rate a second."""
+    pause = timedelta(seconds=1 / rate)
+    return [(run_id(job_id, fire, nonce), fire, now + place * pause) for place, fire in enumerate(fires)]

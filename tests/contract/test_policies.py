@@ -1,0 +1,203 @@
+"""What recurring jobs do with occurrences that were missed, or that meet a run of their own that is not over."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from duetime.model.attempt import AttemptState, Completion, Run
+from duetime.model.firing import LOOK_AHEAD, jittered
+from duetime.model.job import JobState, NewJob, Options, encode_options
+from duetime.model.policy import Misfire, Overlap
+from duetime.model.retry import Verdict
+from duetime.model.run import Event, RunState
+from duetime.model.schedule import Cron, Every
+from duetime.store.protocol import Store
+from tests.contract.hands import SUCCEED, TENANT, Hand, fire, hand, job, submit
+from tests.contract.worlds import START, Time
+
+EVERY_MINUTE = Cron("* * * * *")
+MINUTE = timedelta(minutes=1)
+
+
+def recurring(**options: Any) -> NewJob:
+    return job(EVERY_MINUTE, options=encode_options(Options(**options)))
+
+
+async def states(store: Store, job_id: UUID) -> dict[datetime, RunState]:
+    """The runs of a job by their due time."""
+    runs = await store.runs_of_job(TENANT, job_id, 2000)
+    assert len({run.due_at for run in runs}) == len(runs)
+    return {run.due_at: run.state for run in runs}
+
+
+async def outage(store: Store, time: Time, misfire: Misfire) -> tuple[dict[datetime, RunState], int, int]:
+    """Two hours in which nobody fires a job of every minute."""
+    submitted = await submit(store, recurring(misfire=misfire))
+    time.advance(hours=2, seconds=30)
+    await fire(store)
+    found = await store.job(TENANT, submitted.job_id)
+    assert found.next_run is not None
+    return await states(store, submitted.job_id), found.made, found.missed
+
+
+async def test_after_an_outage_latest_runs_once_for_the_latest(store: Store, time: Time) -> None:
+    found, made, missed = await outage(store, time, Misfire("latest"))
+    latest = START + timedelta(hours=2)
+    assert [due for due, state in found.items() if state is RunState.PENDING] == [latest]
+    assert sorted(due for due, state in found.items() if state is RunState.SKIPPED) == [
+        START + number * MINUTE for number in range(1, 120)
+    ]
+    assert (made, missed) == (1, 119)
+
+
+async def test_after_an_outage_skip_runs_only_what_is_not_late(store: Store, time: Time) -> None:
+    found, made, missed = await outage(store, time, Misfire("skip", after=60))
+    assert [due for due, state in found.items() if state is RunState.PENDING] == [START + timedelta(hours=2)]
+    assert (made, missed) == (1, 119)
+
+
+async def test_after_an_outage_skip_runs_nothing_that_is_late(store: Store, time: Time) -> None:
+    found, made, missed = await outage(store, time, Misfire("skip", after=10))
+    assert set(found.values()) == {RunState.SKIPPED}
+    assert (made, missed) == (0, 120)
+
+
+async def test_after_an_outage_all_runs_as_many_as_its_bounds_allow(store: Store, time: Time) -> None:
+    found, made, missed = await outage(store, time, Misfire("all", most=1000))
+    assert [state for state in found.values() if state is not RunState.PENDING] == []
+    assert (made, missed) == (120, 0)
+
+
+@pytest.mark.parametrize(("policy", "runs"), [(Misfire("all", most=7), 7), (Misfire("all", most=1000, age=630), 11)])
+async def test_catching_up_is_bounded_in_number_and_age(store: Store, time: Time, policy: Misfire, runs: int) -> None:
+    found, made, missed = await outage(store, time, policy)
+    newest = [START + timedelta(hours=2) - number * MINUTE for number in range(runs)]
+    assert sorted(due for due, state in found.items() if state is RunState.PENDING) == sorted(newest)
+    assert (made, missed) == (runs, 120 - runs)
+
+
+async def test_what_is_skipped_says_why(store: Store, time: Time) -> None:
+    submitted = await submit(store, recurring(misfire=Misfire("skip", after=10)))
+    time.advance(minutes=1, seconds=30)
+    await fire(store)
+    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    assert (run.state, run.error, run.attempts) == (RunState.SKIPPED, "missed: 30s late", ())
+
+
+async def under_way(store: Store, time: Time, overlap: Overlap) -> tuple[Hand, UUID]:
+    """A job of every minute whose first run takes five."""
+    submitted = await submit(store, recurring(overlap=overlap))
+    worker = await hand(store, timedelta(hours=1))
+    time.advance(minutes=1)
+    await fire(store)
+    await worker.claim_one()
+    return worker, submitted.job_id
+
+
+async def running_run(store: Store, job_id: UUID) -> Run:
+    (found,) = [run for run in await store.runs_of_job(TENANT, job_id) if run.state is RunState.RUNNING]
+    return found
+
+
+async def four_more(store: Store, time: Time) -> None:
+    for _ in range(4):
+        time.advance(minutes=1)
+        await fire(store)
+        await store.unblock(100)
+
+
+async def test_overlap_allow_starts_them_side_by_side(store: Store, time: Time) -> None:
+    worker, _ = await under_way(store, time, "allow")
+    await four_more(store, time)
+    assert len(await worker.claim()) == 4
+
+
+async def test_overlap_skip_makes_no_run_while_one_is_not_over(store: Store, time: Time) -> None:
+    worker, job_id = await under_way(store, time, "skip")
+    await four_more(store, time)
+    assert await worker.claim() == []
+    assert sorted((await states(store, job_id)).values()) == [RunState.RUNNING] + [RunState.SKIPPED] * 4
+    found = await store.job(TENANT, job_id)
+    assert (found.made, found.missed) == (1, 4)
+    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    time.advance(minutes=1)
+    await fire(store)
+    assert len(await worker.claim()) == 1
+
+
+async def test_overlap_queue_lets_one_wait(store: Store, time: Time) -> None:
+    worker, job_id = await under_way(store, time, "queue")
+    await four_more(store, time)
+    assert await worker.claim() == []
+    found = await states(store, job_id)
+    assert sorted(found.values()) == [RunState.BLOCKED, RunState.RUNNING] + [RunState.SKIPPED] * 3
+    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    assert await store.unblock(100) == 1
+    claimed = await worker.claim_one()
+    assert claimed.due_at == START + 2 * MINUTE
+    assert await store.unblock(100) == 0
+
+
+async def test_overlap_replace_stops_the_one_under_way(store: Store, time: Time) -> None:
+    worker, job_id = await under_way(store, time, "replace")
+    (running,) = await store.runs_of_job(TENANT, job_id)
+    await four_more(store, time)
+    assert await store.cancellations(worker.id) == (running.id,)
+    assert await worker.claim() == [], "the next one waits until the one under way has stopped"
+    await store.complete(worker.id, [_cancelled(running)])
+    await store.unblock(100)
+    claimed = await worker.claim_one()
+    assert claimed.due_at == START + 5 * MINUTE
+    found = await states(store, job_id)
+    assert sorted(found.values()) == [RunState.RUNNING] + [RunState.CANCELLED] * 4
+
+
+async def test_a_job_that_is_decided_when_due_is_not_fired_ahead(store: Store, time: Time) -> None:
+    await submit(store, recurring(overlap="skip"))
+    time.advance(seconds=59)
+    assert (await fire(store)).fired == 0
+    time.advance(seconds=1)
+    assert (await fire(store)).fired == 1
+
+
+async def test_max_runs_ends_the_job(store: Store, time: Time) -> None:
+    submitted = await submit(store, recurring(max_runs=3))
+    for _ in range(5):
+        time.advance(minutes=1)
+        await fire(store)
+    assert len(await states(store, submitted.job_id)) == 3
+    found = await store.job(TENANT, submitted.job_id)
+    assert (found.state, found.next_run) == (JobState.ENDED, START + MINUTE)
+    assert (await fire(store)).next_in is None
+
+
+async def test_jitter_moves_a_fire_back_and_keeps_the_rhythm(store: Store, time: Time) -> None:
+    submitted = await submit(store, recurring(jitter=30.0))
+    time.advance(minutes=1, seconds=-LOOK_AHEAD.total_seconds())
+    await fire(store)
+    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    assert run.due_at == run.ready_at == jittered(submitted.job_id, START + MINUTE, 30.0)
+    assert START + MINUTE <= run.due_at < START + MINUTE + timedelta(seconds=30)
+    time.advance(minutes=1)
+    await fire(store)
+    later, _ = await store.runs_of_job(TENANT, submitted.job_id)
+    assert later.due_at == jittered(submitted.job_id, START + 2 * MINUTE, 30.0)
+
+
+async def test_a_very_long_outage_is_looked_back_at_only_so_far(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(Every(timedelta(seconds=1))))
+    time.advance(days=2)
+    await fire(store)
+    runs = await store.runs_of_job(TENANT, submitted.job_id, 2000)
+    assert len(runs) == 1001
+    assert "like every one from" in (runs[-1].error or "")
+
+
+def _done(run: Run) -> Completion:
+    return Completion(run.id, run.fence, SUCCEED, AttemptState.SUCCEEDED)
+
+
+def _cancelled(run: Run) -> Completion:
+    return Completion(run.id, run.fence, Verdict(Event.CANCEL), AttemptState.CANCELLED)

@@ -1,0 +1,129 @@
+"""Pausing, resuming, triggering and backfilling: the rhythm stays what it was."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.errors import Conflict, NotFound
+from duetime.model.job import JobState, Options, encode_options
+from duetime.model.policy import Misfire
+from duetime.model.run import RunState
+from duetime.model.schedule import Cron, Once
+from duetime.store.protocol import Store
+from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
+from tests.contract.worlds import START, Time
+
+EVERY_MINUTE = Cron("* * * * *")
+MINUTE = timedelta(minutes=1)
+
+
+async def test_a_paused_job_takes_back_what_was_fired_ahead_and_owes_it_again(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    time.advance(seconds=50)
+    await fire(store)
+    paused = await store.pause_job(TENANT, submitted.job_id)
+    assert (paused.state, paused.next_run) == (JobState.PAUSED, START + MINUTE)
+    assert (await store.counts()).runs == 0
+    time.advance(seconds=5)
+    assert (await fire(store)).fired == 0
+    resumed = await store.resume_job(TENANT, submitted.job_id)
+    assert (resumed.state, resumed.next_run) == (JobState.ACTIVE, START + MINUTE)
+    await fire(store)
+    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    assert (run.due_at, run.state) == (START + MINUTE, RunState.PENDING)
+
+
+async def test_a_claimed_run_is_not_taken_back_by_a_pause(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    worker = await hand(store, timedelta(hours=1))
+    time.advance(minutes=1)
+    await fire(store)
+    claimed = await worker.claim_one()
+    await store.pause_job(TENANT, submitted.job_id)
+    assert not (await worker.succeed(claimed)).refused
+    await store.resume_job(TENANT, submitted.job_id)
+    await fire(store)
+    assert [run.due_at for run in await store.runs_of_job(TENANT, submitted.job_id)] == [START + MINUTE]
+
+
+@pytest.mark.parametrize(("misfire", "runs"), [(Misfire("latest"), 1), (Misfire("skip", after=5), 0)])
+async def test_resuming_applies_the_misfire_policy(store: Store, time: Time, misfire: Misfire, runs: int) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE, options=encode_options(Options(misfire=misfire))))
+    await store.pause_job(TENANT, submitted.job_id)
+    time.advance(minutes=10, seconds=30)
+    assert (await fire(store)).fired == 0
+    await store.resume_job(TENANT, submitted.job_id)
+    await fire(store)
+    found = await store.runs_of_job(TENANT, submitted.job_id)
+    assert len([run for run in found if run.state is RunState.PENDING]) == runs
+    assert len(found) == 10
+
+
+async def test_pausing_and_resuming_twice_changes_nothing_more(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    first = await store.pause_job(TENANT, submitted.job_id)
+    assert await store.pause_job(TENANT, submitted.job_id) == first
+    active = await store.resume_job(TENANT, submitted.job_id)
+    assert await store.resume_job(TENANT, submitted.job_id) == active
+
+
+async def test_a_delayed_job_can_be_paused(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(Once(delay=timedelta(hours=1))))
+    await store.pause_job(TENANT, submitted.job_id)
+    time.advance(hours=2)
+    assert (await fire(store)).fired == 0
+    await store.resume_job(TENANT, submitted.job_id)
+    assert (await fire(store)).fired == 1
+
+
+async def test_a_job_that_is_due_or_over_cannot_be_steered(store: Store, time: Time) -> None:
+    due = await submit(store, job())
+    with pytest.raises(Conflict, match="due"):
+        await store.pause_job(TENANT, due.job_id)
+    over = await submit(store, job(EVERY_MINUTE))
+    await store.cancel_job(TENANT, over.job_id)
+    with pytest.raises(Conflict, match="ended"):
+        await store.trigger_job(TENANT, over.job_id, b"1")
+
+
+async def test_another_tenants_job_is_not_there(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    for steer in (store.pause_job, store.resume_job):
+        with pytest.raises(NotFound):
+            await steer(STRANGER, submitted.job_id)
+    with pytest.raises(NotFound):
+        await store.trigger_job(STRANGER, submitted.job_id, b"1")
+
+
+async def test_a_trigger_makes_an_extra_run_and_leaves_the_rhythm(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE, args=b"[7]"))
+    time.advance(seconds=20)
+    extra = await store.trigger_job(TENANT, submitted.job_id, b"a")
+    assert (extra.due_at, extra.state, extra.args) == (START + timedelta(seconds=20), RunState.PENDING, b"[7]")
+    again = await store.trigger_job(TENANT, submitted.job_id, b"b")
+    assert again.id != extra.id
+    assert (await store.job(TENANT, submitted.job_id)).made == 0
+    time.advance(seconds=40)
+    await fire(store)
+    assert len(await store.runs_of_job(TENANT, submitted.job_id)) == 3
+
+
+async def test_a_trigger_at_the_moment_of_a_fire_is_a_run_of_its_own(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    time.advance(minutes=1)
+    await fire(store)
+    await store.trigger_job(TENANT, submitted.job_id, b"a")
+    assert len(await store.runs_of_job(TENANT, submitted.job_id)) == 2
+
+
+async def test_a_backfill_makes_the_runs_of_a_past_range_at_its_rate(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    fires = [START - number * MINUTE for number in (30, 20, 10)]
+    assert await store.backfill_job(TENANT, submitted.job_id, fires, b"x", rate=2.0) == 3
+    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    assert sorted(run.due_at for run in runs) == fires
+    assert sorted(run.ready_at for run in runs if run.ready_at) == [START + timedelta(seconds=n / 2) for n in range(3)]
+    worker = await hand(store)
+    assert len(await worker.claim()) == 1
+    time.advance(seconds=1)
+    assert len(await worker.claim()) == 2
