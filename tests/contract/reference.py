@@ -218,7 +218,14 @@ class Reference:
             if isinstance(item, SetAside):
                 job.state, job.next_fire_at, job.scan_at = JobState.PAUSED, None, None
                 continue
-            self._make_run(item.run_id, job.id, job.lane, item.due_at, job.timeout_ms, job.options)
+            for run in item.runs:
+                self._make_run(run.run_id, job.id, job.lane, run.due_at, job.timeout_ms, job.options)
+            for skip in item.skips:
+                assert skip.run_id not in self.runs, "an occurrence was fired before"
+                self.runs[skip.run_id] = RefRun(
+                    skip.run_id, job.id, job.lane, job.lane, skip.due_at, skip.due_at, end=RunState.SKIPPED
+                )
+                self.history += 1
             future = [run for run in self.live(job.id) if run.due_at > self.now]
             assert len(future) <= 1, "a job has more than one future run"
             if item.recurring:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from duetime.ids import once_run_id, run_id
-from duetime.model.firing import LOOK_AHEAD, DueJob, Fire, SetAside, plan_fire
+from duetime.model.firing import LOOK_AHEAD, DueJob, Fire, PlannedRun, SetAside, plan_fire
 from duetime.model.job import JobState
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
@@ -163,7 +163,18 @@ async def test_a_recurring_job_without_a_further_occurrence_ends(store: Store, t
     time.advance(minutes=1)
 
     def last(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
-        return [Fire(item.job_id, run_id(item.job_id, now), item.lane, now, None, None, recurring=True) for item in due]
+        return [
+            Fire(
+                item.job_id,
+                item.lane,
+                (PlannedRun(run_id(item.job_id, now), now),),
+                None,
+                None,
+                now,
+                recurring=True,
+            )
+            for item in due
+        ]
 
     assert (await fire(store, planned=last)).fired == 1
     found = await store.job(TENANT, submitted.job_id)

@@ -12,6 +12,7 @@ from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
+from duetime.store.postgres.schema import VERSION
 from tests.conftest import INSTALLED
 from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
@@ -182,21 +183,22 @@ async def test_the_head_of_a_lane_is_found_by_its_index(store: PostgresStore) ->
 
 
 async def test_old_code_runs_on_a_schema_that_bears_it(store: PostgresStore, world: PostgresWorld) -> None:
+    newer = VERSION + 1
     try:
-        execute(world.dsn, "insert into duetime.schema_versions (version, oldest_code) values (2, 1)")
-        assert await store.check_schema() == 2
+        execute(world.dsn, f"insert into duetime.schema_versions (version, oldest_code) values ({newer}, {VERSION})")
+        assert await store.check_schema() == newer
         assert await store.migrate() == []
-        execute(world.dsn, "update duetime.schema_versions set oldest_code = 2 where version = 2")
+        execute(world.dsn, f"update duetime.schema_versions set oldest_code = {newer} where version = {newer}")
         with pytest.raises(SchemaMismatch, match="install a newer duetime"):
             await store.check_schema()
     finally:
-        execute(world.dsn, "delete from duetime.schema_versions where version = 2")
-    execute(world.dsn, "update duetime.schema_versions set version = 0")
+        execute(world.dsn, f"delete from duetime.schema_versions where version = {newer}")
+    execute(world.dsn, f"update duetime.schema_versions set version = 0 where version = {VERSION}")
     try:
         with pytest.raises(SchemaMismatch, match="duetime migrate"):
             await store.check_schema()
     finally:
-        execute(world.dsn, "update duetime.schema_versions set version = 1")
+        execute(world.dsn, f"update duetime.schema_versions set version = {VERSION} where version = 0")
 
 
 async def test_room_is_kept_a_week_ahead(store: PostgresStore, world: PostgresWorld, time: PostgresTime) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetime.ids import new_id, once_run_id, run_id
-from duetime.model.firing import LOOK_AHEAD, DueJob, Fire, SetAside, plan_fire, scan_time
+from duetime.model.firing import LOOK_AHEAD, MOST_MISSED, DueJob, Fire, PlannedRun, SetAside, plan_fire, scan_time
 from duetime.model.lane import LaneKey, Trial, trial_after
 from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule
 
@@ -22,13 +22,15 @@ def due(schedule: Schedule, at: datetime = NINE) -> DueJob:
 
 def test_a_one_off_fires_once() -> None:
     fire = plan_fire(due(Once(at=NINE)), NINE - timedelta(seconds=10))
-    assert fire == Fire(JOB, once_run_id(JOB, NINE), LANE, NINE, None, None, recurring=False)
+    run = PlannedRun(once_run_id(JOB, NINE), NINE)
+    assert fire == Fire(JOB, LANE, (run,), None, None, NINE, recurring=False)
 
 
 def test_a_recurring_job_fires_and_moves_on() -> None:
     fire = plan_fire(due(Every(timedelta(minutes=1), NINE)), NINE - timedelta(seconds=10))
     following = NINE + timedelta(minutes=1)
-    assert fire == Fire(JOB, run_id(JOB, NINE), LANE, NINE, following, following - LOOK_AHEAD, recurring=True)
+    run = PlannedRun(run_id(JOB, NINE), NINE)
+    assert fire == Fire(JOB, LANE, (run,), following, following - LOOK_AHEAD, NINE, recurring=True)
 
 
 def test_a_short_interval_is_looked_at_no_earlier_than_the_fire_before_it() -> None:
@@ -43,8 +45,11 @@ def test_missed_occurrences_become_one_run(late: timedelta, interval: timedelta)
     fire = plan_fire(due(Every(interval, NINE)), now)
     assert isinstance(fire, Fire)
     assert fire.next_fire_at is not None
-    assert NINE <= fire.due_at <= now < fire.next_fire_at == fire.due_at + interval
-    assert fire.scan_at == max(fire.next_fire_at - LOOK_AHEAD, fire.due_at)
+    (run,) = fire.runs
+    assert NINE <= run.due_at <= now < fire.next_fire_at == run.due_at + interval
+    assert fire.scan_at == max(fire.next_fire_at - LOOK_AHEAD, run.due_at)
+    assert all(NINE <= skip.due_at < run.due_at for skip in fire.skips)
+    assert len(fire.skips) == min((run.due_at - NINE) // interval, MOST_MISSED)
 
 
 @pytest.mark.parametrize(
