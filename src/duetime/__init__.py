@@ -29,6 +29,7 @@ from duetime.model.attempt import Run
 from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState
 from duetime.model.outcome import Cancel, GiveUp, RetryAfter, Snooze
+from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.receipt import Receipt
@@ -54,6 +55,7 @@ __all__ = [
     "KeyReused",
     "LeaseLost",
     "ManualClock",
+    "Misfire",
     "NotFound",
     "Receipt",
     "RetryAfter",

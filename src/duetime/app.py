@@ -23,17 +23,19 @@ from uuid import UUID
 
 from duetime import ids
 from duetime.clock import monotonic
+from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
 from duetime.errors import InvalidInput, NotFound
 from duetime.model.attempt import Run
 from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Submitted
+from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import Schedule, make_schedule
+from duetime.model.schedule import Schedule, check_moment, make_schedule
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
 from duetime.stores import Stores
-from duetime.submission import OPTIONS, make_job
+from duetime.submission import OPTIONS, Policies, make_job
 from duetime.task import Delivery, Duration, Priority, Task, check_duration, make_task
 
 if TYPE_CHECKING:
@@ -171,15 +173,48 @@ class App:
         every: Duration | None = None,
         tz: str | None = None,
         start_at: datetime | str | None = None,
+        misfire: Misfire | MisfireMode | None = None,
+        overlap: Overlap | None = None,
+        jitter: Duration | None = None,
+        max_runs: int | None = None,
         args: Mapping[str, Any] | None = None,
         **options_and_arguments: Any,
     ) -> Receipt:
         """Run a task again and again, on a cron line or at an interval. With `key=`, scheduling the same thing twice
-        leaves one job, and scheduling something else under the key replaces it."""
+        leaves one job, and scheduling something else under the key replaces it.
+
+        Policies: `misfire` says what becomes of missed occurrences ("latest", "skip" or "all"), `overlap` of one that
+        meets a run of this job that is not over ("allow", "skip", "queue" or "replace"). `jitter` moves each fire back
+        by up to that long, `max_runs` ends the job after so many runs.
+        """
         if cron is None and every is None:
             raise InvalidInput("says neither cron nor every", field="cron", remedy="give one, or use submit")
         schedule = make_schedule(cron=cron, every=every, tz=tz, start_at=start_at)
-        return (await self._store_jobs([self._prepare(task, schedule, args, options_and_arguments)]))[0]
+        policies = (misfire, overlap, jitter, max_runs)
+        job = self._prepare(task, schedule, args, options_and_arguments, policies=policies)
+        return (await self._store_jobs([job]))[0]
+
+    async def pause(self, job: JobLike) -> Job:
+        """Fire no more until it is resumed."""
+        return await (await self.store()).pause_job(DEFAULT_TENANT, _job_id(job))
+
+    async def resume(self, job: JobLike) -> Job:
+        """Go on; what was missed meanwhile is for the misfire policy to decide."""
+        return await (await self.store()).resume_job(DEFAULT_TENANT, _job_id(job))
+
+    async def trigger(self, job: JobLike) -> Run:
+        """Make an extra run now, without touching the rhythm."""
+        return await (await self.store()).trigger_job(DEFAULT_TENANT, _job_id(job), os.urandom(8))
+
+    async def backfill(
+        self, job: JobLike, start: datetime | str, end: datetime | str, *, limit: int = 1000, rate: float = 10.0
+    ) -> int:
+        """Make the runs of a past range, `rate` a second; refused when there would be more than `limit`."""
+        store = await self.store()
+        found = await store.job(DEFAULT_TENANT, _job_id(job))
+        fires = fires_between(found.schedule, check_moment(start, "start"), check_moment(end, "end"), limit)
+        check_rate(rate)
+        return await store.backfill_job(DEFAULT_TENANT, found.id, fires, os.urandom(8), rate)
 
     async def cancel(self, job: JobLike) -> Job:
         """No further run of this job; a run that waits is cancelled, one that is running is asked to stop."""
@@ -281,8 +316,10 @@ class App:
         args: object,
         given: Mapping[str, Any],
         job_id: UUID | None = None,
+        policies: Policies = (None, None, None, None),
     ) -> NewJob:
-        return make_job(self._find(task), schedule, args, given, max_payload=self.settings.max_payload, job_id=job_id)
+        limit = self.settings.max_payload
+        return make_job(self._find(task), schedule, args, given, max_payload=limit, job_id=job_id, policies=policies)
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [Receipt.of(answer) for answer in await Intake(await self.store()).submit(jobs)]

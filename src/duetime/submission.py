@@ -8,8 +8,12 @@ from uuid import UUID
 from duetime.engine.intake import prepare
 from duetime.errors import InvalidInput
 from duetime.model.job import NewJob
+from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Schedule
-from duetime.task import RESERVED, Task, check_duration, check_tier, make_options
+from duetime.task import RESERVED, Duration, Task, add_policies, check_duration, check_tier, make_options
+
+Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
+"""Misfire, overlap, jitter and the maximum count of a recurring job."""
 
 OPTIONS = frozenset(
     {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"}
@@ -24,6 +28,7 @@ def make_job(
     *,
     max_payload: int,
     job_id: UUID | None = None,
+    policies: Policies = (None, None, None, None),
 ) -> NewJob:
     """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
     options, arguments = _split(given)
@@ -43,7 +48,7 @@ def make_job(
         schedule=schedule,
         queue=defaults.queue if queue is None else queue,
         tier=defaults.tier if priority is None else check_tier(priority),
-        options=make_options(defaults.options, **options) if options else defaults.options,
+        options=add_policies(make_options(defaults.options, **options) if options else defaults.options, *policies),
         timeout=defaults.timeout if timeout is None else check_duration(timeout, "timeout"),
         key=options.get("key"),
         idempotency_key=idempotency_key,

@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.errors import InvalidInput
@@ -40,6 +41,18 @@ class SyncApp:
 
     def schedule(self, task: "TaskLike", /, **options_and_arguments: Any) -> Receipt:
         return self._call(self._app.schedule, task, **options_and_arguments)
+
+    def pause(self, job: "JobLike") -> Job:
+        return self._call(self._app.pause, job)
+
+    def resume(self, job: "JobLike") -> Job:
+        return self._call(self._app.resume, job)
+
+    def trigger(self, job: "JobLike") -> Run:
+        return self._call(self._app.trigger, job)
+
+    def backfill(self, job: "JobLike", start: datetime | str, end: datetime | str, **bounds: Any) -> int:
+        return self._call(self._app.backfill, job, start, end, **bounds)
 
     def cancel(self, job: "JobLike") -> Job:
         return self._call(self._app.cancel, job)

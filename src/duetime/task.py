@@ -14,6 +14,15 @@ from duetime.errors import InvalidInput
 from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, Options
 from duetime.model.lane import Tier
 from duetime.model.name import check_key, check_name
+from duetime.model.policy import (
+    Misfire,
+    MisfireMode,
+    Overlap,
+    make_jitter,
+    make_max_runs,
+    make_misfire,
+    make_overlap,
+)
 from duetime.model.retry import RetryPolicy
 from duetime.receipt import Receipt
 from duetime.worker.task import TaskDefinition, define
@@ -47,6 +56,10 @@ RESERVED = frozenset(
         "job_name",
         "tags",
         "delivery",
+        "misfire",
+        "overlap",
+        "jitter",
+        "max_runs",
         "connection",
         "args",
     }
@@ -198,6 +211,25 @@ def make_options(
         policy,
         at_most_once,
         base.key if key is None else key,
+    )
+
+
+def add_policies(
+    options: Options,
+    misfire: Misfire | MisfireMode | None,
+    overlap: Overlap | None,
+    jitter: Duration | None,
+    max_runs: int | None,
+) -> Options:
+    """The options of a recurring job, with its policies."""
+    if misfire is None and overlap is None and jitter is None and max_runs is None:
+        return options
+    return msgspec.structs.replace(
+        options,
+        misfire=options.misfire if misfire is None else make_misfire(misfire),
+        overlap=options.overlap if overlap is None else make_overlap(overlap),
+        jitter=options.jitter if jitter is None else make_jitter(jitter),
+        max_runs=options.max_runs if max_runs is None else make_max_runs(max_runs),
     )
 
 

@@ -23,7 +23,7 @@ from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.job import decode_options
-from duetime.model.lane import Lane
+from duetime.model.lane import Lane, LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint, Store
@@ -237,7 +237,7 @@ class Worker:
 
     def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
         if claimed.options is not None and (skipped := outcomes.too_late(claimed)) is not None:
-            self._completer.add(session, outcomes.complete(claimed, skipped, None), claim_no)
+            self._tell(session, claimed, lane.key, claim_no, outcomes.complete(claimed, skipped, None))
             return
         definition = self._tasks[lane.key.task]
         running = Running(claimed, definition, lane.key, session, claim_no, self._limits.max_log_lines)
@@ -291,9 +291,12 @@ class Worker:
             case None:
                 pass
         completion = outcomes.complete(running.claimed, outcome, running.logs())
-        self._completer.add(running.session, completion, running.claim_no)
+        self._tell(running.session, running.claimed, running.lane, running.claim_no, completion)
+
+    def _tell(self, session: Session, claimed: Claimed, lane: LaneKey, claim_no: int, completion: Completion) -> None:
+        self._completer.add(session, completion, claim_no)
         if self._observe is not None:
-            self._observe(running.lane.task, running.claimed, completion)
+            self._observe(lane.task, claimed, completion)
 
     def _stop(self, running: Running, reason: Stop) -> None:
         if running.stop is None or reason in (Stop.LEASE_LOST, Stop.SHUTDOWN):

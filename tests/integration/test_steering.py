@@ -1,0 +1,96 @@
+"""Policies and steering through the app, with a real scanner and worker under a clock that the test moves."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import duetime
+from duetime.testing import harness
+
+NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def make_app() -> tuple[duetime.App, list[datetime]]:
+    app = duetime.App()
+    ran: list[datetime] = []
+
+    @app.task(name="note")
+    async def note(ctx: duetime.Context) -> None:
+        ran.append(ctx.due_at)
+
+    return app, ran
+
+
+async def test_a_two_hour_outage_ends_as_the_misfire_policy_says() -> None:
+    expected = {"latest": 1, "skip": 0, "all": 120}
+    for policy, runs in expected.items():
+        app, ran = make_app()
+        async with harness(app, start=NINE) as jobs:
+            misfire = duetime.Misfire(policy, after=10.0, most=1000)  # type: ignore[arg-type]
+            receipt = await app.schedule("note", cron="* * * * *", misfire=misfire)
+            jobs.clock.advance(hours=2, seconds=30)
+            await jobs.run_due()
+            assert len(ran) == runs, policy
+            assert (await app.job(receipt)).missed == 120 - runs, policy
+
+
+async def test_max_runs_and_jitter() -> None:
+    app, ran = make_app()
+    async with harness(app, start=NINE) as jobs:
+        receipt = await app.schedule("note", every="1m", max_runs=3, jitter="20s")
+        await jobs.advance(minutes=10)
+        assert len(ran) == 3
+        assert all(
+            timedelta(0) <= at - NINE - (n + 1) * timedelta(minutes=1) < timedelta(seconds=20)
+            for n, at in enumerate(ran)
+        )
+        assert (await app.job(receipt)).state is duetime.JobState.ENDED
+
+
+async def test_pause_resume_trigger_and_backfill() -> None:
+    app, ran = make_app()
+    async with harness(app, start=NINE) as jobs:
+        receipt = await app.schedule("note", cron="*/10 * * * *", misfire="skip")
+        assert (await app.pause(receipt)).state is duetime.JobState.PAUSED
+        await jobs.advance(minutes=25)
+        assert ran == []
+        await app.trigger(receipt)
+        await jobs.run_due()
+        assert ran == [NINE + timedelta(minutes=25)]
+        await app.resume(receipt)
+        await jobs.advance(minutes=5)
+        assert ran[1:] == [NINE + timedelta(minutes=30)]
+        assert await app.backfill(receipt, NINE, NINE + timedelta(minutes=30), rate=1000) == 3
+        await jobs.advance(seconds=1)
+        assert ran[2:] == [NINE + timedelta(minutes=minutes) for minutes in (0, 10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"misfire": "never"}, "misfire: 'never' is not a misfire policy"),
+        ({"misfire": duetime.Misfire("all", most=0)}, "misfire.most"),
+        ({"overlap": "maybe"}, "overlap: 'maybe' is not an overlap policy"),
+        ({"jitter": "2d"}, "jitter: 2d is too long"),
+        ({"jitter": "soon"}, "jitter:"),
+        ({"max_runs": 0}, "max_runs: 0 is not a number of runs"),
+    ],
+)
+async def test_a_policy_that_cannot_be_meant_is_refused(policy: dict[str, object], message: str) -> None:
+    app, _ = make_app()
+    async with harness(app) as jobs:
+        with pytest.raises(duetime.InvalidInput, match=message):
+            await app.schedule("note", every="1m", **policy)
+        assert jobs.submitted == []
+
+
+async def test_a_backfill_is_bounded() -> None:
+    app, _ = make_app()
+    async with harness(app, start=NINE):
+        receipt = await app.schedule("note", every="1m")
+        with pytest.raises(duetime.InvalidInput, match="more than 1000 fires"):
+            await app.backfill(receipt, NINE + timedelta(minutes=1), NINE + timedelta(days=2))
+        with pytest.raises(duetime.InvalidInput, match="range is empty"):
+            await app.backfill(receipt, NINE, NINE)
+        with pytest.raises(duetime.InvalidInput, match="rate"):
+            await app.backfill(receipt, NINE, NINE + timedelta(minutes=5), rate=0)
