@@ -149,12 +149,15 @@ async def test_a_role_without_rights_on_the_tables_can_submit(app: App, send: Ta
         for table in ("jobs", "runs", "keys", "history", "tenants"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await guest.fetch(f"select * from duetime.{table}")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await send.submit(to="ops", connection=guest)
+        await admin.execute(f"grant execute on function duetime.submit_job to {role}")
         receipt = await send.submit(to="ops", connection=guest, idempotency_key="k")
     finally:
         await guest.close()
     async with working(app):
         assert (await ended(app, receipt)).value == "sent to ops"
-    await admin.execute(f"revoke usage on schema duetime from {role}; drop role {role}")
+    await admin.execute(f"drop owned by {role}; drop role {role}")
     await admin.close()
 
 

@@ -28,3 +28,7 @@ begin
     ) c
     join duetime.jobs j on j.id = c.job_id;
 end $$;
+
+-- What runs with the owner's rights is for those who are named.
+revoke execute on function duetime.submit_job from public;
+revoke execute on function duetime.complete_run from public;
