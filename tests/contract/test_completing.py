@@ -231,6 +231,16 @@ async def test_of_plain_successes_only_the_stale_ones_are_refused(store: Store) 
     assert (await store.counts()).history == 4
 
 
+async def test_a_run_that_stands_twice_in_a_batch_ends_once(store: Store) -> None:
+    worker = await hand(store)
+    await submit(store, *(job() for _ in range(3)))
+    first, second, third = await worker.claim()
+    assert await worker.succeed(first, second, first) == Completed()
+    assert await worker.complete(failed(third), failed(third)) == Completed()
+    counts = await store.counts()
+    assert (counts.runs, counts.history, counts.dead_letters) == (0, 3, 1)
+
+
 async def test_a_cancelled_run_is_not_tried_again(store: Store) -> None:
     worker = await hand(store)
     await submit(store, *(job() for _ in range(4)))

@@ -8,13 +8,19 @@ stands alone.
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
-from duetime.errors import StoreRejected
+from duetime.clock import monotonic
+from duetime.errors import StoreRejected, StoreUnavailable
 from duetime.ids import show
 from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
 from duetime.store.protocol import PlanFires, Store
 
 log = logging.getLogger("duetime.scanner")
+
+_PATIENCE = 0.05
+_MOST_SKIPS = 2_000
+_PLAN_FOR = 0.2
 
 
 class Scanner:
@@ -23,40 +29,61 @@ class Scanner:
         self._interval = interval.total_seconds()
         self._batch = batch
         self._limit = batch
+        self._last: UUID | None = None
 
     async def tick(self) -> float:
         try:
-            scan = await self._store.fire_due(self._limit, plan_fires)
+            scan = await self._store.fire_due(self._limit, self._plan)
             await self._store.unblock(self._batch)
         except StoreRejected as error:
             await self._narrow(error)
             return 0.0
+        except StoreUnavailable:
+            self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
+            raise
         for item in scan.set_aside:
             log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
-        if scan.seen == self._limit:
+        if scan.seen == self._limit or scan.fired + len(scan.set_aside) < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
             return 0.0
         self._limit = self._batch
         if scan.next_in is None:
             return self._interval
-        return min(self._interval, max(scan.next_in.total_seconds(), 0.0))
+        # A cursor in view that was not seen is in the hands of another node.
+        least = 0.0 if scan.seen else _PATIENCE
+        return min(self._interval, max(scan.next_in.total_seconds(), least))
 
     async def _narrow(self, error: StoreRejected) -> None:
         """Halve the batch that was refused; a single row that is refused is set aside."""
         if self._limit > 1:
             self._limit //= 2
             return
-        scan = await self._store.fire_due(1, _refuse(str(error)))
+        scan = await self._store.fire_due(1, _refuse(self._last, str(error)))
         for item in scan.set_aside:
             log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
 
+    def _plan(self, due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+        self._last = due[0].job_id
+        return plan_fires(due, now)
+
 
 def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
-    return [plan_fire(job, now) for job in due]
+    """Decide as many as one transaction should hold; after a long outage that may not be all of them."""
+    decided: list[Fire | SetAside] = []
+    skips, until = 0, monotonic() + _PLAN_FOR
+    for job in due:
+        fire = plan_fire(job, now)
+        decided.append(fire)
+        skips += len(fire.skips) if isinstance(fire, Fire) else 0
+        if skips >= _MOST_SKIPS or monotonic() > until:
+            break
+    return decided
 
 
-def _refuse(problem: str) -> PlanFires:
-    def plan(due: Sequence[DueJob], _now: datetime) -> list[Fire | SetAside]:
-        return [SetAside(job.job_id, problem) for job in due]
+def _refuse(culprit: UUID | None, problem: str) -> PlanFires:
+    """Set aside the one job that was refused; another one that comes first by now is fired as usual."""
+
+    def plan(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+        return [SetAside(job.job_id, problem) if job.job_id == culprit else plan_fire(job, now) for job in due]
 
     return plan

@@ -22,7 +22,7 @@ from duetime.model.schedule import Once, Recurring, UnusableSchedule, decode_sch
 
 LOOK_AHEAD = timedelta(seconds=15)
 """How long before its time a run is made, so that a herd is in place when its second comes."""
-MOST_MISSED = 1000
+MOST_MISSED = 200
 """How many missed occurrences one fire looks back at; older ones are counted as one."""
 
 _MOMENT = timedelta(microseconds=1)

@@ -26,7 +26,7 @@ class JobState(IntEnum):
     CANCELLED = 3
 
 
-class Options(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a job says beyond task, arguments and schedule. Stored only where it differs from the default."""
 
     name: str | None = None
@@ -56,9 +56,19 @@ def encode_options(options: Options) -> bytes | None:
     return None if options == DEFAULT_OPTIONS else _encoder.encode(options)
 
 
+# What was stored by newer code may say more than this code knows; what cannot be read at all is not tried again.
+UNREADABLE = Options(retry=RetryPolicy(retries=0, lost_retries=0))
+
+
 @lru_cache(maxsize=4096)
 def decode_options(body: bytes | None) -> Options:
-    return DEFAULT_OPTIONS if body is None else _decoder.decode(body)
+    """Never raises: one row that cannot be read must not stop a worker or a reaper."""
+    if body is None:
+        return DEFAULT_OPTIONS
+    try:
+        return _decoder.decode(body)
+    except (msgspec.DecodeError, ValueError):
+        return UNREADABLE
 
 
 class NewJob(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ class RetryAfter(Signal):
     def __init__(self, delay: str | float | timedelta, reason: str = "the task asked to be retried") -> None:
         super().__init__(reason)
         self.delay = parse_duration(delay)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Snooze(Signal):
@@ -66,7 +66,7 @@ class Cancel(Signal):
 
     def __init__(self, reason: str = "the task cancelled its run") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class GiveUp(Signal):
@@ -74,4 +74,4 @@ class GiveUp(Signal):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)

@@ -17,7 +17,7 @@ MOST_CAUGHT_UP = 1000
 LONGEST_JITTER = timedelta(days=1)
 
 
-class Misfire(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Misfire(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of occurrences that nobody fired in time (everything was down, or the job was paused).
 
     `latest`: one run for any number of them, due at the latest. `skip`: none, if even the latest is later than `after`.

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 else:
     ErrorName = str  # what is stored: classes have become names by then
 
+LONGEST_BACKOFF = 366 * 86_400.0
+"""Seconds: no policy waits longer than a year."""
 _NEVER_RETRIED = frozenset({FailureClass.TARGET_REFUSED, FailureClass.GAVE_UP, FailureClass.CANCELLED})
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often, and after how long, a run is tried again."""
 
     retries: int = 3
@@ -41,9 +43,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
     def backoff(self, failures: int, random: Random) -> timedelta:
         """Full jitter: anywhere from nothing to the exponential bound."""
-        exponent = min(failures - 1, 64)
-        bound = min(self.cap, self.base * self.factor**exponent)
-        return timedelta(seconds=random.uniform(0.0, bound))
+        try:
+            bound = self.base * self.factor ** min(failures - 1, 64)
+        except OverflowError:
+            bound = self.cap
+        return timedelta(seconds=random.uniform(0.0, min(bound, self.cap, LONGEST_BACKOFF)))
 
     def may_retry(self, failure: Failure) -> bool:
         """Whether this failure is of a kind that another attempt may cure."""

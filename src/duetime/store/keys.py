@@ -13,6 +13,7 @@ import msgspec
 
 from duetime.errors import JobBusy, KeyReused
 from duetime.model.job import NewJob, Submitted
+from duetime.model.schedule import NOW
 from duetime.store.placing import Placed
 
 IDEMPOTENCY, KEY = "i", "k"
@@ -52,6 +53,11 @@ class KeyRow(NamedTuple):
     run_id: UUID | None
     fingerprint: bytes
     next_run: datetime | None
+
+
+def is_plain(job: NewJob) -> bool:
+    """For now, and without keys: the short road."""
+    return job.schedule is NOW and job.key is None and job.idempotency_key is None
 
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:

@@ -1,6 +1,7 @@
 """The claimer: takes ready runs for free slots, never more; sleeps until the next one is ready, or a hint wakes it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
@@ -23,6 +24,7 @@ _GATHER = 0.003
 _LANES_EVERY = 0.05
 _TRIAL_LOOK = 0.1
 _MOST_BACKLOG = 10_000
+_BULK_FOR = 0.1
 
 Start = Callable[[Session, int, Claimed, Lane], None]
 Takes = list[tuple[int, int]]
@@ -57,6 +59,7 @@ class Claimer:
         self._hungry = False
         self._gathering: asyncio.TimerHandle | None = None
         self._bulk: Takes = []
+        self._bulk_until = 0.0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.session: Session | None = None
@@ -77,10 +80,11 @@ class Claimer:
         else:
             self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
 
-    async def stop_claiming(self) -> None:
-        """Claim no more; returns when the claim under way, if any, has been answered and its runs have started."""
-        self.session = None
-        await self._quiet.wait()
+    async def stopped_claiming(self, within: float) -> None:
+        """Wait until the claim under way, if any, has been answered and its runs have started."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._quiet.wait()
         await asyncio.sleep(0)
 
     def close(self) -> None:
@@ -100,9 +104,11 @@ class Claimer:
         if not any(free):
             self._hungry = True
             return self._poll
-        takes = self._bulk
+        # Other lanes may have appeared meanwhile: what is asked for without a look is asked for only so long.
+        takes = self._bulk if monotonic() < self._bulk_until else []
         delay = 0.0
         if not takes:
+            self._bulk_until = monotonic() + _BULK_FOR
             takes, delay = await self._look(free, hinted=hinted)
         if not takes:
             return delay
@@ -114,10 +120,10 @@ class Claimer:
         if self._bulk:
             place = self._places[self._lanes[takes[0][0]].key.task]
             self._bulk = [(takes[0][0], min(MOST, self._slots.free[place]))]
-            if not self._slots.worth_claiming():
+            if not self._slots.worth_claiming(place):
                 self._bulk = []
                 self._hungry = True
-                return self._poll
+                return _BULK_FOR
         return 0.0 if full or not claimed else _GATHER
 
     async def _look(self, free: Sequence[int], *, hinted: bool) -> tuple[Takes, float]:

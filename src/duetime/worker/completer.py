@@ -31,11 +31,19 @@ class Completer:
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._apart: set[asyncio.Task[None]] = set()
         self.backlog = 0
         self.completed = 0
         self.refused = 0
 
-    def add(self, session: Session, completion: Completion, claim_no: int) -> None:
+    def add(self, session: Session, completion: Completion, claim_no: int, *, apart: bool = False) -> None:
+        """`apart`: its row may be locked by the task's own transaction, and must not hold up the others."""
+        if apart:
+            closed = [claim_no] if session.ended(claim_no) else []
+            task = asyncio.create_task(self._send_apart(session, completion, closed))
+            self._apart.add(task)
+            task.add_done_callback(self._apart.discard)
+            return
         entry = self._waiting.get(session)
         if entry is None:
             entry = self._waiting[session] = ([], [])
@@ -66,6 +74,12 @@ class Completer:
     async def drained(self) -> None:
         """Wait until everything added so far has been answered."""
         await self._idle.wait()
+        if self._apart:
+            await asyncio.wait(tuple(self._apart))
+
+    async def _send_apart(self, session: Session, completion: Completion, closed: list[int]) -> None:
+        await self._send(session.id, [completion], closed)
+        session.closed(closed)
 
     async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int]) -> None:
         backoff = 0.05

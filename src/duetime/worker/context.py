@@ -15,6 +15,7 @@ from uuid import UUID
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.failure import bounded
 from duetime.worker.attempt_log import AttemptLog
 
 Provider = Callable[[], "BaseContext"]
@@ -141,9 +142,8 @@ class SyncContext(BaseContext):
 
 
 def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:
-    bounded = min(1.0, max(0.0, float(fraction)))
-    text = None if message is None else str(message)[:MESSAGE_LIMIT].replace("\x00", "")
-    return RunNote(run_id, fence, bounded, text)
+    share = min(1.0, max(0.0, float(fraction)))
+    return RunNote(run_id, fence, share, None if message is None else bounded(str(message), MESSAGE_LIMIT))
 
 
 def checkpoint_note(run_id: UUID, fence: int, data: Any) -> RunNote:

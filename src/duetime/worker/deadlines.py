@@ -42,10 +42,11 @@ class DeadlineWheel:
 
     def _turn(self) -> None:
         now = int(monotonic() / _GRAIN)
-        due = [bucket for bucket in self._buckets if bucket <= now]
-        for bucket in due:
-            for entry in self._buckets.pop(bucket):
-                self._expired(entry)
         self._timer = None
-        if self._buckets:
-            self._arm()
+        try:
+            for bucket in [bucket for bucket in self._buckets if bucket <= now]:
+                for entry in self._buckets.pop(bucket):
+                    self._expired(entry)
+        finally:
+            if self._buckets and self._timer is None:
+                self._arm()

@@ -31,6 +31,9 @@ class Executor(Protocol):
         """Let go of what the place holds; attempts still under way are abandoned."""
 
 
+_BEGUN = object()
+
+
 class LoopExecutor:
     """Async functions, as tasks of the event loop."""
 
@@ -46,7 +49,8 @@ class LoopExecutor:
         running.task = self._loop.create_task(self._attempt(running))
 
     def stop(self, running: Running) -> None:
-        if running.task is not None:
+        # A task that is cancelled before its first step never takes it: it looks for itself when it begins.
+        if running.task is not None and running.handle is _BEGUN:
             running.task.cancel()
 
     def close(self) -> None:
@@ -54,7 +58,10 @@ class LoopExecutor:
 
     async def _attempt(self, running: Running) -> None:
         definition = running.definition
+        running.handle = _BEGUN
         try:
+            if running.stop is not None:
+                raise asyncio.CancelledError
             arguments = json.decode(running.claimed.args)
             current.set(running.context)
             if definition.context_name is not None:
@@ -67,7 +74,9 @@ class LoopExecutor:
                 outcome = outcomes.PLAIN
             else:
                 outcome = outcomes.from_value(value, running.attempt_log, self._max_result)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
             outcome = outcomes.from_exception(error)
         self._finished(running, outcome)
 

@@ -77,12 +77,10 @@ class Heartbeat:
         self._awake = asyncio.Event()
         store = self._store.companion()
         opened = False
+        # On its own, because a renewal that hangs may also hang while it is being given up.
+        watch = asyncio.create_task(self._watch())
         try:
-            while not self._stopping.is_set():
-                if monotonic() - self._good_at >= self._lease.total_seconds() * _STOP_AT:
-                    log.error("the lease could not be renewed in time: the worker stops its runs")
-                    self._tell_lost()
-                    return
+            while not self._stopping.is_set() and not watch.done():
                 delay = _RETRY
                 try:
                     async with asyncio.timeout(max(1.0, self._lease.total_seconds() * 0.3)):
@@ -98,7 +96,16 @@ class Heartbeat:
                     log.warning("the lease could not be renewed: %s", error or "no answer in time")
                 await self._sleep(delay)
         finally:
+            watch.cancel()
             await store.close()
+
+    async def _watch(self) -> None:
+        """Tell the worker when too little of its lease is left."""
+        while (left := self._good_at + self._lease.total_seconds() * _STOP_AT - monotonic()) > 0:
+            await asyncio.sleep(left)
+        if not self._stopping.is_set():
+            log.error("the lease could not be renewed in time: the worker stops its runs")
+            self._tell_lost()
 
     async def _renew(self, store: Store) -> float:
         sent = monotonic()

@@ -3,13 +3,16 @@
 Progress is cheap: the last word per run is sent about once a second. A checkpoint is durable when saving it returns.
 """
 
+import logging
 from uuid import UUID
 
-from duetime.errors import LeaseLost
+from duetime.errors import LeaseLost, StoreRejected
 from duetime.model.attempt import RunNote
 from duetime.store.protocol import Store
 
 INTERVAL = 1.0
+
+log = logging.getLogger("duetime.worker")
 
 
 class Notes:
@@ -35,5 +38,8 @@ class Notes:
         for (worker_id, _), note in latest.items():
             by_worker.setdefault(worker_id, []).append(note)
         for worker_id, notes in by_worker.items():
-            await self._store.note(worker_id, notes)
+            try:
+                await self._store.note(worker_id, notes)
+            except StoreRejected as error:
+                log.warning("progress of %d runs could not be kept: %s", len(notes), error)
         return INTERVAL

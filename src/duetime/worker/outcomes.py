@@ -28,6 +28,7 @@ from duetime.worker.attempt_log import AttemptLog
 
 PLAIN = Succeeded()
 _SUCCEED = Verdict(Event.SUCCEED)
+_FAIL = Verdict(Event.FAIL)
 _random = Random()
 
 
@@ -46,7 +47,15 @@ def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
 
 
 def from_exception(error: BaseException) -> Outcome:
-    """The outcome of a function that raised, or that returned a signal."""
+    """The outcome of a function that raised, or that returned a signal. Always gives one."""
+    try:
+        return _from_exception(error)
+    except Exception as another:
+        name = type(error).__name__
+        return Failed(Failure(FailureClass.ERROR, f"{name}, which cannot be described: {type(another).__name__}"))
+
+
+def _from_exception(error: BaseException) -> Outcome:
     match error:
         case RetryAfter():
             seconds = error.delay.total_seconds()
@@ -90,7 +99,17 @@ def too_late(claimed: Claimed) -> Skipped | None:
 
 
 def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
-    """What the store is told about this attempt."""
+    """What the store is told about this attempt. Always gives an answer: a run must not stay RUNNING for ever."""
+    try:
+        return _complete(claimed, outcome, logs)
+    except Exception as error:
+        text = f"what follows could not be decided: {type(error).__name__}: {error}"
+        return Completion(
+            claimed.run_id, claimed.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, bounded(text, 1000)
+        )
+
+
+def _complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
     if outcome is PLAIN:
         return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, logs=logs)
     options = decode_options(claimed.options)

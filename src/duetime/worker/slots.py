@@ -22,6 +22,7 @@ class Slots:
         self.free[place] += 1
         self._freed()
 
-    def worth_claiming(self) -> bool:
-        """Whether enough slots are free to make a claim worth its round trip, without waiting for more."""
-        return any(4 * free >= size > 0 for free, size in zip(self.free, self.sizes, strict=True))
+    def worth_claiming(self, place: int | None = None) -> bool:
+        """Whether enough slots are free, there or anywhere, to make a claim worth its round trip."""
+        places = range(len(self.sizes)) if place is None else (place,)
+        return any(4 * self.free[each] >= self.sizes[each] > 0 for each in places)

@@ -24,12 +24,13 @@ from duetime.model.attempt import Claimed, Completion
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.job import decode_options
 from duetime.model.lane import Lane, LaneKey
-from duetime.model.outcome import Cancelled, Failed, Outcome
+from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint, Store
 from duetime.worker import outcomes
 from duetime.worker.claimer import Claimer
 from duetime.worker.completer import Completer
+from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
 from duetime.worker.executor import Executor, LoopExecutor
 from duetime.worker.heartbeat import Heartbeat
@@ -166,15 +167,18 @@ class Worker:
         self._claimer.loop.wake()
         try:
             await _first_of(self._stopping, self._lost)
-            await self._claimer.stop_claiming()
+            self._claimer.session = None
             if not self._lost.is_set():
+                await self._claimer.stopped_claiming(_STOP_DEADLINE)
                 await self._finish_within_grace()
         finally:
+            # When the lease is lost nothing is waited for: the runs must stop before anyone else can start them.
             self._claimer.session = None
             session.over = True
             heartbeat.stop()
             await self._end_session(session)
-            await heartbeat.stopped()
+            if not self._lost.is_set():
+                await heartbeat.stopped()
             self._session = None
 
     async def _register(self, session: Session) -> Heartbeat | None:
@@ -227,7 +231,12 @@ class Worker:
                 abandoned = [running for running in left if not running.reported]
                 for running in abandoned:
                     running.reported = True
-                back = [(running.claimed.run_id, running.claimed.fence) for running in abandoned]
+                # What shall never start twice is left for the reaper to end.
+                back = [
+                    (running.claimed.run_id, running.claimed.fence)
+                    for running in abandoned
+                    if not decode_options(running.claimed.options).at_most_once
+                ]
                 await self._store.hand_back(session.id, back)
                 await self._store.leave(session.id)
         except (StoreError, TimeoutError) as error:
@@ -236,6 +245,8 @@ class Worker:
     # What happens to a run.
 
     def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
+        if session.over:
+            return  # the answer came too late: the reaper frees it
         if claimed.options is not None and (skipped := outcomes.too_late(claimed)) is not None:
             self._tell(session, claimed, lane.key, claim_no, outcomes.complete(claimed, skipped, None))
             return
@@ -250,8 +261,6 @@ class Worker:
         self._executors[definition.place].start(running)
         if self._idle.is_set():
             self._idle.clear()
-        if session.over:
-            self._stop(running, Stop.LEASE_LOST if self._lost.is_set() else Stop.SHUTDOWN)
 
     def _finished(self, running: Running, outcome: Outcome) -> None:
         """An attempt has really ended."""
@@ -264,11 +273,13 @@ class Worker:
             self._trials.ended(run_id)
         if running.context_if_made is not None:
             self._notes.forget(running.session.id, run_id)
-        if not running.reported:
-            self._report(running, outcome)
-        self._slots.give_back(running.definition.place)
-        if not self._running:
-            self._idle.set()
+        try:
+            if not running.reported:
+                self._report(running, outcome)
+        finally:
+            self._slots.give_back(running.definition.place)
+            if not self._running:
+                self._idle.set()
 
     def _report(self, running: Running, outcome: Outcome) -> None:
         """Tell the completer how the attempt ended; why it was stopped weighs more than what it did about it."""
@@ -276,6 +287,8 @@ class Worker:
         match running.stop:
             case Stop.LEASE_LOST:
                 return
+            case Stop.SHUTDOWN if isinstance(outcome, Succeeded) and not _may_have_noticed(running):
+                pass
             case Stop.SHUTDOWN:
                 if decode_options(running.claimed.options).at_most_once:
                     outcome = Failed(
@@ -291,12 +304,27 @@ class Worker:
             case None:
                 pass
         completion = outcomes.complete(running.claimed, outcome, running.logs())
-        self._tell(running.session, running.claimed, running.lane, running.claim_no, completion)
+        context = running.context_if_made
+        apart = isinstance(context, Context) and context.completed_in_transaction
+        self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
 
-    def _tell(self, session: Session, claimed: Claimed, lane: LaneKey, claim_no: int, completion: Completion) -> None:
-        self._completer.add(session, completion, claim_no)
+    def _tell(
+        self,
+        session: Session,
+        claimed: Claimed,
+        lane: LaneKey,
+        claim_no: int,
+        completion: Completion,
+        *,
+        apart: bool = False,
+    ) -> None:
+        self._completer.add(session, completion, claim_no, apart=apart)
         if self._observe is not None:
-            self._observe(lane.task, claimed, completion)
+            try:
+                self._observe(lane.task, claimed, completion)
+            except Exception as error:
+                log.warning("nobody is told of attempts any more: %s", error)
+                self._observe = None
 
     def _stop(self, running: Running, reason: Stop) -> None:
         if running.stop is None or reason in (Stop.LEASE_LOST, Stop.SHUTDOWN):
@@ -339,6 +367,11 @@ class Worker:
             if running is not None and running.stop is None:
                 log.info("%s: stopping on request", show("run", run_id))
                 self._stop(running, Stop.CANCEL)
+
+
+def _may_have_noticed(running: Running) -> bool:
+    """Whether a function that returned may have done so because it was asked to stop, with its work half done."""
+    return running.definition.place is Place.THREAD and running.definition.context_name is not None
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:

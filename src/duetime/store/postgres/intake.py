@@ -8,8 +8,20 @@ from duetime.errors import KeyInFlight
 from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
-from duetime.model.schedule import NOW, Once, encode_schedule
-from duetime.store.keys import IDEMPOTENCY, KEY, Known, LiveRun, Standing, answer_again, key_rows, keys_of, meet, waves
+from duetime.model.schedule import Once, encode_schedule
+from duetime.store.keys import (
+    IDEMPOTENCY,
+    KEY,
+    Known,
+    LiveRun,
+    Standing,
+    answer_again,
+    is_plain,
+    key_rows,
+    keys_of,
+    meet,
+    waves,
+)
 from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
@@ -21,7 +33,7 @@ class IntakeRole(Role):
         if not jobs:
             return []
         lanes = await self.lane_book.ids({job.lane for job in jobs})
-        if all(job.schedule is NOW and job.key is None and job.idempotency_key is None for job in jobs):
+        if all(is_plain(job) for job in jobs):
             answers = await self._insert_ready(tenant_id, jobs, lanes)
         else:
             answers = await self._insert_any(tenant_id, jobs, lanes)

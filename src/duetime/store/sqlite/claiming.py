@@ -1,6 +1,6 @@
 """Claiming: from lanes, each the head of one index; what is claimed leaves that index."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -55,19 +55,30 @@ def _claim(connection: Connection, this: dict[str, Any], takes: Sequence[tuple[i
     return rows
 
 
-def _claimed(rows: Iterable[tuple[Any, ...]]) -> list[Claimed]:
-    return [
-        Claimed(
-            identity(row[0]),
-            identity(row[1]),
-            row[2],
-            row[3],
-            row[4],
-            row[5],
-            moment(row[6]),
-            moment(row[7]),
-            moment(row[8]),
-            *row[9:],
+def _claimed(rows: Sequence[tuple[Any, ...]]) -> list[Claimed]:
+    if not rows:
+        return []
+    # All of a claim started at one moment, and most were ready when they were due.
+    started_at = moment(rows[0][8])
+    claimed = []
+    for run_id, job_id, lane_id, fence, attempt, lost, due, ready, _, args, options, timeout_ms, checkpoint in rows:
+        due_at = moment(due)
+        ready_at = due_at if ready == due else moment(ready)
+        claimed.append(
+            Claimed(
+                identity(run_id),
+                identity(job_id),
+                lane_id,
+                fence,
+                attempt,
+                lost,
+                due_at,
+                ready_at,
+                started_at,
+                args,
+                options,
+                timeout_ms,
+                checkpoint,
+            )
         )
-        for row in rows
-    ]
+    return claimed

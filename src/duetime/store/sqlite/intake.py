@@ -9,7 +9,19 @@ from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import Once, encode_schedule
-from duetime.store.keys import IDEMPOTENCY, KEY, Known, LiveRun, Standing, answer_again, key_rows, keys_of, meet, waves
+from duetime.store.keys import (
+    IDEMPOTENCY,
+    KEY,
+    Known,
+    LiveRun,
+    Standing,
+    answer_again,
+    is_plain,
+    key_rows,
+    keys_of,
+    meet,
+    waves,
+)
 from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
@@ -24,6 +36,8 @@ class IntakeRole(Role):
 
         def work(connection: Connection, now: int) -> list[Submitted]:
             lanes = self.lane_book.ids(connection, {job.lane for job in jobs})
+            if all(is_plain(job) for job in jobs):
+                return _insert_ready(connection, now, tenant_id, jobs, lanes)
             answers: dict[UUID, Submitted] = {}
             for wave in waves(jobs):
                 answers |= _insert(connection, now, tenant_id, wave, lanes)
@@ -32,6 +46,21 @@ class IntakeRole(Role):
         answers = await self.database.run(work)
         self.hints.give(Hint.READY)
         return answers
+
+
+def _insert_ready(
+    connection: Connection, now: int, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]
+) -> list[Submitted]:
+    run_ids = [job.first_run_id() for job in jobs]
+    connection.many(
+        "insert_ready",
+        [
+            (run_id.bytes, job.id.bytes, tenant_id, lanes[job.lane], now, job.args, job.options, job.timeout_ms)
+            for job, run_id in zip(jobs, run_ids, strict=True)
+        ],
+    )
+    due_at = moment(now)
+    return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
 
 def _insert(
@@ -59,8 +88,9 @@ def _insert(
             continue
         due_at = _due_at(place.job.schedule, at)
         if due_at <= at + LOOK_AHEAD:
-            straight.append(_run_row(tenant_id, place.job, lanes[place.job.lane], due_at))
-            answers[asked_id] = _submitted(place, due_at, place.job.first_run_id())
+            run_id = place.job.first_run_id()
+            straight.append(_run_row(tenant_id, place.job, run_id, lanes[place.job.lane], due_at))
+            answers[asked_id] = _submitted(place, due_at, run_id)
         else:
             later.append(_job_row(tenant_id, now, place, due_at))
             answers[asked_id] = _submitted(place, due_at, None)
@@ -101,9 +131,9 @@ def _submitted(placed: Placed, due_at: datetime, run_id: UUID | None) -> Submitt
     return Submitted(placed.job.id, due_at, run_id, placed.created, past_note(asked, due_at))
 
 
-def _run_row(tenant_id: int, job: NewJob, lane_id: int, due_at: datetime) -> tuple[Any, ...]:
+def _run_row(tenant_id: int, job: NewJob, run_id: UUID, lane_id: int, due_at: datetime) -> tuple[Any, ...]:
     return (
-        job.first_run_id().bytes,
+        run_id.bytes,
         job.id.bytes,
         tenant_id,
         lane_id,

@@ -5,7 +5,7 @@ second list (fences, or whatever belongs to each id). So it is one step for the 
 the interpreter's lock is let go once, and not once per row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, SafeUUID
@@ -31,6 +31,9 @@ _MOMENTS = frozenset(
 )
 _IDS = frozenset({"id", "job_id", "run_id", "worker_id"})
 _DURATIONS = frozenset({"ran_for"})
+
+_set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__
+_set_safety: Callable[[UUID, SafeUUID], None] = UUID.__dict__["is_safe"].__set__
 
 _encoder = msgspec.json.Encoder()
 
@@ -59,13 +62,11 @@ def duration(microseconds: int) -> timedelta:
     return timedelta(microseconds=microseconds)
 
 
-def identity(
-    body: bytes, *, _new: Any = object.__new__, _set: Any = object.__setattr__, _safe: SafeUUID = SafeUUID.unknown
-) -> UUID:
+def identity(body: bytes) -> UUID:
     """A UUID from its bytes, without the checks of its constructor: three times as fast on the way to a worker."""
-    found: UUID = _new(UUID)
-    _set(found, "int", int.from_bytes(body, "big"))
-    _set(found, "is_safe", _safe)
+    found = object.__new__(UUID)
+    _set_number(found, int.from_bytes(body, "big"))
+    _set_safety(found, SafeUUID.unknown)
     return found
 
 
@@ -92,19 +93,22 @@ def places(ids: bytes) -> str:
 
 
 class Texts:
-    """Byte strings of any length, one after the other in one blob; each is named by where it starts and its length."""
+    """Byte strings of any length, one after the other in one blob.
+
+    Each is named by one number: where it starts (from 1) in the high 32 bits, its length in the low ones.
+    """
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._end = 0
+        self._start = 1
 
-    def add(self, text: bytes | None) -> tuple[int | None, int | None]:
+    def add(self, text: bytes | None) -> int | None:
         if text is None:
-            return None, None
-        start = self._end + 1
+            return None
+        name = self._start << 32 | len(text)
         self._parts.append(text)
-        self._end += len(text)
-        return start, len(text)
+        self._start += len(text)
+        return name
 
     @property
     def blob(self) -> bytes:

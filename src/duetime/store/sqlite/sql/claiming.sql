@@ -6,13 +6,15 @@ select l.value, (
 from json_each(:lane_ids) l;
 
 -- claim: lease ready runs of one lane to a worker that is alive
+select id, job_id, lane_id, fence + 1, attempt + 1, lost, due_at, ready_at, :now, args, options, timeout_ms, checkpoint
+from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+order by ready_at, id limit :take;
 update runs
 set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
     progress = null, message = null
 where id in (
-        select id from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
-        order by ready_at, id limit :take)
-returning id, job_id, lane_id, fence, attempt, lost, due_at, ready_at, started_at, args, options, timeout_ms, checkpoint;
+    select id from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+    order by ready_at, id limit :take);
 
 -- claimed_before: the runs of a claim whose answer was lost
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,

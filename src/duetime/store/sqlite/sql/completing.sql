@@ -7,21 +7,21 @@ where r.id is null or r.cancel_requested;
 -- close_claims: forget claims of which nothing is left
 delete from claims where worker_id = :worker_id and claim_no in (select value from json_each(:closed));
 
--- succeed_runs: end runs that succeeded without a word: the short road
+-- succeed_runs: end runs that succeeded, with a result at most: the short road
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
-    ready_at, started_at, finished_at, worker_id, timeout_ms, args, options)
+    ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result)
 select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt, r.lost, 1, 4, r.due_at, r.ready_at, r.started_at,
-    :now, r.worker_id, r.timeout_ms, r.args, r.options
-from json_each(:fences) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
-delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:fences) x);
+    :now, r.worker_id, r.timeout_ms, r.args, r.options, substr(:texts, x.value >> 32, x.value & 0xffffffff)
+from json_each(:results) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
+delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:results) x);
 
 -- end_runs: end runs; failed ones become dead letters too
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
     due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs, error)
 select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = 3), r.lost + (x.value ->> 0 = 3),
     x.value ->> 0, x.value ->> 1, x.value ->> 2, r.due_at, r.ready_at, r.started_at, :now, r.worker_id, r.timeout_ms,
-    r.args, r.options, substr(:texts, x.value ->> 4, x.value ->> 5), substr(:texts, x.value ->> 6, x.value ->> 7),
-    x.value ->> 3
+    r.args, r.options, substr(:texts, x.value ->> 4 >> 32, x.value ->> 4 & 0xffffffff),
+    substr(:texts, x.value ->> 5 >> 32, x.value ->> 5 & 0xffffffff), x.value ->> 3
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 insert into dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
     timeout_ms, args, options)
@@ -36,14 +36,14 @@ insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, a
     started_at, finished_at, worker_id, timeout_ms, logs, error)
 select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = 3), r.lost + (x.value ->> 0 = 3),
     x.value ->> 0, x.value ->> 1, r.due_at, r.started_at, :now, r.worker_id, r.timeout_ms,
-    substr(:texts, x.value ->> 3, x.value ->> 4), x.value ->> 2
+    substr(:texts, x.value ->> 3 >> 32, x.value ->> 3 & 0xffffffff), x.value ->> 2
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 update runs
 set worker_id = null, claim_no = null, ready_at = :now + x.delay, attempt = attempt - (not x.spent),
     lost = lost + (x.attempt_state = 3), lane_id = coalesce(x.lane_id, runs.lane_id)
 from (
-    select substr(:ids, key * 16 + 1, 16) as id, value ->> 0 as attempt_state, value ->> 5 as delay,
-        value ->> 6 as spent, value ->> 7 as lane_id
+    select substr(:ids, key * 16 + 1, 16) as id, value ->> 0 as attempt_state, value ->> 4 as delay,
+        value ->> 5 as spent, value ->> 6 as lane_id
     from json_each(:words)) x
 where runs.id = x.id;
 
