@@ -79,6 +79,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
 
     pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
+    prepared_statements: Annotated[
+        Literal["on", "off"],
+        kinds.choice(
+            "Prepare statements; `off` behind a proxy that pools transactions and does not follow them.", "on", "off"
+        ),
+    ] = "on"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         kinds.choice("The least important message that is logged.", "debug", "info", "warning", "error"),

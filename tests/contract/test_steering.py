@@ -127,3 +127,28 @@ async def test_a_backfill_makes_the_runs_of_a_past_range_at_its_rate(store: Stor
     assert len(await worker.claim()) == 1
     time.advance(seconds=1)
     assert len(await worker.claim()) == 2
+
+
+async def test_a_pause_takes_back_no_run_that_somebody_asked_for(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    worker = await hand(store, timedelta(hours=1))
+    time.advance(minutes=1)
+    await fire(store)
+    await worker.succeed(await worker.claim_one())
+    await store.trigger_job(TENANT, submitted.job_id, b"a")
+    await store.backfill_job(TENANT, submitted.job_id, [START - MINUTE], b"b", rate=10.0)
+    await store.pause_job(TENANT, submitted.job_id)
+    await store.resume_job(TENANT, submitted.job_id)
+    await fire(store)
+    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    assert sorted(run.state for run in runs) == [RunState.PENDING, RunState.PENDING, RunState.SUCCEEDED]
+
+
+async def test_an_edit_takes_back_no_run_that_somebody_asked_for(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE, key="k"))
+    await store.trigger_job(TENANT, submitted.job_id, b"a")
+    time.advance(seconds=50)
+    await fire(store)
+    await submit(store, job(EVERY_MINUTE, key="k", args=b"[2]"))
+    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    assert (run.due_at, run.args) == (START, b"{}")

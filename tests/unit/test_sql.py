@@ -8,6 +8,7 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
+    "lock_runs": "a file has one writer, so nothing can come between two statements",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {

@@ -13,7 +13,8 @@ def store_for(settings: Settings) -> Store:
     if file is not None:
         return SqliteStore(file)
     assert settings.database_url is not None
-    return PostgresStore(settings.database_url, pool_size=settings.pool_size)
+    prepared = settings.prepared_statements == "on"
+    return PostgresStore(settings.database_url, pool_size=settings.pool_size, prepared=prepared)
 
 
 def store_in_memory(clock: Clock | None = None) -> Store:

@@ -32,6 +32,11 @@ def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool) -> Fiel
     return row
 
 
+def last_occurrence(job_id: UUID, row: Fields) -> UUID | None:
+    """The run of the occurrence that was fired last: the only one that may have been made ahead of its time."""
+    return None if row["last_fire_at"] is None else run_id(job_id, row["last_fire_at"])
+
+
 def owed_fire(row: Fields, withdrawn: int) -> datetime | None:
     """The fire that a paused cursor is held at: one that was made ahead and taken back is owed again."""
     fire: datetime | None = row["last_fire_at"] if withdrawn and row["last_fire_at"] else row["next_fire_at"]

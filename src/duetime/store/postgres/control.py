@@ -12,7 +12,14 @@ from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
-from duetime.store.steering import backfilled, check_steerable, cursor_after_pause, manual_run, owed_fire
+from duetime.store.steering import (
+    backfilled,
+    check_steerable,
+    cursor_after_pause,
+    last_occurrence,
+    manual_run,
+    owed_fire,
+)
 from duetime.store.views import Fields
 
 
@@ -101,12 +108,13 @@ class ControlRole(ReadingRole):
         key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
         lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
         rows = [(job_id, run_id, lane_id, due_at, ready_at, False) for run_id, due_at, ready_at in runs]
-        await connection.execute(SQL["make_runs"], *columns(rows, 6))
+        await connection.execute(SQL["make_runs"], *columns(rows, 6), True)
 
 
 async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fields) -> None:
     """Take back what was fired ahead, and hold the cursor at the fire that is owed."""
-    withdrawn = affected(await connection.execute(SQL["withdraw_runs"], tenant_id, job_id))
+    last = last_occurrence(job_id, row)
+    withdrawn = 0 if last is None else affected(await connection.execute(SQL["withdraw_run"], tenant_id, last))
     owed = owed_fire(row, withdrawn)
     if owed is not None:
         await connection.execute(SQL["hold_cursor"], job_id, owed, withdrawn)
@@ -125,5 +133,7 @@ async def stop_runs(
 ) -> None:
     """End the runs that wait, and ask the others to stop."""
     if run_ids:
+        # Held first, so that a run cannot come to wait between the look at the waiting ones and at the others.
+        await connection.execute(SQL["lock_runs"], tenant_id, run_ids)
         await connection.fetchval(SQL["cancel_waiting"], tenant_id, run_ids, reason)
         await connection.execute(SQL["ask_to_stop"], tenant_id, run_ids)

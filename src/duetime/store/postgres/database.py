@@ -18,6 +18,7 @@ from duetime.store.sql import statements
 SQL = statements("duetime.store.postgres")
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
+_NOT_IDLE_FOR = "set local idle_in_transaction_session_timeout = '30s'"
 
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
@@ -116,10 +117,13 @@ class Database:
         *,
         readonly: bool = False,
     ) -> AsyncIterator[Connection]:
+        """A transaction that the server ends by itself when we vanish in the middle of it."""
         async with (
             self.connection() as connection,
             connection.transaction(isolation=isolation, readonly=readonly),
         ):
+            if not readonly:
+                await connection.execute(_NOT_IDLE_FOR)
             yield connection
 
     async def fetch(self, name: str, *arguments: Any) -> list[Row]:
@@ -141,7 +145,10 @@ class Database:
     async def connect(self) -> Connection:
         """A connection of one's own, for what may not share the pool."""
         with self.meaning():
-            return await asyncpg.connect(self.url, timeout=CONNECT_DEADLINE, command_timeout=DEADLINE)
+            cache = 256 if self.prepared else 0
+            return await asyncpg.connect(
+                self.url, timeout=CONNECT_DEADLINE, command_timeout=DEADLINE, statement_cache_size=cache
+            )
 
     @contextmanager
     def meaning(self) -> Iterator[None]:

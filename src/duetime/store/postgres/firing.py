@@ -86,7 +86,7 @@ async def _fire(
         made, missed = len(fire.runs), len(fire.skips)
         cursors.append((fire.job_id, fire.next_fire_at, fire.scan_at, fire.last_fire_at, made, missed, fire.recurring))
     if runs:
-        await connection.execute(SQL["make_runs"], *columns(runs, 6))
+        await connection.execute(SQL["make_runs"], *columns(runs, 6), False)
     if skips:
         await connection.execute(SQL["skip_runs"], *columns(skips, 5))
     if cursors:

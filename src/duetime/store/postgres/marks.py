@@ -27,6 +27,7 @@ class Marks:
         self._marks: dict[int, datetime] = {}
         self._notes: deque[tuple[datetime, int]] = deque()
         self._settled = BEGINNING
+        self._highest = BEGINNING
         self._full_look_at = monotonic() + _FULL_LOOK_PAUSE
 
     def __getitem__(self, lane_id: int) -> datetime:
@@ -34,12 +35,13 @@ class Marks:
 
     def observe(self, now: datetime, oldest_running: int, first_unborn: int) -> datetime:
         """Take note of a snapshot; returns the moment that is settled for the statement that had it."""
+        moment = now - _MARGIN
+        if moment < self._highest:
+            self.forget()  # the database's clock went back: nothing is proven any more
+        self._highest = moment
         while self._notes and self._notes[0][1] <= oldest_running:
             self._settled = max(self._settled, self._notes.popleft()[0])
-        moment = now - _MARGIN
-        if self._notes and moment < self._notes[-1][0]:
-            self.forget()  # the database's clock went back: nothing is proven any more
-        elif not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY:
+        if not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY:
             self._notes.append((moment, first_unborn))
         return self._settled
 

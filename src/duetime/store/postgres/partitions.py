@@ -26,7 +26,7 @@ _ANOTHER_TIME = (
     asyncpg.ObjectNotInPrerequisiteStateError,
     asyncpg.UndefinedTableError,
 )
-_NAME = re.compile(r"history_(\d{8})")
+_NAME = re.compile(r"history_\d{8}")
 
 
 async def keep_room_ahead(database: Database) -> int:
@@ -51,13 +51,9 @@ async def drop_older(database: Database, retention: timedelta) -> int:
     keep = max(retention, timedelta(days=1))
     async with database.connection() as connection:
         now: datetime = await connection.fetchval("select duetime.clock()")
-        dropped += await _finish_drops(connection)
+        dropped += await _finish_drops(connection, now - keep)
         for name in await _attached(connection):
-            match = _NAME.fullmatch(name)
-            if match is None:
-                continue
-            end = datetime.strptime(match[1], "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
-            if end >= now - keep:
+            if _NAME.fullmatch(name) is None or _end_of(name) >= now - keep:
                 continue
             detach = f"alter table duetime.history detach partition duetime.{name} concurrently"
             if not await _patiently(connection, detach):
@@ -92,8 +88,11 @@ async def _attach(connection: Connection, start: datetime) -> int:
     return 1
 
 
-async def _finish_drops(connection: Connection) -> int:
-    """Bring half-finished detachments, of this process or of one that died, to their end; returns how many."""
+async def _finish_drops(connection: Connection, before: datetime) -> int:
+    """Bring half-finished drops, of this process or of one that died, to their end; returns how many.
+
+    A younger day that is not attached was set aside by somebody, and stays.
+    """
     rows = await connection.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
         " where i.inhparent = 'duetime.history'::regclass and i.inhdetachpending"
@@ -104,7 +103,13 @@ async def _finish_drops(connection: Connection) -> int:
         "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
         " where n.nspname = 'duetime' and c.relkind = 'r' and c.relname ~ '^history_[0-9]{8}$' and not c.relispartition"
     )
-    return sum([await _patiently(connection, f"drop table if exists duetime.{row[0]}") for row in leftovers])
+    old = [row[0] for row in leftovers if _end_of(row[0]) < before]
+    return sum([await _patiently(connection, f"drop table if exists duetime.{name}") for name in old])
+
+
+def _end_of(name: str) -> datetime:
+    """The end of a partition's day."""
+    return datetime.strptime(name.removeprefix("history_"), "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=1)
 
 
 async def _attached(connection: Connection) -> list[str]:

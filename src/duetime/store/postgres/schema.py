@@ -33,6 +33,8 @@ class SchemaRole(Role):
             # One transaction each, so that a long list of migrations holds no lock for longer than one of them.
             async with self.database.transaction() as connection:
                 await connection.execute(_LOCK)
+                # Waiting for a lock in front of everybody would cost the workers their leases: fail, to be tried again.
+                await connection.execute("set local lock_timeout = '3s'")
                 await connection.execute(_BEGIN)
                 if migration.version > await _version(connection):
                     await connection.execute(migration.script, timeout=600)

@@ -14,7 +14,14 @@ from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
 from duetime.store.sqlite.values import moment, stamp
-from duetime.store.steering import backfilled, check_steerable, cursor_after_pause, manual_run, owed_fire
+from duetime.store.steering import (
+    backfilled,
+    check_steerable,
+    cursor_after_pause,
+    last_occurrence,
+    manual_run,
+    owed_fire,
+)
 from duetime.store.views import Fields
 
 
@@ -49,7 +56,10 @@ class ControlRole(ReadingRole):
             row = _steerable(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
-                withdrawn = connection.execute("withdraw_runs", of_job)
+                last = last_occurrence(job_id, row)
+                withdrawn = 0
+                if last is not None:
+                    withdrawn = connection.execute("withdraw_run", {"tenant_id": tenant_id, "run_id": last.bytes})
                 owed = owed_fire(row, withdrawn)
                 if owed is not None:
                     held = {**of_job, "next_fire_at": stamp(owed), "withdrawn": withdrawn}
@@ -116,6 +126,7 @@ class ControlRole(ReadingRole):
                     "due_at": stamp(due_at),
                     "ready_at": stamp(ready_at),
                     "blocked": False,
+                    "manual": True,
                 }
                 for run_id, due_at, ready_at in runs
             ],

@@ -58,7 +58,7 @@ class FiringRole(Role):
             for run in fire.runs:
                 due_at = stamp(run.due_at)
                 planned = {"run_id": run.run_id.bytes, "due_at": due_at, "ready_at": due_at, "blocked": run.blocked}
-                runs.append({**of_job, **planned})
+                runs.append({**of_job, **planned, "manual": False})
             for skip in fire.skips:
                 missed = {"run_id": skip.run_id.bytes, "due_at": stamp(skip.due_at), "reason": skip.reason}
                 skips.append({**of_job, **missed})

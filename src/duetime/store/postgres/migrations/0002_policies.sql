@@ -6,7 +6,9 @@ alter table duetime.cursors
     add column missed bigint not null default 0;
 
 -- A run without a lane waits for something else than time; 1: for the other runs of its job.
-alter table duetime.runs add column waits smallint not null default 0;
+alter table duetime.runs
+    add column waits smallint not null default 0,
+    add column manual boolean not null default false; -- triggered or backfilled: no edit or pause takes it back
 create index runs_blocked on duetime.runs (tenant_id, job_id) where lane_id is null;
 
 -- The cursors in view, soonest first, held against other nodes.
@@ -32,3 +34,7 @@ end $$;
 -- What runs with the owner's rights is for those who are named.
 revoke execute on function duetime.submit_job from public;
 revoke execute on function duetime.complete_run from public;
+
+-- A guest's submission shall not put a cursor where no scanner can compute with it.
+alter table duetime.cursors
+    add constraint cursors_are_finite check (isfinite(scan_at) and isfinite(next_fire_at)) not valid;

@@ -1,5 +1,5 @@
 -- look: the first unclaimed runs of each lane above its low-water mark, ready or not; and the snapshot it was seen in
-select lane, ready, ids, (select duetime.clock()), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint),
+select lane, ready, ids, (select duetime.now()), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint),
     (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
 from duetime.look($1::int[], $2::timestamptz[], $3);
 

@@ -57,3 +57,9 @@ on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = ex
 
 -- set_job_state: pause a job, or make it active again
 update duetime.jobs set state = $3, problem = null where tenant_id = $1 and id = $2;
+
+-- lock_runs: hold runs against completion
+select id from duetime.runs where tenant_id = $1 and id = any($2::uuid[]) order by id for update;
+
+-- withdraw_run: take back one run that no worker has ever held; this is not an end state
+delete from duetime.runs where tenant_id = $1 and id = $2 and fence = 0;

@@ -7,9 +7,10 @@ from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id)
 join duetime.runs r on r.tenant_id = x.tenant_id and r.job_id = x.job_id order by r.id;
 
 -- make_runs: make runs of stored jobs; those that are blocked have no lane yet
-insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, due_at, ready_at, args, options, timeout_ms)
+insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
+    timeout_ms)
 select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id, f.blocked::int,
-    f.due_at, greatest(f.ready_at, duetime.clock()), j.args, j.options, j.timeout_ms
+    $7::boolean, f.due_at, greatest(f.ready_at, duetime.clock()), j.args, j.options, j.timeout_ms
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::boolean[])
     as f(job_id, run_id, lane_id, due_at, ready_at, blocked)
 join duetime.jobs j on j.id = f.job_id
@@ -17,9 +18,8 @@ on conflict (id) do nothing;
 
 -- skip_runs: keep occurrences that made no run, and why
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-    due_at, finished_at, timeout_ms, args, options, error)
-select s.run_id, s.job_id, j.tenant_id, s.lane_id, 0, 0, 0, 6, 7, s.due_at, duetime.now(), j.timeout_ms, j.args,
-    j.options, s.reason
+    due_at, finished_at, error)
+select s.run_id, s.job_id, j.tenant_id, s.lane_id, 0, 0, 0, 6, 7, s.due_at, duetime.now(), s.reason
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::text[])
     as s(job_id, run_id, lane_id, due_at, reason)
 join duetime.jobs j on j.id = s.job_id;

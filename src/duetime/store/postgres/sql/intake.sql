@@ -83,7 +83,7 @@ select id, fence = 0 as unclaimed, due_at from duetime.runs
 where tenant_id = $1 and job_id = $2 order by id for update;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
-delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0;
+delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual;
 
 -- remove_job: take a job and its cursor out of their home
 with cursor_of as (delete from duetime.cursors where job_id = $2)

@@ -28,8 +28,10 @@ update duetime.claims c set deadline = (
 where c.worker_id = $1 and c.claim_no = $2;
 
 -- forget_dead_workers: remove workers whose lease has been over for long and who hold nothing
-delete from duetime.workers w where w.lease_until < duetime.clock() - $1::interval
-    and not exists (select 1 from duetime.claims c where c.worker_id = w.id);
+delete from duetime.workers where id in (
+    select w.id from duetime.workers w where w.lease_until < duetime.clock() - $1::interval
+        and not exists (select 1 from duetime.claims c where c.worker_id = w.id)
+    for update skip locked);
 
 -- forget_cancels: remove requests to stop runs that are not running any more
 delete from duetime.cancels c where not exists (

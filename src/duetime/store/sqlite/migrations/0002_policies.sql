@@ -6,4 +6,5 @@ alter table cursors add column missed integer not null default 0;
 
 -- A run without a lane waits for something else than time; 1: for the other runs of its job.
 alter table runs add column waits integer not null default 0;
+alter table runs add column manual integer not null default 0; -- triggered or backfilled: not taken back
 create index runs_blocked on runs (tenant_id, job_id) where lane_id is null;

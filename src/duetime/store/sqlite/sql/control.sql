@@ -43,3 +43,6 @@ on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = ex
 
 -- set_job_state: pause a job, or make it active again
 update jobs set state = :state, problem = null where tenant_id = :tenant_id and id = :job_id;
+
+-- withdraw_run: take back one run that no worker has ever held; this is not an end state
+delete from runs where tenant_id = :tenant_id and id = :run_id and fence = 0;

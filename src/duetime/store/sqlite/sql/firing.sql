@@ -7,16 +7,17 @@ where c.scan_at <= :now order by c.scan_at limit :limit;
 select id, worker_id is not null from runs where tenant_id = :tenant_id and job_id = :job_id order by id;
 
 -- make_runs: make a run of a stored job; one that is blocked has no lane yet
-insert into runs (id, job_id, tenant_id, lane_id, home_lane, waits, due_at, ready_at, args, options, timeout_ms)
-select :run_id, j.id, j.tenant_id, case when :blocked then null else :lane_id end, :lane_id, :blocked, :due_at,
+insert into runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
+    timeout_ms)
+select :run_id, j.id, j.tenant_id, case when :blocked then null else :lane_id end, :lane_id, :blocked, :manual, :due_at,
     max(:ready_at, :now), j.args, j.options, j.timeout_ms
 from jobs j where j.id = :job_id
 on conflict (id) do nothing;
 
 -- skip_runs: keep an occurrence that made no run, and why
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
-    finished_at, timeout_ms, args, options, error)
-select :run_id, j.id, j.tenant_id, :lane_id, 0, 0, 0, 6, 7, :due_at, :now, j.timeout_ms, j.args, j.options, :reason
+    finished_at, error)
+select :run_id, j.id, j.tenant_id, :lane_id, 0, 0, 0, 6, 7, :due_at, :now, :reason
 from jobs j where j.id = :job_id;
 
 -- move_cursors: move the cursor of a recurring job on, and the row of a one-off out

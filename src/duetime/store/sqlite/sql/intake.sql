@@ -39,7 +39,7 @@ select last_fire_at from cursors where job_id = :job_id;
 select id, fence = 0 as unclaimed, due_at from runs where tenant_id = :tenant_id and job_id = :job_id order by id;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
-delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0;
+delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual;
 
 -- remove_job: take a job and its cursor out of their home
 delete from cursors where job_id = (select id from jobs where tenant_id = :tenant_id and id = :job_id);
