@@ -77,7 +77,7 @@ async def test_a_task_that_blocks_the_event_loop_costs_its_siblings_nothing(flee
 
 
 async def test_a_run_that_kills_its_workers_ends_and_its_siblings_do_not_suffer(fleet: Fleet) -> None:
-    settings = {"lease": "1s", "heartbeat": "250ms"}
+    settings = {"lease": "3s", "heartbeat": "500ms"}
     fleet.server(**settings)
     [poison] = await fleet.submit("poison", [{}])
     await fleet.submit("hold", [{"seconds": 0.3}] * 40)
