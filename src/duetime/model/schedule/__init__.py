@@ -11,7 +11,8 @@ a crash loop cannot end a cron job, and any number of schedulers compute the sam
     zone                   what a clock on the wall shows, and when it is changed
     walk, steps            from wall times and numbers to moments: here the contract for clock changes is kept
     exclusion              days that are left out
-    making                 from what people write to a schedule
+    making, reading        from what people write to a schedule: by options, or one text; `words` is plain language
+    telling, previewing    from a schedule to what people read
 """
 
 from duetime.model.schedule.cron import Cron, make_cron
@@ -21,7 +22,11 @@ from duetime.model.schedule.jitter import jittered
 from duetime.model.schedule.making import bounded, make_schedule
 from duetime.model.schedule.moment import EARLIEST, LATEST, UnusableSchedule, check_moment
 from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.previewing import ComingFire, preview
+from duetime.model.schedule.reading import parse_schedule
 from duetime.model.schedule.stored import Recurring, Schedule, decode_schedule, encode_schedule
+from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule.words import parse_words
 from duetime.model.schedule.zone import check_zone
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "LATEST",
     "NOW",
     "Calendar",
+    "ComingFire",
     "Cron",
     "Every",
     "Once",
@@ -40,8 +46,13 @@ __all__ = [
     "check_zone",
     "decode_schedule",
     "encode_schedule",
+    "exact_form",
+    "explain",
     "jittered",
     "make_calendar",
     "make_cron",
     "make_schedule",
+    "parse_schedule",
+    "parse_words",
+    "preview",
 ]
