@@ -3,12 +3,13 @@
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from random import Random
+from zoneinfo import ZoneInfo
 
 import pytest
 from cronsim import CronSim
 
 from duetime.errors import InvalidInput
-from duetime.model.schedule import EARLIEST, LATEST, Cron, UnusableSchedule, make_cron
+from duetime.model.schedule import EARLIEST, LATEST, Cron, UnusableSchedule, make_calendar, make_cron
 from duetime.model.schedule.field import DAY_OF_WEEK, MINUTE, read_field
 from duetime.model.schedule.line import read_line
 
@@ -142,6 +143,19 @@ def test_a_day_that_a_zone_skipped_is_skipped(zone: str, lost: date, line: str) 
     assert abs(len(fires) - per_day * 8) <= per_day + 1
     if per_day == 48:
         assert {b - a for a, b in pairwise(fires)} == {timedelta(minutes=30)}
+
+
+def test_nothing_is_owed_for_a_day_that_a_zone_skipped() -> None:
+    eve, after_it = date(2011, 12, 29), datetime(2011, 12, 31, 9, tzinfo=ZoneInfo("Pacific/Apia"))
+    calendar = make_calendar([eve], instead="next_day")
+    start, end = datetime(2011, 12, 28, tzinfo=UTC), datetime(2012, 1, 2, tzinfo=UTC)
+    for line, expected in (("0 9 30 12 *", None), ("0 9 29 12 *", after_it), ("0 9 29,30 12 *", after_it)):
+        cron = Cron(line, "Pacific/Apia", exclude=calendar)
+        following, latest = cron.next_after(start), cron.latest_until(end)
+        assert following is not None
+        assert latest is not None
+        assert (following if following < end else None) == expected
+        assert (latest if latest > start else None) == expected
 
 
 def test_the_ends_of_time() -> None:

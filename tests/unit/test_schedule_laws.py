@@ -85,7 +85,7 @@ def near_a_change(draw: st.DrawFn) -> tuple[Recurring, datetime]:
     return schedule, draw(st.sampled_from(known)) + draw(st.timedeltas(timedelta(hours=-26), timedelta(hours=26)))
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(st.tuples(schedules, moments) | near_a_change(), st.floats(0, 1))
 def test_forward_and_backward_are_one(asked: tuple[Recurring, datetime], part: float) -> None:
     schedule, moment = asked
