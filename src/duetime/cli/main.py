@@ -3,7 +3,7 @@
 import typer
 
 from duetime import __version__
-from duetime.cli import check, migrate, run
+from duetime.cli import check, migrate, preview, run
 
 application = typer.Typer(
     name="duetime",
@@ -18,6 +18,7 @@ application.command("server")(run.server)
 application.command("worker")(run.worker)
 application.command("migrate")(migrate.migrate)
 application.command("check")(check.check)
+application.command("preview")(preview.preview)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,67 @@
+"""`preview`: what a schedule means and when it fires, before any job has it. Needs no server."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from duetime.cli.options import Json
+from duetime.cli.output import clear_errors, out, say
+from duetime.clock import SystemClock
+from duetime.errors import InvalidInput
+from duetime.model.schedule import Once, check_moment, check_zone
+from duetime.model.schedule.previewing import MOST, ComingFire
+from duetime.model.schedule.previewing import preview as coming
+from duetime.model.schedule.reading import parse_schedule
+from duetime.model.schedule.telling import exact_form, explain
+
+Text = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCHEDULE",
+        help="A cron line, a duration, a repeating interval, a time, or words: [bold]'every weekday at 9am'[/].",
+    ),
+]
+Zone = Annotated[str, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")]
+From = Annotated[str | None, typer.Option("--from", help="The moment to look from (RFC 3339). Default: now.")]
+Count = Annotated[int, typer.Option("--count", "-n", help="How many fires to show.")]
+
+
+def preview(text: Text, tz: Zone = "UTC", start: From = None, count: Count = 5, json: Json = False) -> None:
+    """Show what a schedule means and its next fires, with what clock changes make of them."""
+    with clear_errors(json=json):
+        if not 1 <= count <= MOST:
+            raise InvalidInput(f"{count} is out of range", field="count", remedy=f"1 to {MOST}")
+        moment = SystemClock().now() if start is None else check_moment(start, "from")
+        schedule = parse_schedule(text, zone=check_zone(tz), now=moment)
+        fires = coming(schedule, tz, moment, count)
+        kind, _, form = exact_form(schedule).partition(" ")
+        if json:
+            say("", json=True, kind=kind, exact=form or kind, zone=tz, sentence=explain(schedule, tz), fires=fires)
+            return
+        out.print(f"[bold]{escape(explain(schedule, tz))}[/]\n[dim]{escape(exact_form(schedule))}[/]", soft_wrap=True)
+        out.print(_table(fires) if fires else _nothing(schedule, moment))
+
+
+def _table(fires: list[ComingFire]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("local", no_wrap=True)
+    table.add_column("UTC", no_wrap=True)
+    table.add_column("")
+    for fire in fires:
+        table.add_row(
+            _shown(fire.local, "%a "), _shown(fire.utc), f"[yellow]{escape(fire.note)}[/]" if fire.note else ""
+        )
+    return table
+
+
+def _shown(moment: datetime, day: str = "") -> str:
+    timespec = "milliseconds" if moment.microsecond else "seconds"
+    return f"{moment.strftime(day)}{moment.isoformat(' ', timespec).replace('+00:00', 'Z')}"
+
+
+def _nothing(schedule: object, moment: datetime) -> str:
+    when = "that time is over" if isinstance(schedule, Once) else f"nothing from {_shown(moment)} on"
+    return f"[yellow]It does not fire: {when}.[/]"

@@ -1,0 +1,58 @@
+"""When a job runs.
+
+    Once      now, at a moment, or after a delay: one run
+    Cron      on a cron line, in a time zone
+    Every     at an interval from an anchor: exact seconds, or days and months of a zone's calendar
+
+A recurring schedule is a pure function from a moment to the next fire after it. It never looks at the previous run:
+a crash loop cannot end a cron job, and any number of schedulers compute the same fires.
+
+    field, line            what a cron line says: a set of wall times
+    zone                   what a clock on the wall shows, and when it is changed
+    walk, steps            from wall times and numbers to moments: here the contract for clock changes is kept
+    exclusion              days that are left out
+    making, reading        from what people write to a schedule: by options, or one text; `words` is plain language
+    telling, previewing    from a schedule to what people read
+"""
+
+from duetime.model.schedule.cron import Cron, make_cron
+from duetime.model.schedule.every import Every
+from duetime.model.schedule.exclusion import Calendar, make_calendar
+from duetime.model.schedule.jitter import jittered
+from duetime.model.schedule.making import bounded, make_schedule
+from duetime.model.schedule.moment import EARLIEST, LATEST, UnusableSchedule, check_moment
+from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.previewing import ComingFire, preview
+from duetime.model.schedule.reading import parse_schedule
+from duetime.model.schedule.stored import Recurring, Schedule, decode_schedule, encode_schedule
+from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule.words import parse_words
+from duetime.model.schedule.zone import check_zone
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "NOW",
+    "Calendar",
+    "ComingFire",
+    "Cron",
+    "Every",
+    "Once",
+    "Recurring",
+    "Schedule",
+    "UnusableSchedule",
+    "bounded",
+    "check_moment",
+    "check_zone",
+    "decode_schedule",
+    "encode_schedule",
+    "exact_form",
+    "explain",
+    "jittered",
+    "make_calendar",
+    "make_cron",
+    "make_schedule",
+    "parse_schedule",
+    "parse_words",
+    "preview",
+]

@@ -1,0 +1,154 @@
+"""From what a caller wrote, option by option, to a schedule; or a refusal that names the option at fault."""
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duetime.duration import parse_duration
+from duetime.errors import InvalidInput
+from duetime.model.schedule.cron import make_cron
+from duetime.model.schedule.every import Every
+from duetime.model.schedule.exclusion import Calendar, check_calendar
+from duetime.model.schedule.moment import check_moment
+from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.period import Period, parse_period, walk_calendar
+from duetime.model.schedule.repeating import is_repeating, parse_repeating
+from duetime.model.schedule.stored import Recurring, Schedule
+from duetime.model.schedule.zone import check_zone, reach, wall_of, zone_named
+
+SHORTEST_INTERVAL = timedelta(seconds=1)
+MOST_RUNS = 2**31 - 1
+_KINDS = ("run_at", "run_in", "cron", "every")
+
+
+def make_schedule(
+    *,
+    run_at: datetime | str | None = None,
+    run_in: timedelta | str | float | None = None,
+    cron: str | None = None,
+    every: timedelta | str | float | None = None,
+    tz: str | None = None,
+    start_at: datetime | str | None = None,
+    end_at: datetime | str | None = None,
+    max_runs: int | None = None,
+    exclude: Calendar | dict[str, Any] | None = None,
+    jitter: timedelta | str | float | None = None,
+    now: datetime | None = None,
+) -> Schedule:
+    """Turn what a caller wrote into a schedule, or say which part cannot be used.
+
+    `now` is needed for a delay that counts in the calendar (`P1M`, or days in a zone): it becomes a moment here.
+    """
+    given = [name for name, value in zip(_KINDS, (run_at, run_in, cron, every), strict=True) if value is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"{' and '.join(given)} exclude each other", field=given[1], remedy="give one of them")
+    kind = given[0] if given else None
+    if tz is not None and kind not in ("cron", "every", "run_in"):
+        raise InvalidInput("a time zone goes with cron, every or run_in", field="tz", remedy="leave it out")
+    zone = "UTC" if tz is None else check_zone(tz)
+    bounds: dict[str, Any] = {
+        "start_at": start_at,
+        "end_at": end_at,
+        "max_runs": max_runs,
+        "exclude": exclude,
+        "jitter": jitter,
+    }
+    if cron is not None:
+        return bounded(make_cron(cron, zone), **bounds)
+    if every is not None:
+        return bounded(make_every(every, zone), **bounds)
+    for name, value in bounds.items():
+        if value is not None:
+            raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
+    if run_at is not None:
+        return Once(at=check_moment(run_at, "run_at"))
+    if run_in is not None:
+        return delayed(run_in, zone, now)
+    return NOW
+
+
+def make_every(every: timedelta | str | float, zone: str) -> Every:
+    """An interval, or a repeating interval such as `R5/2026-01-01T00:00:00Z/PT1H`."""
+    start, count, interval = parse_repeating(every) if is_repeating(every) else (None, None, every)
+    period = parse_period(interval, "every")
+    if not period.in_calendar and period.exact < SHORTEST_INTERVAL:
+        raise InvalidInput(f"{interval} is too short", field="every", remedy="at least 1s")
+    return Every(period.exact, start, period.months, period.days, zone, count=count)
+
+
+def delayed(run_in: timedelta | str | float, zone: str, now: datetime | None) -> Once:
+    """After a delay. One of exact length is counted on the database's clock, one in the calendar from `now`."""
+    period = _delay(run_in, zone)
+    if not period.in_calendar:
+        return Once(delay=period.exact)
+    if now is None:
+        raise InvalidInput(
+            f"{run_in!r} counts in the calendar, which needs to know the day",
+            field="run_in",
+            remedy="give run_at, or a length in hours",
+        )
+    there = zone_named(zone)
+    try:
+        moment = reach(walk_calendar(wall_of(now, there), period.months, period.days), there) + period.exact
+    except OverflowError:
+        raise InvalidInput(f"{run_in!r} is out of range", field="run_in") from None
+    return Once(at=check_moment(moment, "run_in"))
+
+
+def bounded(
+    schedule: Recurring,
+    *,
+    start_at: datetime | str | None = None,
+    end_at: datetime | str | None = None,
+    max_runs: int | None = None,
+    exclude: Calendar | dict[str, Any] | None = None,
+    jitter: timedelta | str | float | None = None,
+) -> Recurring:
+    """The same schedule with bounds and days to leave out. An interval without an anchor starts at `start_at`."""
+    changes: dict[str, Any] = {}
+    start = None if start_at is None else check_moment(start_at, "start_at")
+    if start is not None:
+        unanchored = isinstance(schedule, Every) and schedule.anchor is None
+        changes["anchor" if unanchored else "start_at"] = start
+    if end_at is not None:
+        changes["end_at"] = end = check_moment(end_at, "end_at")
+        if start is not None and end < start:
+            raise InvalidInput("lies before start_at", field="end_at")
+    if max_runs is not None:
+        if type(max_runs) is not int or not 1 <= max_runs <= MOST_RUNS:
+            raise InvalidInput(f"{max_runs!r} is not a number of runs", field="max_runs", remedy="1 or more")
+        changes["max_runs"] = max_runs
+    if exclude is not None:
+        changes["exclude"] = calendar = check_calendar(exclude)
+        if isinstance(schedule, Every) and schedule.interval and calendar.instead == "next_day":
+            raise InvalidInput(
+                "an interval of exact length has no wall time to keep on another day",
+                field="exclude.instead",
+                remedy="skip, or an interval in days, such as P1D",
+            )
+    if jitter is not None:
+        changes["jitter"] = duration(jitter, "jitter")
+    return msgspec.structs.replace(schedule, **changes) if changes else schedule
+
+
+def duration(value: timedelta | str | float, field: str) -> timedelta:
+    """A length of exact time."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"{value} is not a duration", field=field)
+    try:
+        return parse_duration(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(str(error), field=field) from None
+
+
+def _delay(run_in: timedelta | str | float, zone: str) -> Period:
+    period = None
+    if zone == "UTC":
+        try:
+            period = Period(exact=duration(run_in, "run_in"))  # a day of UTC always has 24 hours
+        except InvalidInput:
+            if not isinstance(run_in, str) or not run_in.startswith("P"):
+                raise
+    return period or parse_period(run_in, "run_in")

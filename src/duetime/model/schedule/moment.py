@@ -1,0 +1,56 @@
+"""Moments that a schedule may name, and the error for a schedule that cannot be computed any more."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from duetime.errors import InvalidInput
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
+
+_RFC_3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+
+
+class UnusableSchedule(Exception):
+    """A stored schedule cannot be computed any more (its zone is gone): its job must be set aside."""
+
+
+def check_moment(value: object, field: str) -> datetime:
+    """A moment with its offset, in UTC. A naive time means different moments on different machines."""
+    if isinstance(value, str):
+        value = _read(value, field)
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"must be a datetime, not {type(value).__name__}", field=field)
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(
+            f"{value.isoformat()} has no time zone",
+            field=field,
+            remedy="use an aware datetime, with tzinfo or an offset",
+        )
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        moment = LATEST
+    if not EARLIEST <= moment < LATEST:
+        raise InvalidInput(f"{value.isoformat()} is out of range", field=field, remedy="from 1970 to 9000")
+    return moment
+
+
+def looks_like_a_moment(text: str) -> bool:
+    return _RFC_3339.fullmatch(text.upper()) is not None
+
+
+def _read(text: str, field: str) -> datetime:
+    try:
+        if looks_like_a_moment(text):
+            return datetime.fromisoformat(text.upper())
+    except ValueError:
+        pass  # 30 February
+    raise InvalidInput(
+        f"{text[:60]!r} is not a time", field=field, remedy="RFC 3339, such as 2026-11-15T09:00:00+01:00"
+    )

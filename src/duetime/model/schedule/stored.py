@@ -1,0 +1,28 @@
+"""How a schedule is stored: as JSON that says its kind, and only what differs from the default."""
+
+from functools import lru_cache
+
+import msgspec
+
+from duetime.model.schedule.cron import Cron
+from duetime.model.schedule.every import Every
+from duetime.model.schedule.moment import UnusableSchedule
+from duetime.model.schedule.once import Once
+
+Recurring = Cron | Every
+Schedule = Once | Cron | Every
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Schedule] = msgspec.json.Decoder(Schedule)
+
+
+def encode_schedule(schedule: Schedule) -> bytes:
+    return _encoder.encode(schedule)
+
+
+@lru_cache(maxsize=4096)
+def decode_schedule(body: bytes) -> Schedule:
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise UnusableSchedule(f"the stored schedule cannot be read: {error}") from error

@@ -1,0 +1,115 @@
+"""The clock on the wall of a time zone, and the moments at which it is changed.
+
+A *wall time* is a naive datetime: what that clock shows. Clocks that go forward leave a gap of wall times that do not
+exist; clocks that go back show some wall times twice; a zone that crosses the date line forward loses a whole day.
+
+One function gives every wall time its moment: `reach`, the first moment at which the clock shows that time or a later
+one. So a time inside a gap is reached right after the gap, a time that exists twice is reached when it comes first, and
+later wall times are never reached before earlier ones.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from duetime.errors import InvalidInput
+from duetime.model.schedule.moment import DAY, SECOND, UnusableSchedule
+
+# Not names of places: they mean something else on every machine, or count leap seconds.
+_NOT_ZONES = ("localtime", "posixrules", "Factory", "right/", "posix/")
+
+
+class Change(NamedTuple):
+    """Clocks are changed at `at`: where they would have shown `before`, they show `after`."""
+
+    at: datetime
+    before: datetime
+    after: datetime
+
+    @property
+    def length(self) -> timedelta:
+        return self.after - self.before
+
+    def swallows(self, day: date) -> bool:
+        """Whether no moment of this day exists."""
+        return self.before <= datetime.combine(day, time()) and self.after >= datetime.combine(day, time()) + DAY
+
+
+def check_zone(zone: object) -> str:
+    """A name in the time zone database."""
+    if isinstance(zone, str):
+        try:
+            zone_named(zone)
+        except UnusableSchedule:
+            pass
+        else:
+            return zone
+    shown = str(zone)[:60]
+    near = get_close_matches(shown, _names(), n=1, cutoff=0.7) if isinstance(zone, str) else []
+    remedy = f"did you mean {near[0]}?" if near else "a name such as Europe/Berlin"
+    raise InvalidInput(f"{shown!r} is not a time zone", field="tz", remedy=remedy)
+
+
+@lru_cache(maxsize=1024)
+def zone_named(name: str) -> ZoneInfo:
+    if not name.startswith(_NOT_ZONES):
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            pass
+    raise UnusableSchedule(f"the time zone {name[:60]!r} is not known here")
+
+
+@cache
+def _names() -> list[str]:
+    return sorted(name for name in available_timezones() if not name.startswith(_NOT_ZONES))
+
+
+def wall_of(moment: datetime, zone: ZoneInfo) -> datetime:
+    """What the clock shows; `fold` is 1 when it shows that time for the second time."""
+    return moment.astimezone(zone).replace(tzinfo=None)
+
+
+def reach(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The first moment at which the clock shows this time or a later one."""
+    first, second = offsets(wall, zone)
+    if second > first:
+        return _change(wall, first, second, zone).at
+    return (wall - first).replace(tzinfo=UTC, fold=0)
+
+
+def change_at(wall: datetime, zone: ZoneInfo) -> Change | None:
+    """The change that makes this wall time missing or double; None for an ordinary time."""
+    first, second = offsets(wall, zone)
+    return None if first == second else _change(wall, first, second, zone)
+
+
+def offsets(wall: datetime, zone: ZoneInfo) -> tuple[timedelta, timedelta]:
+    """The offsets of the two readings of a wall time. They are equal for an ordinary time; the second is smaller for
+    a time that exists twice, and greater for one that does not exist."""
+    first = wall.replace(tzinfo=zone, fold=0).utcoffset()
+    second = wall.replace(tzinfo=zone, fold=1).utcoffset()
+    assert first is not None and second is not None
+    return first, second
+
+
+def day_exists(day: date, zone: ZoneInfo) -> bool:
+    change = change_at(datetime.combine(day, time()), zone)
+    return change is None or not change.swallows(day)
+
+
+def _change(wall: datetime, first: timedelta, second: timedelta, zone: ZoneInfo) -> Change:
+    # Both readings of the wall time enclose the change, which falls on a whole second.
+    whole = wall.replace(microsecond=0, fold=0)
+    old, new = sorted((whole - first, whole - second))
+    old, new = old.replace(tzinfo=UTC), new.replace(tzinfo=UTC)
+    while new - old > SECOND:
+        middle = old + (new - old) // 2 // SECOND * SECOND
+        if middle.astimezone(zone).utcoffset() == first:
+            old = middle
+        else:
+            new = middle
+    naive = new.replace(tzinfo=None)
+    return Change(new, naive + first, naive + second)

@@ -1,0 +1,135 @@
+"""Laws that every recurring schedule keeps, at any moment, in any zone."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duetime.model.schedule import Calendar, Cron, Every, Recurring, decode_schedule, encode_schedule, make_calendar
+from duetime.model.schedule.telling import exact_form, explain
+from tests.oracle.clocks import changes
+
+FROM, TO = datetime(1985, 1, 1), datetime(2045, 1, 1)  # noqa: DTZ001
+MICROSECOND = timedelta(microseconds=1)
+CENTURY = timedelta(days=36_500)
+"""How long is looked for a fire: what comes later is nothing."""
+
+zones = st.sampled_from(
+    [
+        *("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns", "Antarctica/Troll"),
+        *("Africa/Casablanca", "Pacific/Apia", "Pacific/Kwajalein", "Asia/Beirut", "America/Sao_Paulo", "Africa/Cairo"),
+        *("America/Nuuk", "Asia/Gaza", "Africa/Monrovia", "Asia/Tehran"),
+    ]
+)
+moments = st.datetimes(FROM, TO, timezones=st.just(UTC))
+fields = st.tuples(
+    st.sampled_from(["*", "0", "30", "*/15", "*/7", "0,45", "5-10", "59"]),
+    st.sampled_from(["*", "*/2", "0", "1", "2", "1-3", "*/5", "23", "0,12"]),
+    st.sampled_from(["*", "*", "*", "1,15", "L", "*/2", "31", "LW"]),
+    st.sampled_from(["*", "*", "*", "3", "OCT-DEC"]),
+    st.sampled_from(["*", "*", "*", "SUN", "MON-FRI", "SUNL", "SUN#2"]),
+)
+lines = st.builds(
+    lambda second, rest: " ".join([second, *rest] if second else rest), st.sampled_from(["", "", "*/20", "30"]), fields
+)
+calendars = st.builds(
+    make_calendar,
+    st.lists(st.dates(FROM.date(), TO.date()), max_size=4).map(tuple),
+    st.lists(st.sampled_from(["MON", "WED", "SAT", "SUN"]), min_size=1, max_size=4).map(tuple),
+    st.sampled_from(["skip", "next_day"]),
+)
+bounds = st.fixed_dictionaries({}, optional={"start_at": moments, "end_at": moments})
+crons = st.builds(
+    lambda line, zone, calendar, limits: Cron(line, zone, exclude=calendar, **limits),
+    lines,
+    zones,
+    st.none() | calendars,
+    bounds,
+)
+skipping = calendars.map(lambda calendar: make_calendar(calendar.dates, calendar.weekdays, "skip"))
+
+
+def make_interval(
+    period: tuple[int, int, timedelta], anchor: datetime, zone: str, first: int, count: int | None, calendar: Calendar
+) -> Every:
+    months, days, exact = period
+    if exact and calendar is not None:
+        calendar = make_calendar(calendar.dates, calendar.weekdays, "skip")
+    return Every(exact, anchor, months, days, zone, first, count, exclude=calendar)
+
+
+periods = st.one_of(
+    st.tuples(st.just(0), st.just(0), st.timedeltas(timedelta(seconds=1), timedelta(days=40))),
+    st.tuples(st.integers(0, 30), st.integers(0, 30), st.just(timedelta(0))).filter(any),
+    st.tuples(st.integers(0, 3), st.integers(1, 30), st.timedeltas(timedelta(seconds=1), timedelta(days=2))),
+)
+intervals = st.builds(
+    make_interval,
+    periods,
+    moments,
+    zones,
+    st.integers(0, 1),
+    st.none() | st.integers(1, 1000),
+    st.none() | calendars,
+)
+schedules = crons | intervals
+
+
+@st.composite
+def near_a_change(draw: st.DrawFn) -> tuple[Recurring, datetime]:
+    """A schedule, and a moment that is near a change of its clock if it has any."""
+    schedule = draw(schedules)
+    known = changes(schedule.zone)
+    if not known:
+        return schedule, draw(moments)
+    return schedule, draw(st.sampled_from(known)) + draw(st.timedeltas(timedelta(hours=-26), timedelta(hours=26)))
+
+
+@settings(max_examples=800, deadline=None)
+@given(st.tuples(schedules, moments) | near_a_change(), st.floats(0, 1))
+def test_forward_and_backward_are_one(asked: tuple[Recurring, datetime], part: float) -> None:
+    schedule, moment = asked
+    following, latest = schedule.next_after(moment), schedule.latest_until(moment)
+    if following is not None:
+        assert following > moment
+        assert following.tzinfo is UTC
+        # Stable: every moment up to the fire gives the same answer.
+        between = moment + (following - moment - MICROSECOND) * part
+        assert schedule.next_after(between) == following
+        assert schedule.next_after(following - MICROSECOND) == following
+        assert schedule.latest_until(between) == latest
+        assert schedule.latest_until(following) == following
+    if latest is not None:
+        assert latest <= moment
+        assert schedule.latest_until(latest) == latest
+        assert schedule.next_after(latest) == following
+        assert schedule.next_after(latest - MICROSECOND) == latest
+
+
+@settings(max_examples=400, deadline=None)
+@given(schedules, moments, moments)
+def test_later_moments_have_later_fires(schedule: Recurring, one: datetime, other: datetime) -> None:
+    first, second = sorted((one, other))
+    before, after = schedule.next_after(first), schedule.next_after(second)
+    if after is not None:
+        assert (before is not None and before <= after) or after - first > CENTURY
+    earlier, later = schedule.latest_until(first), schedule.latest_until(second)
+    if earlier is not None:
+        assert (later is not None and earlier <= later) or second - earlier > CENTURY
+
+
+@settings(max_examples=300, deadline=None)
+@given(schedules, moments)
+def test_bounds_hold(schedule: Recurring, moment: datetime) -> None:
+    for fire in (schedule.next_after(moment), schedule.latest_until(moment)):
+        if fire is not None:
+            assert schedule.start_at is None or fire >= schedule.start_at
+            assert schedule.end_at is None or fire <= schedule.end_at
+
+
+@settings(max_examples=300, deadline=None)
+@given(schedules)
+def test_a_schedule_is_stored_and_told(schedule: Recurring) -> None:
+    assert decode_schedule(encode_schedule(schedule)) == schedule
+    assert explain(schedule).endswith(schedule.zone)
+    assert exact_form(schedule).startswith(("cron ", "every "))
