@@ -209,8 +209,7 @@ class Reference:
     # Firing
 
     def in_view(self) -> list[RefJob]:
-        found = [job for job in self.jobs.values() if job.scan_at is not None and job.scan_at <= self.now]
-        return sorted(found, key=lambda job: job.scan_at or self.now)
+        return [job for job in self.jobs.values() if job.scan_at is not None and job.scan_at <= self.now]
 
     def fire(self, decided: Iterable[Fire | SetAside]) -> None:
         for item in decided:
