@@ -18,7 +18,6 @@ a crash loop cannot end a cron job, and any number of schedulers compute the sam
 from duetime.model.schedule.cron import Cron, make_cron
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Calendar, make_calendar
-from duetime.model.schedule.jitter import jittered
 from duetime.model.schedule.making import bounded, make_schedule
 from duetime.model.schedule.moment import EARLIEST, LATEST, UnusableSchedule, check_moment
 from duetime.model.schedule.once import NOW, Once
@@ -48,7 +47,6 @@ __all__ = [
     "encode_schedule",
     "exact_form",
     "explain",
-    "jittered",
     "make_calendar",
     "make_cron",
     "make_schedule",

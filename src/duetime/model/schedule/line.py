@@ -163,7 +163,7 @@ def read_line(text: str) -> CronLine:
     parts = _expanded(text).split()
     if len(parts) not in (5, 6):
         raise InvalidInput(
-            f"{text[:60]!r} has {len(parts)} fields",
+            f"{text[:60]!r} is not a cron line: it has {len(parts)} fields",
             field="cron",
             remedy="five, such as '0 9 * * MON-FRI', or six with seconds first",
         )

@@ -1,25 +1,22 @@
 """From what a caller wrote, option by option, to a schedule; or a refusal that names the option at fault."""
 
-import math
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from duetime.duration import parse_duration
 from duetime.errors import InvalidInput
 from duetime.model.schedule.cron import make_cron
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Calendar, check_calendar
 from duetime.model.schedule.moment import check_moment
 from duetime.model.schedule.once import NOW, Once
-from duetime.model.schedule.period import Period, parse_period, walk_calendar
+from duetime.model.schedule.period import Period, parse_exact, parse_period, walk_calendar
 from duetime.model.schedule.repeating import is_repeating, parse_repeating
 from duetime.model.schedule.stored import Recurring, Schedule
 from duetime.model.schedule.zone import check_zone, reach, wall_of, zone_named
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
-MOST_RUNS = 2**31 - 1
 _KINDS = ("run_at", "run_in", "cron", "every")
 
 
@@ -32,9 +29,7 @@ def make_schedule(
     tz: str | None = None,
     start_at: datetime | str | None = None,
     end_at: datetime | str | None = None,
-    max_runs: int | None = None,
     exclude: Calendar | dict[str, Any] | None = None,
-    jitter: timedelta | str | float | None = None,
     now: datetime | None = None,
 ) -> Schedule:
     """Turn what a caller wrote into a schedule, or say which part cannot be used.
@@ -48,13 +43,7 @@ def make_schedule(
     if tz is not None and kind not in ("cron", "every", "run_in"):
         raise InvalidInput("a time zone goes with cron, every or run_in", field="tz", remedy="leave it out")
     zone = "UTC" if tz is None else check_zone(tz)
-    bounds: dict[str, Any] = {
-        "start_at": start_at,
-        "end_at": end_at,
-        "max_runs": max_runs,
-        "exclude": exclude,
-        "jitter": jitter,
-    }
+    bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
     if cron is not None:
         return bounded(make_cron(cron, zone), **bounds)
     if every is not None:
@@ -102,9 +91,7 @@ def bounded(
     *,
     start_at: datetime | str | None = None,
     end_at: datetime | str | None = None,
-    max_runs: int | None = None,
     exclude: Calendar | dict[str, Any] | None = None,
-    jitter: timedelta | str | float | None = None,
 ) -> Recurring:
     """The same schedule with bounds and days to leave out. An interval without an anchor starts at `start_at`."""
     changes: dict[str, Any] = {}
@@ -116,10 +103,6 @@ def bounded(
         changes["end_at"] = end = check_moment(end_at, "end_at")
         if start is not None and end < start:
             raise InvalidInput("lies before start_at", field="end_at")
-    if max_runs is not None:
-        if type(max_runs) is not int or not 1 <= max_runs <= MOST_RUNS:
-            raise InvalidInput(f"{max_runs!r} is not a number of runs", field="max_runs", remedy="1 or more")
-        changes["max_runs"] = max_runs
     if exclude is not None:
         changes["exclude"] = calendar = check_calendar(exclude)
         if isinstance(schedule, Every) and schedule.interval and calendar.instead == "next_day":
@@ -128,26 +111,14 @@ def bounded(
                 field="exclude.instead",
                 remedy="skip, or an interval in days, such as P1D",
             )
-    if jitter is not None:
-        changes["jitter"] = duration(jitter, "jitter")
     return msgspec.structs.replace(schedule, **changes) if changes else schedule
-
-
-def duration(value: timedelta | str | float, field: str) -> timedelta:
-    """A length of exact time."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput(f"{value} is not a duration", field=field)
-    try:
-        return parse_duration(value)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(str(error), field=field) from None
 
 
 def _delay(run_in: timedelta | str | float, zone: str) -> Period:
     period = None
     if zone == "UTC":
         try:
-            period = Period(exact=duration(run_in, "run_in"))  # a day of UTC always has 24 hours
+            period = Period(exact=parse_exact(run_in, "run_in"))  # a day of UTC always has 24 hours
         except InvalidInput:
             if not isinstance(run_in, str) or not run_in.startswith("P"):
                 raise

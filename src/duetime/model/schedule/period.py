@@ -61,7 +61,7 @@ def parse_period(value: timedelta | str | float, field: str) -> Period:
         period = Period(
             count["years"] * 12 + count["months"],
             count["weeks"] * 7 + count["days"],
-            _exact(_rest(match), field),
+            parse_exact(_rest(match), field),
         )
         if period.months > MOST_MONTHS or period.days > MOST_DAYS:
             raise InvalidInput(f"{value[:60]!r} is too long", field=field, remedy="100 years at most")
@@ -72,7 +72,7 @@ def parse_period(value: timedelta | str | float, field: str) -> Period:
             field=field,
             remedy="write it in hours",
         )
-    return Period(exact=_exact(value, field))
+    return Period(exact=parse_exact(value, field))
 
 
 def walk_calendar(wall: datetime, months: int, days: int) -> datetime:
@@ -108,7 +108,8 @@ def _rest(match: re.Match[str]) -> str:
     return f"P{exact}" if exact.startswith("T") else exact or "0"
 
 
-def _exact(value: timedelta | str | float, field: str) -> timedelta:
+def parse_exact(value: timedelta | str | float, field: str) -> timedelta:
+    """Read a length of exact time."""
     try:
         return parse_duration(value)
     except (ValueError, TypeError) as error:

@@ -1,6 +1,6 @@
-"""What every recurring schedule has in common: bounds, days that it leaves out, and what others act on."""
+"""What every recurring schedule has in common: bounds, and days that it leaves out."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -20,11 +20,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """No fire before it."""
     end_at: datetime | None = None
     """No fire after it."""
-    max_runs: int | None = None
-    """How many runs there may be. Only carried here: whoever fires the job counts."""
     exclude: Calendar | None = None
-    jitter: timedelta | None = None
-    """The most that `jittered` may add to a fire. Only carried here."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         if self.start_at is not None and moment < self.start_at:

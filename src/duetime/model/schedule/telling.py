@@ -93,12 +93,8 @@ def _limits(schedule: Recurring) -> list[str]:
         told.append(f"from {_shown(schedule.start_at, schedule.zone)}")
     if schedule.end_at is not None:
         told.append(f"until {_shown(schedule.end_at, schedule.zone)}")
-    if schedule.max_runs is not None:
-        told.append(f"{schedule.max_runs} run{'' if schedule.max_runs == 1 else 's'} at most")
     if schedule.exclude is not None:
         told.append(_exclusion(schedule.exclude))
-    if schedule.jitter:
-        told.append(f"up to {spell(Period(exact=schedule.jitter))} later")
     return told
 
 
