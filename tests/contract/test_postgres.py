@@ -348,14 +348,16 @@ async def test_a_pooled_proxy_finds_no_session_state(world: PostgresWorld) -> No
     """Without prepared statements everything works on whatever connection comes."""
     store = PostgresStore(world.dsn, prepared=False)
     await store.open()
-    worker = await hand(store)
-    await submit(store, job(key="k"), job(Once(delay=DAY)))
-    run = await worker.claim_one()
-    await worker.retry(run)
-    await worker.succeed(await worker.claim_one(), result=b"1")
-    assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
-    assert query(world.dsn, "select count(*) from pg_locks where locktype = 'advisory'") == [(0,)]
-    await store.close()
+    try:
+        worker = await hand(store)
+        await submit(store, job(key="k"), job(Once(delay=DAY)))
+        run = await worker.claim_one()
+        await worker.retry(run)
+        await worker.succeed(await worker.claim_one(), result=b"1")
+        assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+        assert query(world.dsn, "select count(*) from pg_locks where locktype = 'advisory'") == [(0,)]
+    finally:
+        await store.close()
 
 
 def _partitions(world: PostgresWorld) -> list[str]:

@@ -53,6 +53,7 @@ from tests.contract.worlds import START, PostgresWorld, SqliteWorld, World
 T = TypeVar("T")
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 TENANTS = (TENANT, STRANGER)
+SHOWN = 100  # of a job's runs, newest first
 LONG_LEASE = timedelta(minutes=10)
 SHORT_TEMPER = encode_options(Options(retry=RetryPolicy(retries=1, lost_retries=1)))
 AT_MOST_ONCE = encode_options(Options(at_most_once=True))
@@ -367,7 +368,7 @@ class Machine(RuleBasedStateMachine):
     def _expected(self, job_id: UUID) -> object:
         runs = [
             (run.id, run.state, run.attempt, run.lost, run.fence, run.due_at, tuple(run.attempts))
-            for run in self.model.runs_of(job_id)
+            for run in self.model.runs_of(job_id)[:SHOWN]
         ]
         return runs, self.model.job_view(job_id)
 
@@ -383,7 +384,9 @@ class Machine(RuleBasedStateMachine):
 
     async def _compare_job(self, job_id: UUID) -> None:
         tenant_id = self.known[job_id]
-        runs, found = await asyncio.gather(self.store.runs_of_job(tenant_id, job_id), self.store.job(tenant_id, job_id))
+        runs, found = await asyncio.gather(
+            self.store.runs_of_job(tenant_id, job_id, SHOWN), self.store.job(tenant_id, job_id)
+        )
         shown = [
             (
                 run.id,
