@@ -260,8 +260,8 @@ class Reference:
 
     def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> int:
         """How many runs were freed: those of claims older than a lease that the worker does not list."""
-        if not self.is_alive(worker_id):
-            raise LeaseLost("over")
+        if worker_id not in self.workers:
+            raise LeaseLost("reaped")
         self.workers[worker_id] = self.now + lease
         freed = 0
         for (holder, claim_no), claimed_at in list(self.claims.items()):
@@ -347,9 +347,10 @@ class Reference:
 
     def reap(self, judge: JudgeLost, overdue: timedelta) -> int:
         judged = 0
+        self.workers = {worker_id: until for worker_id, until in self.workers.items() if until > self.now}
         for worker_id, claim_no in list(self.claims):
             held = self.held(worker_id, claim_no)
-            if not self.is_alive(worker_id):
+            if worker_id not in self.workers:
                 lost = [self._lost(run, timed_out=False) for run in held]
                 self.complete(worker_id, judge(lost), on_trial=True)
                 del self.claims[worker_id, claim_no]

@@ -1,5 +1,6 @@
 """Leases: begun, renewed, over; and claims whose answer was lost."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from duetime.ids import new_id
 from duetime.model.run import RunState
 from duetime.model.worker import WorkerInfo
 from duetime.store.protocol import Store
-from tests.contract.hands import LEASE, TENANT, Hand, hand, job, submit
+from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
 from tests.contract.worlds import Time
 
 
@@ -36,14 +37,51 @@ async def test_renewing_extends_the_lease_from_now(store: Store, time: Time) -> 
     assert (await store.renew(worker.id, LEASE, [])).lease_until == time.now + LEASE
 
 
-async def test_a_lease_that_is_over_cannot_be_renewed(store: Store, time: Time) -> None:
+async def test_a_lease_that_is_over_is_renewed_until_the_worker_is_reaped(store: Store, time: Time) -> None:
+    """A clock that steps forward makes every lease look over: whoever lives renews, and loses nothing."""
     worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    time.advance(minutes=5)
+    assert await worker.claim() == [], "nothing is claimed before the lease is renewed"
+    assert (await store.renew(worker.id, LEASE, [1])).lease_until == time.now + LEASE
+    assert await reap(store) == 0
+    assert (await worker.succeed(run)).refused == frozenset()
+
+
+@pytest.mark.parametrize("holds", [True, False], ids=["with runs", "without runs"])
+async def test_a_worker_that_was_reaped_cannot_renew(store: Store, time: Time, holds: bool) -> None:
+    worker, other = await hand(store), await hand(store, timedelta(hours=1))
+    if holds:
+        await submit(store, job())
+        await worker.claim_one()
     time.advance(seconds=30)
+    assert await reap(store) == holds
     with pytest.raises(LeaseLost):
         await store.renew(worker.id, LEASE, [])
     with pytest.raises(LeaseLost):
         await store.renew(new_id(), LEASE, [])
-    assert [found.id for found in await store.workers()] == [worker.id]
+    assert [found.id for found in await store.workers()] == [other.id]
+
+
+async def test_renewing_and_reaping_at_once_agree(store: Store, other: Store, time: Time) -> None:
+    """Either the worker was reaped, and its renewal refused, or it renewed in time and keeps its runs."""
+    workers = [await hand(store) for _ in range(8)]
+    await submit(store, *(job() for _ in range(8)))
+    runs = {worker.id: (await worker.claim(1))[0] for worker in workers}
+    time.advance(seconds=31)
+    answers = await asyncio.gather(
+        *(store.renew(worker.id, LEASE, [1]) for worker in workers[:4]),
+        reap(other),
+        *(store.renew(worker.id, LEASE, [1]) for worker in workers[4:]),
+        return_exceptions=True,
+    )
+    reaped = answers.pop(4)
+    refused = [worker for worker, answer in zip(workers, answers, strict=True) if isinstance(answer, LeaseLost)]
+    assert reaped == len(refused)
+    for worker in workers:
+        run = await store.run(TENANT, runs[worker.id].run_id)
+        assert (run.state is RunState.RUNNING) == (worker not in refused)
 
 
 async def test_a_worker_that_has_left_is_not_listed(store: Store) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from duetime.engine import reaper as engine_reaper
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options, encode_options
@@ -193,16 +194,15 @@ async def test_no_more_claims_than_the_limit_are_reaped_at_a_time(store: Store, 
     assert [await reap(store, 2), await reap(store, 2), await reap(store, 2)] == [4, 2, 0]
 
 
-async def test_a_dead_worker_is_forgotten_later_and_not_before_its_runs(store: Store, time: Time) -> None:
+async def test_a_dead_worker_is_forgotten_at_once_and_its_claims_as_they_are_reaped(store: Store, time: Time) -> None:
     worker = await hand(store)
-    await submit(store, job())
-    await worker.claim_one()
+    await submit(store, job(), job())
+    await worker.claim(1)
+    await worker.claim(1)
     time.advance(seconds=31)
-    await reap(store)
-    assert len(await store.workers()) == 1
-    time.advance(hours=2)
-    await reap(store)
+    assert await reap(store, 1) == 1
     assert await store.workers() == []
+    assert [await reap(store, 1), await reap(store, 1)] == [1, 0]
 
 
 async def test_reaping_at_once_never_doubles(store: Store, other: Store, time: Time) -> None:
@@ -253,3 +253,27 @@ async def test_claims_of_a_worker_that_came_back_under_a_new_id_are_reaped(store
     await reborn.register()
     assert await reap(store) == 1
     assert len(await reborn.claim()) == 1
+
+
+@pytest.mark.parametrize("step", [60, -60], ids=["forward", "back"])
+async def test_nobody_reaps_for_one_lease_after_the_clock_jumped(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    passed = 1000.0
+    monkeypatch.setattr(engine_reaper, "monotonic", lambda: passed)
+    dead, living = await hand(store, timedelta(seconds=1)), await hand(store)
+    await submit(store, job(), job())
+    await dead.claim(1)
+    (kept,) = await living.claim(1)
+    reaper = engine_reaper.Reaper(store, lease=LEASE)
+    await reaper.tick()
+    time.advance(seconds=step)
+    await reaper.tick()
+    assert len(await store.workers()) == 2
+    await store.renew(living.id, timedelta(hours=1), [1])
+    passed += LEASE.total_seconds()
+    time.advance(seconds=LEASE.total_seconds() + max(0, -step))
+    passed += max(0, -step)
+    await reaper.tick()
+    assert [worker.id for worker in await store.workers()] == [living.id]
+    assert (await living.succeed(kept)).refused == frozenset()

@@ -146,7 +146,10 @@ class Leasing(Protocol):
         """Begin a worker's lease; returns its end."""
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        """Extend the lease. Raises `LeaseLost` when it is over or the worker is unknown.
+        """Extend the lease, from now. Raises `LeaseLost` when the worker was reaped, has left or is unknown.
+
+        A lease that is over, but that nobody has reaped, is extended like any other: a clock that steps forward takes
+        nothing from workers that live.
 
         Claims older than a lease that the worker does not list are freed, nothing spent: it does not hold them.
         """
@@ -180,6 +183,9 @@ class Completing(Protocol):
 class Reaping(Protocol):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`.
+
+        A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
+        that.
 
         `judge` decides what follows for each. A run in the middle of its completion is left alone. Returns how many
         runs were judged.
@@ -222,7 +228,7 @@ class Reading(Protocol):
         """The runs of a job, newest first."""
 
     async def workers(self) -> list[Worker]:
-        """All workers that have not left, also those whose lease is over."""
+        """All workers that have neither left nor been reaped."""
 
     async def counts(self) -> Counts:
         """How many rows each home holds (exact, so not for the hot path)."""

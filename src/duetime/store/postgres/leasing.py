@@ -30,7 +30,7 @@ class LeasingRole(Role):
         async with self.database.transaction() as connection:
             lease_until = await connection.fetchval(SQL["renew_lease"], worker_id, lease)
             if lease_until is None:
-                raise LeaseLost("the worker's lease is over")
+                raise LeaseLost("the worker was reaped: its lease is over")
             freed = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
             await end_cancelled(connection, freed)
             rows = await connection.fetch(SQL["cancels_of_worker"], worker_id)

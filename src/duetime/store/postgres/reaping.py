@@ -9,18 +9,17 @@ from duetime.store.postgres.database import SQL, Connection, Row
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint, JudgeLost
 
-_KEEP_DEAD_WORKERS = timedelta(hours=1)
-
 
 class ReapingRole(Role):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         judged = 0
         async with self.database.transaction() as connection:
+            # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
+            await connection.execute(SQL["forget_dead_workers"])
             for claim in await connection.fetch(SQL["dead_claims"], limit):
                 judged += await self._reap_dead(connection, claim, judge)
             for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
                 judged += await _reap_overdue(connection, claim, judge, overdue)
-            await connection.execute(SQL["forget_dead_workers"], _KEEP_DEAD_WORKERS)
             await connection.execute(SQL["forget_cancels"])
         if judged:
             self.hints.give(Hint.READY)

@@ -43,7 +43,7 @@ class LeasingRole(Role):
         def work(connection: Connection, now: int) -> Renewal:
             lease_until = connection.value("renew_lease", {**this, "now": now})
             if lease_until is None:
-                raise LeaseLost("the worker's lease is over")
+                raise LeaseLost("the worker was reaped: its lease is over")
             freed = _free_unlisted(connection, {**this, "now": now})
             return Renewal(moment(lease_until), _cancellations(connection, worker_id), freed)
 

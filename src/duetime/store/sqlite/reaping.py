@@ -11,20 +11,19 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, microseconds, places
 
-_KEEP_DEAD_WORKERS = timedelta(hours=1)
-
 
 class ReapingRole(Role):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
-        this = {"limit": limit, "overdue": microseconds(overdue), "keep": microseconds(_KEEP_DEAD_WORKERS)}
+        this = {"limit": limit, "overdue": microseconds(overdue)}
 
         def work(connection: Connection, now: int) -> int:
             judged = 0
+            # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
+            connection.execute("forget_dead_workers", {"now": now})
             for claim in connection.rows("dead_claims", {**this, "now": now}):
                 judged += self._reap_dead(connection, _claim(claim, now), judge)
             for claim in connection.rows("overdue_claims", {**this, "now": now}):
                 judged += _reap_overdue(connection, _claim(claim, now), judge, overdue)
-            connection.execute("forget_dead_workers", {**this, "now": now})
             connection.execute("forget_cancels", {})
             return judged
 

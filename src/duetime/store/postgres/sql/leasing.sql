@@ -4,9 +4,8 @@ values ($1, $2, $3::text[], $4::text[], $5, duetime.now(), duetime.now() + $6::i
 on conflict (id) do update set lease_until = excluded.lease_until
 returning lease_until;
 
--- renew_lease: extend a lease that is not over
-update duetime.workers set lease_until = duetime.now() + $2::interval where id = $1 and lease_until > duetime.now()
-returning lease_until;
+-- renew_lease: extend the lease of a worker that was not reaped
+update duetime.workers set lease_until = duetime.now() + $2::interval where id = $1 returning lease_until;
 
 -- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent
 with gone as (
@@ -26,5 +25,5 @@ where c.worker_id = $1 order by c.run_id;
 -- leave: end a worker's lease
 delete from duetime.workers where id = $1;
 
--- list_workers: all workers that have not left
+-- list_workers: all workers that have neither left nor been reaped
 select id, name, tasks, queues, slots, started_at, lease_until from duetime.workers order by started_at, id;

@@ -1,6 +1,10 @@
--- dead_claims: claims of workers whose lease is over or whose row is gone, held against other nodes
+-- forget_dead_workers: remove workers whose lease is over; not one that is renewing it at this moment
+delete from duetime.workers where id in (
+    select w.id from duetime.workers w where w.lease_until <= duetime.clock() order by w.id for update skip locked);
+
+-- dead_claims: claims of workers that are gone, held against other nodes
 select c.worker_id, c.claim_no, c.run_ids from duetime.claims c
-where not exists (select 1 from duetime.workers w where w.id = c.worker_id and w.lease_until > duetime.clock())
+where not exists (select 1 from duetime.workers w where w.id = c.worker_id)
 order by c.claimed_at limit $1 for update of c skip locked;
 
 -- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it
@@ -26,12 +30,6 @@ update duetime.claims c set deadline = (
     select min(r.started_at + r.timeout_ms * interval '1 millisecond') from duetime.runs r
     where r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no)
 where c.worker_id = $1 and c.claim_no = $2;
-
--- forget_dead_workers: remove workers whose lease has been over for long and who hold nothing
-delete from duetime.workers where id in (
-    select w.id from duetime.workers w where w.lease_until < duetime.clock() - $1::interval
-        and not exists (select 1 from duetime.claims c where c.worker_id = w.id)
-    for update skip locked);
 
 -- forget_cancels: remove requests to stop runs that are not running any more
 delete from duetime.cancels c where not exists (

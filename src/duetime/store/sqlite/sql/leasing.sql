@@ -4,8 +4,8 @@ values (:id, :name, :tasks, :queues, :slots, :now, :now + :lease)
 on conflict (id) do update set lease_until = excluded.lease_until
 returning lease_until;
 
--- renew_lease: extend a lease that is not over
-update workers set lease_until = :now + :lease where id = :worker_id and lease_until > :now returning lease_until;
+-- renew_lease: extend the lease of a worker that was not reaped
+update workers set lease_until = :now + :lease where id = :worker_id returning lease_until;
 
 -- unlisted_claims: old claims that their worker does not list
 select claim_no, run_ids from claims
@@ -26,5 +26,5 @@ where c.worker_id = :worker_id order by c.run_id;
 -- leave: end a worker's lease
 delete from workers where id = :worker_id;
 
--- list_workers: all workers that have not left
+-- list_workers: all workers that have neither left nor been reaped
 select id, name, tasks, queues, slots, started_at, lease_until from workers order by started_at, id;

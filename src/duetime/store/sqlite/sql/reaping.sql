@@ -1,6 +1,9 @@
--- dead_claims: claims of workers whose lease is over or whose row is gone
+-- forget_dead_workers: remove workers whose lease is over
+delete from workers where lease_until <= :now;
+
+-- dead_claims: claims of workers that are gone
 select c.worker_id, c.claim_no, c.run_ids from claims c
-where not exists (select 1 from workers w where w.id = c.worker_id and w.lease_until > :now)
+where not exists (select 1 from workers w where w.id = c.worker_id)
 order by c.claimed_at limit :limit;
 
 -- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it
@@ -25,10 +28,6 @@ update claims set deadline = (
     from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
     where r.worker_id = :worker_id and r.claim_no = :claim_no)
 where worker_id = :worker_id and claim_no = :claim_no;
-
--- forget_dead_workers: remove workers whose lease has been over for long and who hold nothing
-delete from workers where lease_until < :now - :keep
-    and not exists (select 1 from claims c where c.worker_id = workers.id);
 
 -- forget_cancels: remove requests to stop runs that are not running any more
 delete from cancels where not exists (
