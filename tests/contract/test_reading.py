@@ -11,6 +11,7 @@ from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.protocol import Store
+from duetime.store.views import MOST_ATTEMPTS
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import Time
 
@@ -79,3 +80,39 @@ async def test_counts_are_exact(store: Store, time: Time) -> None:
     await worker.retry(runs[2])
     counts = await store.counts()
     assert (counts.jobs, counts.runs, counts.history, counts.dead_letters) == (1, 4, 3, 1)
+
+
+async def test_no_more_than_the_newest_attempts_of_a_run_are_read(store: Store) -> None:
+    """A run that snoozes for ever must not make reading it ever slower."""
+    worker = await hand(store, timedelta(hours=1))
+    submitted = await submit(store, job())
+    assert submitted.run_id is not None
+    for _ in range(MOST_ATTEMPTS):
+        await worker.snooze(await worker.claim_one())
+    run = await store.run(TENANT, submitted.run_id)
+    assert ([item.fence for item in run.attempts], run.has_earlier_attempts) == (list(range(1, 101)), False)
+    await worker.snooze(await worker.claim_one())
+    waiting = await store.run(TENANT, submitted.run_id)
+    await worker.succeed(await worker.claim_one())
+    over = await store.run(TENANT, submitted.run_id)
+    (listed,) = await store.runs_of_job(TENANT, submitted.job_id)
+    assert over == listed
+    for run, last in ((waiting, 101), (over, 102)):
+        assert [item.fence for item in run.attempts] == list(range(last - 99, last + 1))
+        assert run.has_earlier_attempts
+    assert over.state is RunState.SUCCEEDED
+
+
+async def test_fewer_attempts_of_each_run_are_read_when_there_are_many_runs(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=1))
+    submitted = await submit(store, job(Every(timedelta(minutes=1))))
+    for turn in range(100):
+        time.advance(minutes=1)
+        await fire(store)
+        for _ in range(11 if turn == 99 else 0):
+            await worker.snooze(await worker.claim_one())
+        await worker.succeed(await worker.claim_one())
+    newest, *others = await store.runs_of_job(TENANT, submitted.job_id)
+    assert (len(newest.attempts), newest.has_earlier_attempts) == (10, True)
+    assert newest.state is RunState.SUCCEEDED
+    assert {(len(run.attempts), run.has_earlier_attempts) for run in others} == {(1, False)}

@@ -111,6 +111,8 @@ class Run(msgspec.Struct, frozen=True):
     progress: float | None = None
     message: str | None = None
     attempts: tuple[Attempt, ...] = ()
+    has_earlier_attempts: bool = False
+    """There were more than are read at a time (a hundred, or ten in a long list of runs); these are the newest."""
 
     @property
     def value(self) -> Any:

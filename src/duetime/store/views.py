@@ -13,6 +13,11 @@ from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, decode_schedule
 
 
+MOST_ATTEMPTS = 100
+"""How many attempts of a run are read, the newest ones: a run that snoozes for ever has any number of them."""
+_MOST_TOGETHER = 1000
+
+
 class Fields(Protocol):
     """A row whose columns have names."""
 
@@ -66,7 +71,13 @@ def one_off(run: Run, options: bytes | None, timeout_ms: int | None) -> Job:
     )
 
 
-def live_run(row: Fields, attempts: Sequence[Fields]) -> Run:
+def attempts_each(runs: int) -> int:
+    """How many attempts of each run are shown when so many runs are read together."""
+    return max(10, min(MOST_ATTEMPTS, _MOST_TOGETHER // max(1, runs)))
+
+
+def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
+    """A run that is not over, with its `most` newest attempts; one more tells that there are earlier ones."""
     claimed = row["worker_id"] is not None
     state = live_state(claimed=claimed, has_lane=row["lane_id"] is not None, attempt=row["attempt"], lost=row["lost"])
     last = attempts[-1] if attempts else None
@@ -93,12 +104,13 @@ def live_run(row: Fields, attempts: Sequence[Fields]) -> Run:
         last["error"] if last else None,
         row["progress"],
         row["message"],
-        tuple(_attempt(item) for item in attempts),
+        tuple(_attempt(item) for item in attempts[-most:]),
+        len(attempts) > most,
     )
 
 
-def ended_run(attempts: Sequence[Fields]) -> Run:
-    """A run that is over: its last row in history carries its end."""
+def ended_run(attempts: Sequence[Fields], most: int) -> Run:
+    """A run that is over: its last row in history carries its end. Attempts as above."""
     last = attempts[-1]
     return Run(
         last["run_id"],
@@ -123,7 +135,8 @@ def ended_run(attempts: Sequence[Fields]) -> Run:
         last["error"],
         None,
         None,
-        tuple(_attempt(item) for item in attempts if item["started_at"] is not None),
+        tuple(_attempt(item) for item in attempts[-most:] if item["started_at"] is not None),
+        len(attempts) > most,
     )
 
 

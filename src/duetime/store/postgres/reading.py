@@ -10,7 +10,7 @@ from duetime.model.job import Job
 from duetime.store.postgres.database import SQL, Connection, Row
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Counts
-from duetime.store.views import ended_run, live_run, one_off, stored_job
+from duetime.store.views import MOST_ATTEMPTS, attempts_each, ended_run, live_run, one_off, stored_job
 
 
 class ReadingRole(Role):
@@ -27,12 +27,12 @@ class ReadingRole(Role):
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
         async with self.database.transaction("repeatable_read", readonly=True) as connection:
             live = await connection.fetch(SQL["find_live_runs"], tenant_id, run_id, None, 1)
-            attempts = await connection.fetch(SQL["find_attempts"], tenant_id, [run_id])
+            attempts = await connection.fetch(SQL["find_attempts"], tenant_id, [run_id], MOST_ATTEMPTS + 1)
         if live:
-            return live_run(live[0], attempts)
+            return live_run(live[0], attempts, MOST_ATTEMPTS)
         if not attempts:
             raise NotFound(f"there is no run {show('run', run_id)}")
-        return ended_run(attempts)
+        return ended_run(attempts, MOST_ATTEMPTS)
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         async with self.database.transaction("repeatable_read", readonly=True) as connection:
@@ -50,11 +50,13 @@ async def _runs_of_job(
     live = await connection.fetch(SQL["find_live_runs"], tenant_id, None, job_id, limit)
     ended = [row[0] for row in await connection.fetch(SQL["ended_runs_of_job"], tenant_id, job_id, limit)]
     attempts: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await connection.fetch(SQL["find_attempts"], tenant_id, [row["id"] for row in live] + ended):
+    run_ids = [row["id"] for row in live] + ended
+    most = attempts_each(len(run_ids))
+    for row in await connection.fetch(SQL["find_attempts"], tenant_id, run_ids, most + 1):
         attempts[row["run_id"]].append(row)
-    found = [(live_run(row, attempts[row["id"]]), row["options"], row["timeout_ms"]) for row in live]
+    found = [(live_run(row, attempts[row["id"]], most), row["options"], row["timeout_ms"]) for row in live]
     for run_id in ended:
         last = attempts[run_id][-1]
-        found.append((ended_run(attempts[run_id]), last["options"], last["timeout_ms"]))
+        found.append((ended_run(attempts[run_id], most), last["options"], last["timeout_ms"]))
     found.sort(key=lambda item: item[0].id, reverse=True)
     return found[:limit]

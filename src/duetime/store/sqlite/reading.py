@@ -1,6 +1,5 @@
 """Reading: the homes merged in one transaction, so that a row that moves is neither missed nor seen twice."""
 
-from collections import defaultdict
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +10,8 @@ from duetime.model.job import Job
 from duetime.store.protocol import Counts
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, maybe_moment, packed, places
-from duetime.store.views import ended_run, live_run, one_off, stored_job
+from duetime.store.sqlite.values import identity, maybe_moment
+from duetime.store.views import MOST_ATTEMPTS, attempts_each, ended_run, live_run, one_off, stored_job
 
 
 class ReadingRole(Role):
@@ -43,12 +42,12 @@ def read_job(connection: Connection, tenant_id: int, job_id: UUID) -> Job:
 
 def read_run(connection: Connection, tenant_id: int, run_id: UUID) -> Run:
     wanted = {"tenant_id": tenant_id, "run_id": run_id.bytes, "job_id": None, "limit": 1}
-    attempts = _attempts(connection, tenant_id, [run_id])[run_id]
+    attempts = _attempts(connection, tenant_id, run_id, MOST_ATTEMPTS + 1)
     for row in connection.records("find_live_runs", wanted):
-        return live_run(row, attempts)
+        return live_run(row, attempts, MOST_ATTEMPTS)
     if not attempts:
         raise NotFound(f"there is no run {show('run', run_id)}")
-    return ended_run(attempts)
+    return ended_run(attempts, MOST_ATTEMPTS)
 
 
 def _runs_of_job(
@@ -57,18 +56,18 @@ def _runs_of_job(
     wanted = {"tenant_id": tenant_id, "run_id": None, "job_id": job_id.bytes, "limit": limit}
     live = connection.records("find_live_runs", wanted)
     ended = [identity(row[0]) for row in connection.rows("ended_runs_of_job", wanted)]
-    attempts = _attempts(connection, tenant_id, [row["id"] for row in live] + ended)
-    found = [(live_run(row, attempts[row["id"]]), row["options"], row["timeout_ms"]) for row in live]
+    run_ids = [row["id"] for row in live] + ended
+    most = attempts_each(len(run_ids))
+    attempts = {run_id: _attempts(connection, tenant_id, run_id, most + 1) for run_id in run_ids}
+    found = [(live_run(row, attempts[row["id"]], most), row["options"], row["timeout_ms"]) for row in live]
     for run_id in ended:
         last = attempts[run_id][-1]
-        found.append((ended_run(attempts[run_id]), last["options"], last["timeout_ms"]))
+        found.append((ended_run(attempts[run_id], most), last["options"], last["timeout_ms"]))
     found.sort(key=lambda item: item[0].id, reverse=True)
     return found[:limit]
 
 
-def _attempts(connection: Connection, tenant_id: int, run_ids: list[UUID]) -> dict[UUID, list[dict[str, Any]]]:
-    ids = packed(run_ids)
-    attempts: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
-    for row in connection.records("find_attempts", {"tenant_id": tenant_id, "ids": ids, "places": places(ids)}):
-        attempts[row["run_id"]].append(row)
-    return attempts
+def _attempts(connection: Connection, tenant_id: int, run_id: UUID, most: int) -> list[dict[str, Any]]:
+    """The newest attempts of a run, oldest first."""
+    of_run = {"tenant_id": tenant_id, "run_id": run_id.bytes, "most": most}
+    return connection.records("find_attempts", of_run)[::-1]

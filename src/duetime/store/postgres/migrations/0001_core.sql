@@ -136,8 +136,9 @@ create table duetime.history (
     logs bytea,
     error text
 ) partition by range (finished_at);
-create index history_of_job on duetime.history (job_id, run_id);
-create index history_of_tenant on duetime.history (tenant_id, run_id);
+create index history_of_job on duetime.history (job_id, run_id) where end_state is not null;
+-- With the fence, so that the newest attempts of a run are found however many it has had.
+create index history_of_tenant on duetime.history (tenant_id, run_id, fence);
 
 -- Runs whose attempts are spent. They outlive history.
 create table duetime.dead_letters (

@@ -13,12 +13,17 @@ select r.id, r.job_id, r.tenant_id, l.task, l.queue, l.tier, r.lane_id, r.attemp
 from duetime.runs r join duetime.lanes l on l.id = r.home_lane left join duetime.workers w on w.id = r.worker_id
 where r.tenant_id = $1 and (r.id = $2 or r.job_id = $3) order by r.id desc limit $4;
 
--- find_attempts: finished attempts of runs
+-- find_attempts: the newest finished attempts of runs, oldest first
 select h.run_id, h.job_id, h.tenant_id, l.task, l.queue, l.tier, h.attempt, h.lost, h.fence, h.attempt_state,
     h.end_state, h.failure, h.error, h.due_at, h.ready_at, h.started_at, h.finished_at, h.worker_id, h.args, h.options,
     h.timeout_ms, h.result, h.logs
-from duetime.history h join duetime.lanes l on l.id = h.lane_id
-where h.tenant_id = $1 and h.run_id = any($2::uuid[]) order by h.run_id desc, h.end_state is not null, h.fence, h.finished_at;
+from unnest($2::uuid[]) as wanted(run_id)
+cross join lateral (
+    select * from duetime.history h where h.tenant_id = $1 and h.run_id = wanted.run_id
+    order by h.fence desc, h.end_state is not null desc, h.finished_at desc limit $3
+) h
+join duetime.lanes l on l.id = h.lane_id
+order by h.run_id desc, h.fence, h.end_state is not null, h.finished_at;
 
 -- ended_runs_of_job: the newest runs of a job that are over
 select run_id from duetime.history where job_id = $2 and tenant_id = $1 and end_state is not null

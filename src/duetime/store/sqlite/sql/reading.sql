@@ -13,17 +13,16 @@ select r.id, r.job_id, r.tenant_id, l.task, l.queue, l.tier, r.lane_id, r.attemp
 from runs r join lanes l on l.id = r.home_lane left join workers w on w.id = r.worker_id
 where r.tenant_id = :tenant_id and (r.id = :run_id or r.job_id = :job_id) order by r.id desc limit :limit;
 
--- find_attempts: finished attempts of runs
+-- find_attempts: the newest finished attempts of a run, newest first
 select h.run_id, h.job_id, h.tenant_id, l.task, l.queue, l.tier, h.attempt, h.lost, h.fence, h.attempt_state,
     h.end_state, h.failure, h.error, h.due_at, h.ready_at, h.started_at, h.finished_at, h.worker_id, h.args, h.options,
     h.timeout_ms, h.result, h.logs
-from json_each(:places) x cross join history h
-    on h.tenant_id = :tenant_id and h.run_id = substr(:ids, x.key * 16 + 1, 16)
-join lanes l on l.id = h.lane_id
-order by h.run_id desc, h.end_state is not null, h.fence, h.finished_at;
+from history h cross join lanes l on l.id = h.lane_id
+where h.tenant_id = :tenant_id and h.run_id = :run_id
+order by h.fence desc, h.end_state is not null desc, h.finished_at desc limit :most;
 
 -- ended_runs_of_job: the newest runs of a job that are over
-select run_id from history where job_id = :job_id and tenant_id = :tenant_id and end_state is not null
+select run_id from history indexed by history_of_job where job_id = :job_id and tenant_id = :tenant_id and end_state is not null
 order by run_id desc limit :limit;
 
 -- counts: how many rows each home holds
