@@ -17,7 +17,7 @@ import msgspec
 from duetime.duration import format_duration
 from duetime.ids import once_run_id, run_id
 from duetime.model.job import Options, decode_options
-from duetime.model.lane import LaneKey
+from duetime.model.lane import LaneKey, Tier
 from duetime.model.schedule import Once, Recurring, UnusableSchedule, decode_schedule
 
 LOOK_AHEAD = timedelta(seconds=15)
@@ -26,6 +26,7 @@ MOST_MISSED = 200
 """How many missed occurrences one fire looks back at; older ones are counted as one."""
 
 _MOMENT = timedelta(microseconds=1)
+_TIERS = frozenset(Tier)
 
 
 class LiveRun(msgspec.Struct, frozen=True, gc=False):
@@ -90,6 +91,8 @@ def plan_fire(due: DueJob, now: datetime) -> Fire | SetAside:
     """Decide one job's fire."""
     try:
         schedule = decode_schedule(due.schedule)
+        if due.lane.tier not in _TIERS:
+            return SetAside(due.job_id, f"there is no priority tier {due.lane.tier}")
         if isinstance(schedule, Once):
             return _fire_once(due)
         return _fire_recurring(due, schedule, decode_options(due.options), now)

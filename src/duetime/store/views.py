@@ -12,7 +12,6 @@ from duetime.model.lane import Tier
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, decode_schedule
 
-
 MOST_ATTEMPTS = 100
 """How many attempts of a run are read, the newest ones: a run that snoozes for ever has any number of them."""
 _MOST_TOGETHER = 1000

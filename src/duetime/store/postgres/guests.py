@@ -9,15 +9,15 @@ from uuid import UUID
 
 from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost
 from duetime.model.job import NewJob
-from duetime.model.schedule import Once, encode_schedule
+from duetime.model.schedule import Once
 from duetime.store.postgres.role import Role
 
 _SUBMIT = (
-    "select duetime.submit_job({}::uuid, {}::integer, {}::text, {}::text, {}::smallint, {}::bytea,"
+    "select duetime.submit_job({}::uuid, {}::integer, {}::text, {}::text, {}::smallint,"
     " {}::timestamptz, {}::interval, {}::bytea, {}::bytea, {}::integer, {}::text, {}::bytea)"
 )
 _COMPLETE = "select duetime.complete_run({}::uuid, {}::integer, {}::uuid, {}::bytea, {}::bytea)"
-_IN_FLIGHT, _REUSED = "DT409", "DT422"
+_INVALID, _IN_FLIGHT, _REUSED = "DT400", "DT409", "DT422"
 
 
 class GuestRole(Role):
@@ -38,7 +38,6 @@ class GuestRole(Role):
                 job.lane.task,
                 job.lane.queue,
                 int(job.lane.tier),
-                encode_schedule(schedule),
                 schedule.at,
                 schedule.delay,
                 job.args,
@@ -49,6 +48,9 @@ class GuestRole(Role):
             )
         except Exception as error:
             state = getattr(error, "sqlstate", None)
+            if state == _INVALID:
+                field, _, message = _message(error).partition(": ")
+                raise InvalidInput(message, field=field) from error
             if state == _IN_FLIGHT:
                 raise KeyInFlight("another request holds this idempotency key", field="idempotency_key") from error
             if state == _REUSED:
@@ -82,6 +84,14 @@ async def _call(connection: Any, statement: str, *arguments: object) -> object:
         field="connection",
         remedy="an open asyncpg or psycopg 3 connection to the database of duetime",
     )
+
+
+def _message(error: Exception) -> str:
+    """What the server said, without what the drivers put around it."""
+    found: str | None = getattr(error, "message", None) or getattr(
+        getattr(error, "diag", None), "message_primary", None
+    )
+    return found or str(error)
 
 
 def _plain(item: object) -> object:

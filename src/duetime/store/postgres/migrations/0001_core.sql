@@ -175,15 +175,42 @@ create index keys_by_age on duetime.keys (created_at);
 
 -- Submitting inside the caller's own transaction, on the caller's own connection and role. Always enters through
 -- `jobs` (a scanner finds it after the commit), never waits on a lane or sends a notification.
+-- The caller may be anybody who was granted this, so everything is checked here too: what is stored can be processed.
 create function duetime.submit_job(
-    job_id uuid, tenant_id integer, task text, queue text, tier smallint, schedule bytea, due_at timestamptz,
+    job_id uuid, tenant_id integer, task text, queue text, tier smallint, due_at timestamptz,
     delay interval, args bytea, options bytea, timeout_ms integer,
     idempotency_key text default null, fingerprint bytea default ''
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     known duetime.keys;
     fire_at timestamptz := greatest(coalesce(due_at, duetime.clock() + coalesce(delay, interval '0')), duetime.clock());
+    name constant text := '^[A-Za-z0-9_][A-Za-z0-9_.:/@-]{0,199}$';
+    problem constant text := case
+        when job_id is null or substr(job_id::text, 15, 1) <> '7' or job_id::text >= 'e677d21f-dc00'
+            then 'job_id: must be a UUID of version 7'
+        when tenant_id is null or not exists (select 1 from duetime.tenants t where t.id = submit_job.tenant_id)
+            then 'tenant_id: there is no such tenant'
+        when task is null or task !~ name then 'task: is not a name'
+        when queue is null or queue !~ name then 'queue: is not a name'
+        when tier is null or tier not between 0 and 2 then 'tier: must be 0, 1 or 2'
+        when not isfinite(fire_at) or fire_at >= '9999-12-31Z' then 'due_at: lies too far in the future'
+        when args is null or octet_length(args) > 67108864 then 'args: must be a JSON object of at most 64 MiB'
+        when octet_length(options) > 65536 then 'options: must be a JSON object of at most 64 KiB'
+        when timeout_ms not between 1 and 604800000 then 'timeout_ms: more than nothing, at most 7 days'
+        when idempotency_key !~ '^[^[:cntrl:]]{1,255}$' then 'idempotency_key: 1 to 255 printable characters'
+        when fingerprint is null or octet_length(fingerprint) > 64 then 'fingerprint: at most 64 bytes'
+    end;
 begin
+    if problem is not null then
+        raise exception using errcode = 'DT400', message = problem;
+    end if;
+    -- What is no JSON at all is refused by the cast itself, in its own words.
+    if json_typeof(convert_from(args, 'UTF8')::json) <> 'object' then
+        raise exception using errcode = 'DT400', message = 'args: must be a JSON object';
+    end if;
+    if json_typeof(convert_from(options, 'UTF8')::json) <> 'object' then
+        raise exception using errcode = 'DT400', message = 'options: must be a JSON object, or null';
+    end if;
     if idempotency_key is not null then
         if not pg_try_advisory_xact_lock(hashtextextended('duetime i ' || tenant_id || ' ' || idempotency_key, 0)) then
             raise exception using errcode = 'DT409', message = 'another request holds this idempotency key';
@@ -202,7 +229,9 @@ begin
     end if;
     insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, created_at)
         values (submit_job.job_id, submit_job.tenant_id, submit_job.task, submit_job.queue, submit_job.tier,
-                submit_job.schedule, false, submit_job.args, submit_job.options, submit_job.timeout_ms, duetime.clock());
+                convert_to(json_build_object('type', 'once', 'at',
+                    to_char(fire_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text, 'UTF8'),
+                false, submit_job.args, submit_job.options, submit_job.timeout_ms, duetime.clock());
     insert into duetime.cursors (job_id, scan_at, next_fire_at)
         values (submit_job.job_id, fire_at - interval '15 seconds', fire_at);
     return submit_job.job_id;

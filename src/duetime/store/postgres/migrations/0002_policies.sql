@@ -35,6 +35,8 @@ end $$;
 revoke execute on function duetime.submit_job from public;
 revoke execute on function duetime.complete_run from public;
 
--- A guest's submission shall not put a cursor where no scanner can compute with it.
+-- No cursor shall stand where a scanner cannot read it.
 alter table duetime.cursors
-    add constraint cursors_are_finite check (isfinite(scan_at) and isfinite(next_fire_at)) not valid;
+    add constraint cursors_can_be_read check (
+        scan_at >= '0001-01-01Z' and scan_at < '10000-01-01Z'
+        and next_fire_at >= '0001-01-01Z' and next_fire_at < '10000-01-01Z') not valid;

@@ -1,7 +1,6 @@
 """What only PostgreSQL has: other connections, other roles, partitions, and plans."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
@@ -13,38 +12,11 @@ from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.schema import VERSION
-from tests.conftest import INSTALLED
 from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
 from tests.support.postgres import Server
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture(params=INSTALLED, ids=str)
-def world(request: pytest.FixtureRequest) -> PostgresWorld:
-    return PostgresWorld(request.param)
-
-
-@pytest.fixture
-async def store(world: PostgresWorld) -> AsyncIterator[PostgresStore]:
-    await world.store.open()
-    await world.store.migrate()
-    yield world.store
-    await world.store.close()
-
-
-@pytest.fixture
-def time(world: PostgresWorld) -> PostgresTime:
-    return world.time
-
-
-@pytest.fixture
-async def session(world: PostgresWorld) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """A connection of somebody else."""
-    connection = await asyncpg.connect(world.dsn)
-    yield connection
-    await connection.close()
 
 
 Session = asyncpg.Connection
@@ -80,15 +52,15 @@ async def test_a_job_of_a_guest_commits_with_its_transaction(
 ) -> None:
     worker = await hand(store)
     async with session.transaction():
-        job_id = await store.submit_within(session, TENANT, job(args=b"[1]", idempotency_key="i"))
-        assert await store.submit_within(session, TENANT, job(args=b"[1]", idempotency_key="i")) == job_id
+        job_id = await store.submit_within(session, TENANT, job(args=b'{"n": 1}', idempotency_key="i"))
+        assert await store.submit_within(session, TENANT, job(args=b'{"n": 1}', idempotency_key="i")) == job_id
         assert (await fire(store)).fired == 0
     with pytest.raises(KeyReused):
         async with session.transaction():
-            await store.submit_within(session, TENANT, job(args=b"[2]", idempotency_key="i"))
+            await store.submit_within(session, TENANT, job(args=b'{"n": 2}', idempotency_key="i"))
     assert (await fire(store)).fired == 1
     claimed = await worker.claim_one()
-    assert (claimed.job_id, claimed.args, claimed.due_at) == (job_id, b"[1]", time.now)
+    assert (claimed.job_id, claimed.args, claimed.due_at) == (job_id, b'{"n": 1}', time.now)
 
 
 async def test_a_guest_completes_its_run_in_its_own_transaction(

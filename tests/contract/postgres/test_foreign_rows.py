@@ -1,0 +1,201 @@
+"""Rows that somebody else wrote: the function that guests call checks them, and the scanner sets the rest aside."""
+
+import random
+import string
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from duetime.engine.reaper import judge
+from duetime.engine.scanner import Scanner
+from duetime.errors import InvalidInput
+from duetime.ids import new_id
+from duetime.model.job import JobState
+from duetime.model.run import RunState
+from duetime.model.schedule import Every, Once, encode_schedule
+from duetime.store.postgres import PostgresStore
+from tests.contract.hands import GRACE, TENANT, fire, hand, job, submit
+from tests.contract.worlds import PostgresTime, PostgresWorld, execute
+
+Session = asyncpg.Connection
+_SUBMIT = "select duetime.submit_job($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+_GOOD: dict[str, Any] = {
+    "job_id": None,
+    "tenant_id": TENANT,
+    "task": "greet",
+    "queue": "default",
+    "tier": 1,
+    "due_at": None,
+    "delay": None,
+    "args": b"{}",
+    "options": None,
+    "timeout_ms": None,
+    "idempotency_key": None,
+    "fingerprint": b"",
+}
+
+
+async def _submit(session: "Session[asyncpg.Record]", **changed: Any) -> UUID:
+    given = {**_GOOD, "job_id": new_id(), **changed}
+    found: UUID = await session.fetchval(_SUBMIT, *given.values())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("job_id", None),
+        ("job_id", UUID(int=2**128 - 1)),
+        ("job_id", UUID("ffffffff-ffff-7fff-bfff-ffffffffffff")),
+        ("tenant_id", None),
+        ("tenant_id", 77),
+        ("task", None),
+        ("task", ""),
+        ("task", "two words"),
+        ("task", "t" * 201),
+        ("queue", None),
+        ("queue", "line\nbreak"),
+        ("queue", "q" * 9000),
+        ("tier", None),
+        ("tier", 3),
+        ("tier", -1),
+        ("due_at", datetime(9999, 12, 31, tzinfo=UTC)),
+        ("args", None),
+        ("args", b"[1]"),
+        ("args", b"null"),
+        ("options", b"1"),
+        ("options", b" " * 70_000 + b"{}"),
+        ("timeout_ms", 0),
+        ("timeout_ms", 604_800_001),
+        ("idempotency_key", ""),
+        ("idempotency_key", "k" * 256),
+        ("idempotency_key", "tab\there"),
+        ("fingerprint", None),
+        ("fingerprint", b"f" * 65),
+    ],
+)
+async def test_what_a_guest_gives_is_checked(
+    store: PostgresStore, session: "Session[asyncpg.Record]", field: str, value: object
+) -> None:
+    with pytest.raises(asyncpg.PostgresError, match=f"^{field}: ") as caught:
+        await _submit(session, **{field: value})
+    assert caught.value.sqlstate == "DT400"
+    assert (await store.counts()).jobs == 0
+
+
+@pytest.mark.parametrize("field", ["args", "options"])
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"{\x00}", b"{} {}"])
+async def test_what_is_no_json_is_refused(
+    store: PostgresStore, session: "Session[asyncpg.Record]", field: str, body: bytes
+) -> None:
+    with pytest.raises(asyncpg.DataError):
+        await _submit(session, **{field: body})
+    assert (await store.counts()).jobs == 0
+
+
+async def test_times_that_no_scanner_could_read_are_refused(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    for moment in ("infinity", "20000-01-01"):
+        with pytest.raises(asyncpg.PostgresError, match="due_at"):
+            await session.fetchval(
+                f"select duetime.submit_job($1, 1, 'greet', 'default', 1::smallint, '{moment}', null, '{{}}', null, 1)",
+                new_id(),
+            )
+    assert (await store.counts()).jobs == 0
+
+
+async def test_a_refusal_names_the_field_to_whoever_submits_in_python(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    with pytest.raises(InvalidInput, match="no such tenant") as caught:
+        await store.submit_within(session, 77, job())
+    assert caught.value.field == "tenant_id"
+
+
+async def test_a_good_submission_is_read_back_and_runs(
+    store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    worker = await hand(store)
+    body = b'{"text": "with a \\u0000 and an \xc3\xa4"}'
+    soon = await _submit(session, args=body, options=b'{"tags":["a"]}', timeout_ms=1000)
+    later = await _submit(session, delay=timedelta(hours=2))
+    assert (await store.job(TENANT, soon)).schedule == Once(at=time.now)
+    assert (await store.job(TENANT, later)).next_run == time.now + timedelta(hours=2)
+    assert (await fire(store)).fired == 1
+    claimed = await worker.claim_one()
+    assert (claimed.job_id, claimed.args, claimed.timeout_ms) == (soon, body, 1000)
+
+
+_WRITE = """
+insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, created_at)
+values (%s, 1, 'greet', %s, %s, %s, %s, '{}', %s, duetime.now())"""
+_WRITE_CURSOR = "insert into duetime.cursors (job_id, scan_at, next_fire_at) values (%s, %s, %s)"
+_EVERY = encode_schedule(Every(timedelta(seconds=1), datetime(2026, 3, 2, tzinfo=UTC)))
+_LONG = "".join(random.Random(7).choices(string.ascii_letters, k=9000))
+
+
+@pytest.mark.parametrize(
+    ("queue", "tier", "schedule", "recurring"),
+    [
+        ("default", 1, b"not a schedule", True),
+        ("default", 1, b'{"type":"cron","line":"99 * * * *"}', True),
+        ("default", 1, b'{"type":"cron","line":"* * * * *","zone":"Mars/Phobos"}', True),
+        ("default", 99, _EVERY, True),
+        ("default", -1, encode_schedule(Once()), False),
+        (_LONG, 1, encode_schedule(Once()), False),
+    ],
+    ids=["unreadable", "no cron line", "no zone", "no tier", "no tier, once", "too long for an index"],
+)
+async def test_a_row_that_cannot_be_processed_is_set_aside_and_the_others_fire(
+    store: PostgresStore,
+    world: PostgresWorld,
+    time: PostgresTime,
+    session: "Session[asyncpg.Record]",
+    queue: str,
+    tier: int,
+    schedule: bytes,
+    recurring: bool,
+) -> None:
+    worker = await hand(store, timedelta(days=1))
+    bad = new_id()
+    execute(world.dsn, _WRITE, bad, queue, tier, schedule, recurring, b"\x00 not options")
+    execute(
+        world.dsn,
+        "insert into duetime.cursors (job_id, scan_at, next_fire_at) values (%s, %s, %s)",
+        bad,
+        *[time.now] * 2,
+    )
+    good = [await submit(store, job(Once(delay=timedelta(seconds=20)))) for _ in range(5)]
+    time.advance(seconds=20)
+    scanner = Scanner(store)
+    for _ in range(15):
+        await scanner.tick()
+    assert {run.job_id for run in await worker.claim()} == {answer.job_id for answer in good}
+    [(state, problem, cursors)] = await session.fetch(
+        "select j.state, j.problem, (select count(*) from duetime.cursors) from duetime.jobs j where id = $1", bad
+    )
+    assert (state, cursors) == (JobState.PAUSED, 0)
+    assert problem
+
+
+async def test_options_that_cannot_be_read_hurt_only_their_own_run(
+    store: PostgresStore, world: PostgresWorld, time: PostgresTime
+) -> None:
+    bad = new_id()
+    execute(world.dsn, _WRITE, bad, "default", 1, _EVERY, True, b"\x00 not options")
+    execute(
+        world.dsn,
+        "insert into duetime.cursors (job_id, scan_at, next_fire_at) values (%s, %s, %s)",
+        bad,
+        *[time.now] * 2,
+    )
+    await Scanner(store).tick()
+    worker = await hand(store)
+    run = await worker.claim_one()
+    time.advance(seconds=31)
+    assert await store.reap(10, judge, GRACE) == 1
+    assert (await store.run(TENANT, run.run_id)).state is RunState.FAILED
