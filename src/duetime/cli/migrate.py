@@ -4,7 +4,7 @@ import asyncio
 
 from duetime.cli.loading import load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
-from duetime.cli.output import clear_errors, say
+from duetime.cli.output import clear_errors, say, set_up_logging
 from duetime.settings import Settings
 from duetime.store.opening import store_for
 
@@ -12,9 +12,13 @@ from duetime.store.opening import store_for
 def migrate(
     config: Config = None, database_url: DatabaseUrl = None, data_dir: DataDir = None, json: Json = False
 ) -> None:
-    """Bring the schema up to date. Safe to run twice, and from two places at once."""
+    """Bring the schema up to date. Safe to run twice, and from two places at once.
+
+    Where somebody holds what has to change, it waits in turns for up to a minute, and says for whom.
+    """
     with clear_errors(json=json):
         settings = load_settings(config, database_url=database_url, data_dir=data_dir)
+        set_up_logging(settings.log_level, "json" if json else settings.log_format)
         applied, version = asyncio.run(_migrate(settings))
         text = f"applied {', '.join(map(str, applied))}; " if applied else ""
         say(f"{text}the schema is at version {version}", json=json, applied=applied, version=version)

@@ -88,7 +88,10 @@ class Lifecycle(Protocol):
         """Let go of everything. Safe to call twice, and on a store that was never opened."""
 
     async def migrate(self) -> list[int]:
-        """Bring the schema to this code's version; returns the versions applied. Two at once are safe."""
+        """Bring the schema to this code's version; returns the versions applied. Two at once are safe.
+
+        Where somebody reads or writes what has to change, it waits in turns for up to a minute, and says for whom.
+        """
 
     async def check_schema(self) -> int:
         """The schema's version. Raises `SchemaMismatch`, with the command to run, when this code cannot use it."""

@@ -1,15 +1,17 @@
 """Migrations: forward only, numbered, and safe when two processes run them at once."""
 
 from datetime import datetime
+from functools import partial
 
 import asyncpg
 
 from duetime.errors import SchemaMismatch
 from duetime.store.postgres.database import SQL, Connection
 from duetime.store.postgres.partitions import keep_room_ahead
+from duetime.store.postgres.patience import patiently
 from duetime.store.postgres.role import Role
 from duetime.store.schema import check_versions
-from duetime.store.sql import migrations
+from duetime.store.sql import Migration, migrations
 
 MIGRATIONS = migrations("duetime.store.postgres")
 VERSION = MIGRATIONS[-1].version
@@ -30,22 +32,28 @@ class SchemaRole(Role):
     async def migrate(self) -> list[int]:
         applied = []
         for migration in MIGRATIONS:
-            # One transaction each, so that a long list of migrations holds no lock for longer than one of them.
-            async with self.database.transaction() as connection:
-                await connection.execute(_LOCK)
-                # Waiting for a lock in front of everybody would cost the workers their leases: fail, to be tried again.
-                await connection.execute("set local lock_timeout = '3s'")
-                await connection.execute(_BEGIN)
-                if migration.version > await _version(connection):
-                    await connection.execute(migration.script, timeout=600)
-                    await connection.execute(
-                        "insert into duetime.schema_versions (version, oldest_code) values ($1, $2)",
-                        migration.version,
-                        OLDEST_CODE,
-                    )
-                    applied.append(migration.version)
-        await keep_room_ahead(self.database)
+            what = f"migration {migration.version}"
+            if await patiently(self.database, what, partial(self._apply, migration)):
+                applied.append(migration.version)
+        await patiently(self.database, "making room for history", partial(keep_room_ahead, self.database))
         return applied
+
+    async def _apply(self, migration: Migration) -> bool:
+        """One transaction each, so that a long list of migrations holds no lock for longer than one of them."""
+        async with self.database.transaction() as connection:
+            await connection.execute(_LOCK)
+            # Waiting for a lock in front of everybody would cost the workers their leases: fail, to be tried again.
+            await connection.execute("set local lock_timeout = '3s'")
+            await connection.execute(_BEGIN)
+            if migration.version <= await _version(connection):
+                return False
+            await connection.execute(migration.script, timeout=600)
+            await connection.execute(
+                "insert into duetime.schema_versions (version, oldest_code) values ($1, $2)",
+                migration.version,
+                OLDEST_CODE,
+            )
+            return True
 
     async def check_schema(self) -> int:
         async with self.database.connection() as connection:
