@@ -9,6 +9,9 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
+    "hold_runs": "a file has one writer, so nobody waits for a row",
+    "hold_free_runs": "a file has one writer, so nobody else holds a row",
+    "which_live": "a file has one writer, so nobody else holds a row",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {

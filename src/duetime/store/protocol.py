@@ -122,7 +122,8 @@ class Firing(Protocol):
     async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
         """Fire up to `limit` cursors in view, as `plan` decides, in one transaction.
 
-        No occurrence is fired twice, whoever else is firing. A cursor that another node holds is passed over.
+        No occurrence is fired twice, whoever else is firing. A cursor that another node holds is passed over, and so
+        is a job whose live run would be replaced while somebody else holds that run.
         """
 
     async def unblock(self, limit: int) -> int:

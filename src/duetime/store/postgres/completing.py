@@ -5,17 +5,25 @@ from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
 from duetime.store.completions import as_cancelled, end_state, is_plain, waits_again
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_cancelled
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Completed, Hint
 
 
+def _by_run(item: Completion) -> bytes:
+    """Everybody locks runs in the order of their ids, so that no two wait for each other."""
+    return item.run_id.bytes
+
+
 class CompletingRole(Role):
+    @again_after_clash
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
         closed = list(closed_claims)
+        completions = sorted(completions, key=_by_run)
         if all(is_plain(item) for item in completions):
             ids, fences = [item.run_id for item in completions], [item.fence for item in completions]
             accepted = await self.database.fetchval("succeed_runs", ids, fences, worker_id, closed) or ()
@@ -26,6 +34,7 @@ class CompletingRole(Role):
             self.hints.give(Hint.READY)
         return Completed(frozenset(item.run_id for item in completions) - accepted)
 
+    @again_after_clash
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         if not runs:
             return 0
@@ -36,6 +45,7 @@ class CompletingRole(Role):
             self.hints.give(Hint.READY)
         return len(rows)
 
+    @again_after_clash
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         rows = [(note.run_id, note.fence, note.progress, note.message, note.checkpoint) for note in notes]
         if not rows:
@@ -51,11 +61,14 @@ async def apply(
     closed: Sequence[int] = (),
     lanes: Mapping[UUID, int] | None = None,
 ) -> frozenset[UUID]:
-    """Apply completions of any kind inside a transaction; returns the runs that were accepted."""
+    """Apply completions of any kind, in the order of their runs, inside a transaction; returns the runs accepted."""
     ends: list[Completion] = []
     again: list[Completion] = []
     for item in completions:
         (again if waits_again(item) else ends).append(item)
+    if again:
+        # Several statements: only together they would not keep to the order.
+        await connection.execute(SQL["hold_runs"], worker_id, [item.run_id for item in completions])
     accepted = await _end(connection, worker_id, ends, closed)
     if again:
         waiting = await _retry(connection, worker_id, again, lanes or {})

@@ -9,6 +9,7 @@ from duetime.model.attempt import Run
 from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
@@ -24,6 +25,7 @@ from duetime.store.views import Fields
 
 
 class ControlRole(ReadingRole):
+    @again_after_clash
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.transaction() as connection:
             # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
@@ -50,6 +52,7 @@ class ControlRole(ReadingRole):
         self.hints.give(Hint.CANCEL)
         return await self.job(tenant_id, job_id)
 
+    @again_after_clash
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         async with self.database.transaction() as connection:
             await stop_runs(connection, tenant_id, [run_id])
@@ -133,7 +136,8 @@ async def stop_runs(
 ) -> None:
     """End the runs that wait, and ask the others to stop."""
     if run_ids:
-        # Held first, so that a run cannot come to wait between the look at the waiting ones and at the others.
+        # Held first, in the order in which everybody does, so that a run cannot come to wait between the look at the
+        # waiting ones and at the others.
         await connection.execute(SQL["lock_runs"], tenant_id, run_ids)
         await connection.fetchval(SQL["cancel_waiting"], tenant_id, run_ids, reason)
         await connection.execute(SQL["ask_to_stop"], tenant_id, run_ids)

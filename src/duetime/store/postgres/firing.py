@@ -7,6 +7,7 @@ from uuid import UUID
 from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
 from duetime.model.lane import LaneKey
 from duetime.store.completions import REPLACED
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import stop_runs
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.role import Role
@@ -14,9 +15,11 @@ from duetime.store.protocol import Hint, PlanFires, Scan
 
 
 class FiringRole(Role):
+    @again_after_clash
     async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
         fires: list[Fire] = []
         aside: list[SetAside] = []
+        busy: set[UUID] = set()
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["due_cursors"], limit)
             if rows:
@@ -27,9 +30,10 @@ class FiringRole(Role):
                         fires.append(decided)
                     else:
                         aside.append(decided)
-                live = {job.job_id: job.live for job in due if job.live}
+                busy = await _replace(connection, fires, {job.job_id: job.live for job in due if job.live})
+                fires = [fire for fire in fires if fire.job_id not in busy]
                 lanes = await self.lane_book.ids_within(connection, {fire.lane for fire in fires})
-                await _fire(connection, fires, lanes, live)
+                await _fire(connection, fires, lanes)
             if aside:
                 await connection.execute(
                     SQL["set_aside"], [item.job_id for item in aside], [item.problem for item in aside]
@@ -39,7 +43,7 @@ class FiringRole(Role):
             self.hints.give(Hint.READY)
         if any(fire.replaces for fire in fires):
             self.hints.give(Hint.CANCEL)
-        return Scan(len(fires), tuple(aside), len(rows), next_in)
+        return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in)
 
     async def unblock(self, limit: int) -> int:
         freed = await self.database.execute("unblock", limit)
@@ -69,18 +73,31 @@ async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
     ]
 
 
-async def _fire(
-    connection: Connection,
-    fires: Sequence[Fire],
-    lanes: Mapping[LaneKey, int],
-    live: Mapping[UUID, tuple[LiveRun, ...]],
-) -> None:
+async def _replace(
+    connection: Connection, fires: Sequence[Fire], live: Mapping[UUID, tuple[LiveRun, ...]]
+) -> set[UUID]:
+    """Stop the runs that others take the place of; returns the jobs that have to wait, because somebody else holds a
+    run of theirs: a scanner waits for nobody while it holds a thousand cursors."""
+    jobs = {run.run_id: fire for fire in fires if fire.replaces for run in live[fire.job_id]}
+    if not jobs:
+        return set()
+    held = {row[0] for row in await connection.fetch(SQL["hold_free_runs"], list(jobs))}
+    rest = [run_id for run_id in jobs if run_id not in held]
+    taken = await connection.fetch(SQL["which_live"], rest) if rest else []
+    busy = {jobs[row[0]].job_id for row in taken}
+    stopped: dict[int, list[UUID]] = defaultdict(list)
+    for run_id in held:
+        if jobs[run_id].job_id not in busy:
+            stopped[jobs[run_id].lane.tenant_id].append(run_id)
+    for tenant_id, run_ids in stopped.items():
+        await stop_runs(connection, tenant_id, run_ids, REPLACED)
+    return busy
+
+
+async def _fire(connection: Connection, fires: Sequence[Fire], lanes: Mapping[LaneKey, int]) -> None:
     runs, skips, cursors = [], [], []
     for fire in fires:
         lane = lanes[fire.lane]
-        if fire.replaces:
-            others = [run.run_id for run in live[fire.job_id]]
-            await stop_runs(connection, fire.lane.tenant_id, others, REPLACED)
         runs += [(fire.job_id, run.run_id, lane, run.due_at, run.due_at, run.blocked) for run in fire.runs]
         skips += [(fire.job_id, skip.run_id, lane, skip.due_at, skip.reason) for skip in fire.skips]
         made, missed = len(fire.runs), len(fire.skips)

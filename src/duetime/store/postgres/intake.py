@@ -23,6 +23,7 @@ from duetime.store.keys import (
     waves,
 )
 from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
@@ -54,6 +55,7 @@ class IntakeRole(Role):
         )
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
+    @again_after_clash
     async def _insert_any(
         self, tenant_id: int, jobs: Sequence[NewJob], lanes: Mapping[LaneKey, int]
     ) -> list[Submitted]:

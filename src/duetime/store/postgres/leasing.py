@@ -6,6 +6,7 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_cancelled
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.role import Role
@@ -26,6 +27,7 @@ class LeasingRole(Role):
         )
         return lease_until
 
+    @again_after_clash
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
         async with self.database.transaction() as connection:
             lease_until = await connection.fetchval(SQL["renew_lease"], worker_id, lease)

@@ -9,17 +9,27 @@ select duetime.end_runs($1::uuid[], $2::int[], $3, $4::bigint[], $5::smallint[],
 select duetime.retry_runs($1::uuid[], $2::int[], $3, $4::smallint[], $5::smallint[], $6::text[], $7::bytea[],
     $8::interval[], $9::boolean[], $10::int[]);
 
+-- hold_runs: hold runs of a worker, in the order in which everybody does
+select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update;
+
 -- hand_back: make claimed runs wait again as if they had not been claimed
+with held as materialized (
+    select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update
+)
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
-from unnest($2::uuid[], $3::int[]) as x(id, fence)
-where r.id = x.id and r.fence = x.fence and r.worker_id = $1
+from held join unnest($2::uuid[], $3::int[]) as x(id, fence) on x.id = held.id
+where r.id = held.id and r.fence = x.fence and r.worker_id = $1
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- note_runs: remember progress and checkpoints of running attempts
+with held as materialized (
+    select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update
+)
 update duetime.runs r
 set progress = coalesce(x.progress, r.progress), message = coalesce(x.message, r.message),
     checkpoint = coalesce(x.checkpoint, r.checkpoint)
-from unnest($2::uuid[], $3::int[], $4::real[], $5::text[], $6::bytea[]) as x(id, fence, progress, message, checkpoint)
-where r.id = x.id and r.fence = x.fence and r.worker_id = $1
+from held join unnest($2::uuid[], $3::int[], $4::real[], $5::text[], $6::bytea[])
+    as x(id, fence, progress, message, checkpoint) on x.id = held.id
+where r.id = held.id and r.fence = x.fence and r.worker_id = $1
 returning r.id;

@@ -6,6 +6,12 @@ select r.job_id, r.id, r.worker_id is not null
 from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id)
 join duetime.runs r on r.tenant_id = x.tenant_id and r.job_id = x.job_id order by r.id;
 
+-- hold_free_runs: hold the runs that nobody else holds
+select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked;
+
+-- which_live: which of these runs are not over
+select id from duetime.runs where id = any($1::uuid[]);
+
 -- make_runs: make runs of stored jobs; those that are blocked have no lane yet
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
     timeout_ms)

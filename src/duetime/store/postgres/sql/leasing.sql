@@ -12,10 +12,14 @@ with gone as (
     delete from duetime.claims c
     where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
     returning c.claim_no, c.run_ids
+),
+held as materialized (
+    select r.id, r.claim_no from duetime.runs r join gone on r.id = any(gone.run_ids) and r.claim_no = gone.claim_no
+    where r.worker_id = $1 order by r.id for update of r
 )
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
-from gone where r.id = any(gone.run_ids) and r.worker_id = $1 and r.claim_no = gone.claim_no
+from held where r.id = held.id and r.worker_id = $1 and r.claim_no = held.claim_no
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- cancels_of_worker: runs that a worker holds and is asked to stop

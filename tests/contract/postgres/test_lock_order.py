@@ -1,0 +1,126 @@
+"""Everybody locks runs in the order of their ids; nobody who holds many waits for one; a clash is not the caller's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from duetime.model.attempt import Claimed, RunNote
+from duetime.model.job import JobState, Options, encode_options
+from duetime.model.run import RunState
+from duetime.model.schedule import Every
+from duetime.store.postgres import PostgresStore
+from tests.contract.hands import LEASE, TENANT, Hand, failed, fire, hand, job, retried, submit, succeeded
+from tests.contract.worlds import PostgresTime, PostgresWorld
+from tests.support.waiting import eventually
+
+Session = asyncpg.Connection
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+REPLACE = encode_options(Options(overlap="replace"))
+_HOLD = "select 1 from duetime.runs where id = $1 for update"
+_WAITING = "select count(*) from pg_locks where not granted"
+
+
+@pytest.fixture
+async def another(world: PostgresWorld) -> AsyncIterator["Session[asyncpg.Record]"]:
+    connection = await asyncpg.connect(world.dsn)
+    yield connection
+    await connection.close()
+
+
+async def _free_unlisted(worker: Hand, runs: list[Claimed]) -> object:
+    return await worker.store.renew(worker.id, LEASE, [])
+
+
+WAYS: dict[str, Callable[[Hand, list[Claimed]], Awaitable[object]]] = {
+    "succeed": lambda worker, runs: worker.succeed(*runs),
+    "end": lambda worker, runs: worker.complete(*(failed(run) for run in runs)),
+    "retry": lambda worker, runs: worker.complete(*(retried(run) for run in runs)),
+    "end one, retry the other": lambda worker, runs: worker.complete(succeeded(runs[0]), retried(runs[1])),
+    "hand back": lambda worker, runs: worker.store.hand_back(worker.id, [(run.run_id, run.fence) for run in runs]),
+    "note": lambda worker, runs: worker.store.note(worker.id, [RunNote(run.run_id, run.fence, 0.5) for run in runs]),
+    "free what is not listed": _free_unlisted,
+    "cancel a job": lambda worker, runs: worker.store.cancel_job(TENANT, runs[0].job_id),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_runs_are_locked_in_the_order_of_their_ids(
+    store: PostgresStore,
+    session: "Session[asyncpg.Record]",
+    another: "Session[asyncpg.Record]",
+    time: PostgresTime,
+    way: str,
+) -> None:
+    """Somebody holds the first run: whoever needs both waits for it, and does not hold the second meanwhile."""
+    worker = await hand(store, DAY)
+    answer = await submit(store, job(Every(DAY)))
+    for nonce in (b"1", b"2"):
+        await store.trigger_job(TENANT, answer.job_id, nonce)
+    first, second = sorted(await worker.claim(), key=lambda run: run.run_id)
+    time.advance(minutes=5)
+    async with session.transaction():
+        await session.execute(_HOLD, first.run_id)
+        doing = asyncio.create_task(WAYS[way](worker, [second, first]))  # type: ignore[arg-type]
+        await eventually(lambda: another.fetchval(_WAITING))
+        async with another.transaction():
+            await another.execute(f"{_HOLD} nowait", second.run_id)
+    await asyncio.wait_for(doing, 10)
+
+
+async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
+    store: PostgresStore, session: "Session[asyncpg.Record]", another: "Session[asyncpg.Record]"
+) -> None:
+    worker = await hand(store, DAY)
+    answer = await submit(store, job(Every(DAY)))
+    for nonce in (b"1", b"2"):
+        await store.trigger_job(TENANT, answer.job_id, nonce)
+    first, second = sorted(await worker.claim(), key=lambda run: run.run_id)
+    before = await _deadlocks(another)
+    async with session.transaction():
+        await session.execute(_HOLD, second.run_id)
+        cancelling = asyncio.create_task(store.cancel_job(TENANT, answer.job_id))
+        await eventually(lambda: another.fetchval(_WAITING))
+        # Against the order: now each waits for the other, and the one that waited first is ended.
+        await session.execute(_HOLD, first.run_id)
+    assert (await asyncio.wait_for(cancelling, 10)).state is JobState.CANCELLED
+    assert set(await store.cancellations(worker.id)) == {first.run_id, second.run_id}
+    await eventually(lambda: _more_deadlocks(another, before), what="there was a deadlock")
+
+
+async def test_a_scan_does_not_wait_for_a_run_that_somebody_holds(
+    store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    """A task completes its run inside a long transaction of its own while its next occurrence shall replace it."""
+    worker = await hand(store, DAY)
+    held = await submit(store, job(Every(MINUTE, time.now + MINUTE), options=REPLACE))
+    other = await submit(store, job(Every(MINUTE, time.now + MINUTE), options=REPLACE))
+    time.advance(minutes=1)
+    await fire(store)
+    runs = {run.job_id: run for run in await worker.claim()}
+    time.advance(minutes=1)
+    async with session.transaction():
+        run = runs[held.job_id]
+        await store.complete_within(session, worker.id, run.run_id, run.fence, None, None)
+        async with asyncio.timeout(5):
+            scan = await fire(store)
+            assert (scan.fired, scan.seen) == (1, 1)
+            assert await store.cancellations(worker.id) == (runs[other.job_id].run_id,)
+            assert (await fire(store)).fired == 0
+    scan = await fire(store)
+    assert (scan.fired, scan.seen) == (1, 1)
+    newest, oldest = await store.runs_of_job(TENANT, held.job_id)
+    assert (newest.state, oldest.state) == (RunState.PENDING, RunState.SUCCEEDED)
+
+
+async def _deadlocks(session: "Session[asyncpg.Record]") -> int:
+    await session.execute("select pg_stat_clear_snapshot()")
+    found: int = await session.fetchval("select deadlocks from pg_stat_database where datname = current_database()")
+    return found
+
+
+async def _more_deadlocks(session: "Session[asyncpg.Record]", before: int) -> bool:
+    return await _deadlocks(session) > before
