@@ -9,6 +9,9 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
+    "see_live_job": "a file has one writer: looking at a job holds it",
+    "see_live_runs": "a file has one writer: looking at runs holds them",
+    "restamp_runs": "a file has no marks that a claim could have moved",
     "hold_runs": "a file has one writer, so nobody waits for a row",
     "hold_free_runs": "a file has one writer, so nobody else holds a row",
     "which_live": "a file has one writer, so nobody else holds a row",

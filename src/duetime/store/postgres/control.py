@@ -97,7 +97,7 @@ class ControlRole(ReadingRole):
         # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
         await connection.fetchval(SQL["lock_cursor"], job_id)
         row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
-        runs = [] if row is not None else await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
+        runs = [] if row is not None else await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
         return check_steerable(row, job_id, has_runs=bool(runs))
 
     async def _make_runs(

@@ -24,7 +24,7 @@ from duetime.store.keys import (
 )
 from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
 
@@ -177,14 +177,24 @@ async def _find_keys(
 
 async def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | None:
     """What a submission with the key of an earlier job does; that job is withdrawn when it is replaced."""
+    of_job = (tenant_id, known.job_id)
+    # First without holding anything: a claim that passes over a held run moves its mark past it, and a submission that
+    # changes nothing must not hide a run.
+    row = await connection.fetchrow(SQL["see_live_job"], *of_job)
+    met = meet(job, known, _standing(row, await connection.fetch(SQL["see_live_runs"], *of_job)))
+    if isinstance(met, Submitted):
+        return met
     # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
-    last_fire_at = await connection.fetchval(SQL["lock_cursor"], known.job_id)
-    row = await connection.fetchrow(SQL["lock_live_job"], tenant_id, known.job_id)
-    version, recurring, state, next_fire_at = row or (None, False, 0, None)
-    runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, known.job_id)
-    standing = Standing(version, recurring, state >= 2, next_fire_at, last_fire_at, [LiveRun(*run) for run in runs])
-    met = meet(job, known, standing)
+    await connection.fetchval(SQL["lock_cursor"], known.job_id)
+    row = await connection.fetchrow(SQL["lock_live_job"], *of_job)
+    met = meet(job, known, _standing(row, await connection.fetch(SQL["lock_live_runs"], *of_job)))
     if isinstance(met, Placed):
-        await connection.execute(SQL["withdraw_runs"], tenant_id, known.job_id)
-        await connection.execute(SQL["remove_job"], tenant_id, known.job_id)
+        await connection.execute(SQL["withdraw_runs"], *of_job)
+        await connection.execute(SQL["restamp_runs"], *of_job)
+        await connection.execute(SQL["remove_job"], *of_job)
     return met
+
+
+def _standing(row: Row | None, runs: Sequence[Row]) -> Standing:
+    version, recurring, state, next_fire_at, last_fire_at = row or (None, False, 0, None, None)
+    return Standing(version, recurring, state >= 2, next_fire_at, last_fire_at, [LiveRun(*run) for run in runs])

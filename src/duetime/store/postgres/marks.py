@@ -5,8 +5,10 @@ database's clock, so a transaction that begins after t writes above t; one that 
 So: note (t, the first transaction that had not begun at t). Once the oldest running transaction is past that one,
 everything below t is visible to the statement that saw it, and t is *settled*.
 
-What this cannot see is a claim that another node rolled back after we passed over its locked rows. A full look, without
-marks, finds those. It is made as often as it can be for a hundredth of the time, whatever it costs.
+Who holds unclaimed runs without claiming them must not leave them as they were: a claim may have passed over them
+meanwhile. It ends them, withdraws them, or stamps them anew. What is left is a transaction that was rolled back after
+a claim passed over its rows. A full look, without marks, finds those: five seconds later, or after a hundred times
+what such a look takes, whichever is longer.
 """
 
 from collections import deque

@@ -70,8 +70,17 @@ from unnest($2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::bytea[], $7::tim
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
+-- see_live_job: the job behind a key, in its first home
+select j.version, j.recurring, j.state, c.next_fire_at, c.last_fire_at
+from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+where j.tenant_id = $1 and j.id = $2;
+
+-- see_live_runs: the live runs of a job
+select id, fence = 0 as unclaimed, due_at from duetime.runs
+where tenant_id = $1 and job_id = $2 order by id;
+
 -- lock_live_job: the job behind a key, in its first home, held against firing
-select j.version, j.recurring, j.state, c.next_fire_at
+select j.version, j.recurring, j.state, c.next_fire_at, c.last_fire_at
 from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2 for update of j;
 
@@ -84,6 +93,10 @@ where tenant_id = $1 and job_id = $2 order by id for update;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
 delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual;
+
+-- restamp_runs: runs that were held and stay are ready anew, above the mark of any claim that passed over them
+update duetime.runs set ready_at = greatest(ready_at, duetime.clock())
+where tenant_id = $1 and job_id = $2 and worker_id is null;
 
 -- remove_job: take a job and its cursor out of their home
 with cursor_of as (delete from duetime.cursors where job_id = $2)

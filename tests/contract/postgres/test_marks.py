@@ -1,0 +1,104 @@
+"""Low-water marks: no run stays hidden below one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from duetime.model.schedule import Every
+from duetime.store.postgres import PostgresStore, marks
+from duetime.store.postgres.database import SQL
+from duetime.store.postgres.marks import Marks
+from tests.contract.hands import TENANT, hand, job, submit
+from tests.contract.worlds import PostgresTime, PostgresWorld
+from tests.support.waiting import eventually
+
+Session = asyncpg.Connection
+DAY = timedelta(days=1)
+_WAITING = "select count(*) from pg_locks where not granted"
+
+
+@pytest.fixture
+async def another(world: PostgresWorld) -> AsyncIterator["Session[asyncpg.Record]"]:
+    connection = await asyncpg.connect(world.dsn)
+    yield connection
+    await connection.close()
+
+
+async def settle(store: PostgresStore, time: PostgresTime) -> None:
+    """Let time go by, so that everything up to now is proven to be visible."""
+    lanes = [lane.id for lane in await store.lanes()]
+    for _ in range(3):
+        time.advance(seconds=5)
+        await store.look(lanes, 1)
+
+
+async def test_a_submission_that_changes_nothing_holds_no_run(
+    store: PostgresStore, session: "Session[asyncpg.Record]", another: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    """The same again under a `key=`, in a batch that takes long: the run that waits is claimed meanwhile."""
+    worker = await hand(store, DAY)
+    waiting = await submit(store, job(key="same"))
+    other = await submit(store, job(Every(DAY), key="other"))
+    await settle(store, time)
+    async with session.transaction():
+        await session.execute(SQL["lock_cursor"], other.job_id)
+        batch = [job(key="same"), job(Every(DAY), key="other", args=b"[2]")]
+        submitting = asyncio.create_task(store.submit(TENANT, batch))
+        await eventually(lambda: another.fetchval(_WAITING))
+        assert waiting.run_id in [run.run_id for run in await worker.claim()]
+    same, _ = await submitting
+    assert (same.job_id, same.run_id, same.created) == (waiting.job_id, waiting.run_id, False)
+
+
+async def test_a_run_that_an_edit_held_and_left_is_not_hidden(
+    store: PostgresStore, session: "Session[asyncpg.Record]", another: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    """A run that was triggered by hand stays when its job is replaced; a claim has passed over it meanwhile."""
+    worker = await hand(store, DAY)
+    edited = await submit(store, job(Every(DAY), key="edited"))
+    other = await submit(store, job(Every(DAY), key="other"))
+    manual = await store.trigger_job(TENANT, edited.job_id, b"1")
+    await settle(store, time)
+    async with session.transaction():
+        await session.execute(SQL["lock_cursor"], other.job_id)
+        batch = [job(Every(DAY), key="edited", args=b"[2]"), job(Every(DAY), key="other", args=b"[2]")]
+        submitting = asyncio.create_task(store.submit(TENANT, batch))
+        await eventually(lambda: another.fetchval(_WAITING))
+        passing = await submit(store, job())
+        assert [run.run_id for run in await worker.claim()] == [passing.run_id]
+        assert manual.ready_at is not None
+        (lane,) = await store.lanes()
+        assert store.marks[lane.id] > manual.ready_at
+    await submitting
+    assert [run.run_id for run in await worker.claim()] == [manual.id]
+
+
+async def test_a_clock_that_steps_back_hides_no_run(store: PostgresStore, time: PostgresTime) -> None:
+    worker = await hand(store, DAY)
+    await submit(store, job())
+    await worker.claim()
+    await settle(store, time)
+    (lane,) = await store.lanes()
+    time.advance(seconds=-60)
+    submitted = await submit(store, job())
+    assert submitted.next_run is not None
+    assert submitted.next_run < store.marks[lane.id]
+    time.advance(seconds=1)
+    (sight,) = (await store.look([lane.id], 10)).sights or (await store.look([lane.id], 10)).sights
+    assert sight.run_ids == (submitted.run_id,)
+    assert [run.run_id for run in await worker.claim()] == [submitted.run_id]
+
+
+def test_a_full_look_is_made_in_time_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(marks, "monotonic", lambda: now)
+    found = Marks()
+    for took, pause in ((0.0, 5.0), (0.05, 5.0), (0.2, 20.0)):
+        found.full_look_took(took)
+        now += pause - 0.01
+        assert not found.full_look_is_due
+        now += 0.01
+        assert found.full_look_is_due
