@@ -8,7 +8,7 @@ from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
 from duetime.store.protocol import Store
-from tests.contract.hands import LEASE, TENANT, Hand, hand, job, submit
+from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
 from tests.contract.worlds import Time
 
 
@@ -185,3 +185,46 @@ async def test_one_claim_number_asked_twice_at_once_holds_one_set_of_runs(store:
         assert {run.run_id for run in answer} <= held
     (sight,) = (await store.look([lane.id], 100)).sights
     assert len(sight.run_ids) == 15
+
+
+async def test_what_was_claimed_under_a_number_is_released_unspent(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, *(job() for _ in range(4)))
+    released, kept = await worker.claim(2), await worker.claim(2)
+    time.advance(seconds=5)
+    assert await store.release(worker.id, [1]) == 2
+    assert await store.release(worker.id, [1]) == 0
+    for run in released:
+        found = await store.run(TENANT, run.run_id)
+        assert (found.state, found.attempt, found.lost, found.attempts) == (RunState.PENDING, 0, 0, ())
+        assert (found.due_at, found.ready_at) == (run.due_at, time.now)
+    assert (await worker.succeed(*released)).refused == {run.run_id for run in released}
+    assert (await worker.succeed(*kept)).refused == frozenset()
+    await store.leave(worker.id)
+    assert await reap(store) == 0
+    assert {run.run_id for run in await (await hand(store)).claim()} == {run.run_id for run in released}
+
+
+async def test_a_claim_that_comes_after_its_release_takes_nothing(store: Store) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    assert await store.release(worker.id, [1]) == 0
+    assert await worker.claim() == []
+    assert len(await worker.claim()) == 1, "the next number is another claim"
+
+
+async def test_claiming_and_releasing_at_once_leaves_nothing_behind(store: Store, other: Store) -> None:
+    workers = [await hand(store) for _ in range(8)]
+    await submit(store, *(job() for _ in range(8)))
+    await asyncio.gather(*(worker.claim(1) for worker in workers), *(other.release(each.id, [1]) for each in workers))
+    fresh = await hand(store)
+    assert len(await fresh.claim()) == 8
+
+
+async def test_a_released_run_that_shall_be_cancelled_ends(store: Store) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    await store.cancel_run(TENANT, run.run_id)
+    assert await store.release(worker.id, [1]) == 1
+    assert (await store.run(TENANT, run.run_id)).state is RunState.CANCELLED

@@ -7,8 +7,11 @@ from datetime import timedelta
 import pytest
 
 from duetime.engine.intake import prepare
+from duetime.engine.reaper import judge
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
+from duetime.worker import worker as worker_module
 from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 from tests.support.proxy import Proxy, proxy_to
@@ -60,3 +63,39 @@ async def test_a_lost_answer_leaves_no_run_behind_and_runs_none_twice(
         await working
         await store.close()
         await direct.close()
+
+
+async def test_a_worker_that_stops_hands_back_what_it_does_not_know_it_has_claimed(
+    database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to its claim never comes, then it is told to stop: the runs wait again, and none counts as lost."""
+    monkeypatch.setattr(worker_module, "_STOP_DEADLINE", 1.0)
+    started: list[int] = []
+
+    async def note(number: int) -> None:
+        started.append(number)
+
+    direct, store = PostgresStore(database), PostgresStore(proxy.dsn)
+    await direct.open()
+    await direct.migrate()
+    await store.open()
+    hour = timedelta(hours=1)
+    worker = Worker(store, {"note": define("note", note)}, WorkerLimits(slots=RUNS, lease=hour, heartbeat=hour / 4))
+    working = asyncio.create_task(worker.run())
+    try:
+        await eventually(lambda: worker.id)
+        proxy.lose_answer_to("duetime.claim(", silently=True)
+        jobs = [prepare(task="note", args={"number": number}, max_payload=1000) for number in range(RUNS)]
+        answers = await direct.submit(DEFAULT_TENANT, jobs)
+        await eventually(lambda: proxy.lost)
+    finally:
+        worker.stop()
+        await working
+    runs = [await direct.run(DEFAULT_TENANT, answer.run_id) for answer in answers if answer.run_id is not None]
+    assert {run.state for run in runs} == {RunState.PENDING}
+    assert any(run.fence for run in runs), "some were claimed"
+    assert await direct.reap(100, judge, hour) == 0
+    assert {(run.attempt, run.lost, run.attempts) for run in runs} == {(0, 0, ())}
+    assert started == []
+    await store.close()
+    await direct.close()

@@ -1,7 +1,8 @@
-"""A TCP proxy in front of PostgreSQL that can lose the answer to one statement.
+"""A TCP proxy in front of PostgreSQL: a network that can fail.
 
-It reads just enough of the protocol to know which prepared statement a message executes. The statement is carried out
-and committed by the server; its answer never arrives, because the connection is cut instead.
+It can lose the answer to one statement. It reads just enough of the protocol to know which prepared statement a message
+executes. The statement is carried out and committed by the server; its answer never arrives: the connection is cut
+instead, or stays silent for ever. And it can freeze: connections stay open, and nothing gets through.
 """
 
 import asyncio
@@ -20,6 +21,9 @@ class Proxy:
         self._parts = parts
         self._server: asyncio.Server | None = None
         self._lose: str | None = None
+        self._silently = False
+        self._flowing = asyncio.Event()
+        self._flowing.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost = 0
 
@@ -30,9 +34,17 @@ class Proxy:
         user = f"{self._parts.username}@" if self._parts.username else ""
         return urlunsplit(self._parts._replace(netloc=f"{user}127.0.0.1:{port}", query="sslmode=disable"))
 
-    def lose_answer_to(self, text: str) -> None:
-        """The next execution of a statement that contains `text` takes effect, and its answer is lost."""
-        self._lose = text
+    def lose_answer_to(self, text: str, *, silently: bool = False) -> None:
+        """The next execution of a statement that contains `text` takes effect, and its answer is lost: the connection
+        is cut, or (`silently`) stays open without a word."""
+        self._lose, self._silently = text, silently
+
+    def freeze(self) -> None:
+        """From now on nothing gets through, in either direction, and nobody is told."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        self._flowing.set()
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -50,7 +62,7 @@ class Proxy:
         self._tasks.add(task)
         server_reader, server_writer = await asyncio.open_connection(*self._target)
         cut = asyncio.Event()
-        answers = asyncio.create_task(_answers(server_reader, writer, cut))
+        answers = asyncio.create_task(self._answers(server_reader, writer, cut))
         try:
             await self._requests(reader, server_writer, cut)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -72,6 +84,7 @@ class Proxy:
         while True:
             head = await reader.readexactly(5)
             body = await reader.readexactly(int.from_bytes(head[1:], "big") - 4)
+            await self._flowing.wait()
             if head[:1] == b"P":
                 name, query, _ = body.split(b"\0", 2)
                 statements[name] = query.decode()
@@ -83,17 +96,18 @@ class Proxy:
                     cut.set()
             server.write(head + body)
 
-
-async def _answers(server: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
-    while data := await server.read(65536):
-        if cut.is_set():
-            # The server has answered, so the statement has happened; nobody will hear of it.
-            writer.transport.abort()
-            return
-        writer.write(data)
-        with contextlib.suppress(ConnectionError):
-            await writer.drain()
-    writer.close()
+    async def _answers(self, server: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
+        while data := await server.read(65536):
+            await self._flowing.wait()
+            if cut.is_set():
+                # The server has answered, so the statement has happened; nobody will hear of it.
+                if not self._silently:
+                    writer.transport.abort()
+                return
+            writer.write(data)
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+        writer.close()
 
 
 @asynccontextmanager

@@ -144,6 +144,13 @@ class Claiming(Protocol):
         claimed. A worker whose lease is over gets nothing.
         """
 
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        """Make what was claimed under these numbers wait again as if it had not been claimed; returns how many runs.
+
+        For a worker that leaves without knowing what it has claimed: a claim under one of these numbers that is still
+        on its way takes nothing.
+        """
+
 
 class Leasing(Protocol):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:

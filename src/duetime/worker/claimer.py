@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from duetime.clock import monotonic
-from duetime.errors import StoreUnavailable
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Trial
@@ -87,6 +86,10 @@ class Claimer:
                 await self._quiet.wait()
         await asyncio.sleep(0)
 
+    def unanswered(self, session: Session) -> list[int]:
+        """The numbers of claims of this session that may have happened, as far as anybody here knows."""
+        return [self._unanswered[1]] if self._unanswered is not None and self._unanswered[0] is session else []
+
     def close(self) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
@@ -96,8 +99,8 @@ class Claimer:
         if session is None:
             return self._poll
         hinted, self._hinted = self._hinted, False
-        if self._unanswered is not None:
-            await self._ask_again()
+        if self._unanswered is not None and not self._unanswered[0].over:
+            await self._ask(*self._unanswered)
         if self._backlog() > _MOST_BACKLOG:
             return _GATHER  # the store cannot take what is done already: do not ask it for more
         free = [min(count, MOST) for count in self._slots.free]
@@ -173,31 +176,19 @@ class Claimer:
     async def _claim(self, session: Session, takes: Takes) -> int:
         if self.session is not session:
             return 0  # it was stopped during the look: what is claimed now would be left behind
-        claim_no = session.begin_claim()
+        return await self._ask(session, session.begin_claim(), takes)
+
+    async def _ask(self, session: Session, claim_no: int, takes: Takes) -> int:
+        # Without an answer it may have happened or not: the same number is asked for again, and stays open till then.
+        self._unanswered = (session, claim_no, takes)
         self._quiet.clear()
         try:
             claimed = await self._store.claim(session.id, claim_no, takes)
-        except (StoreUnavailable, asyncio.CancelledError):
-            # It may have happened: the same number is asked for again, and stays open until it is answered.
-            self._unanswered = (session, claim_no, takes)
-            raise
         finally:
             self._quiet.set()
+        self._unanswered = None
         self._begin(session, claim_no, claimed)
         return len(claimed)
-
-    async def _ask_again(self) -> None:
-        assert self._unanswered is not None
-        session, claim_no, takes = self._unanswered
-        if not session.over:
-            self._quiet.clear()
-            try:
-                claimed = await self._store.claim(session.id, claim_no, takes)
-            finally:
-                self._quiet.set()
-            self._unanswered = None
-            self._begin(session, claim_no, claimed)
-        self._unanswered = None
 
     def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
         session.claimed(claim_no, len(claimed))

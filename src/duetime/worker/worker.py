@@ -218,6 +218,7 @@ class Worker:
     async def _end_session(self, session: Session) -> None:
         """Stop what still runs; hand it back, unless the lease is lost; say goodbye."""
         reason = Stop.LEASE_LOST if self._lost.is_set() else Stop.SHUTDOWN
+        unanswered = self._claimer.unanswered(session)
         left = list(self._running.values())
         for running in left:
             self._stop(running, reason)
@@ -237,6 +238,7 @@ class Worker:
                     for running in abandoned
                     if not decode_options(running.claimed.options).at_most_once
                 ]
+                await self._store.release(session.id, unanswered)
                 await self._store.hand_back(session.id, back)
                 await self._store.leave(session.id)
         except (StoreError, TimeoutError) as error:
@@ -246,7 +248,7 @@ class Worker:
 
     def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
         if session.over:
-            return  # the answer came too late: the reaper frees it
+            return  # the answer came too late: it is released, or the reaper frees it
         if claimed.options is not None and (skipped := outcomes.too_late(claimed)) is not None:
             self._tell(session, claimed, lane.key, claim_no, outcomes.complete(claimed, skipped, None))
             return

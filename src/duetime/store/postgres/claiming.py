@@ -9,10 +9,11 @@ import asyncpg
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane
+from duetime.store.postgres.control import end_cancelled
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.marks import BEGINNING
 from duetime.store.postgres.role import Role
-from duetime.store.protocol import Look, Sight
+from duetime.store.protocol import Hint, Look, Sight
 
 
 class ClaimingRole(Role):
@@ -49,6 +50,18 @@ class ClaimingRole(Role):
                 return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
         self._advance(rows, dict(takes))
         return [Claimed(*row[:13]) for row in rows]
+
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        if not claim_nos:
+            return 0
+        async with self.database.transaction() as connection:
+            # A number that is taken cannot be claimed under any more; one that is being claimed under is waited for.
+            await connection.execute(SQL["take_numbers"], worker_id, list(claim_nos))
+            rows = await connection.fetch(SQL["release"], worker_id, list(claim_nos))
+            await end_cancelled(connection, rows)
+        if rows:
+            self.hints.give(Hint.READY)
+        return len(rows)
 
     def _advance(self, rows: Sequence[asyncpg.Record], takes: dict[int, int]) -> None:
         """After a full claim, what is left of a lane begins at the last run taken."""

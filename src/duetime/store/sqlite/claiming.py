@@ -8,8 +8,9 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane
-from duetime.store.protocol import Look, Sight
+from duetime.store.protocol import Hint, Look, Sight
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.control import end_cancelled
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, listed, moment, places
 
@@ -33,6 +34,18 @@ class ClaimingRole(Role):
 
         return _claimed(await self.database.run(work))
 
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        def work(connection: Connection, now: int) -> int:
+            freed = 0
+            for claim_no in claim_nos:
+                freed += _release(connection, {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now})
+            return freed
+
+        freed = await self.database.run(work)
+        if freed:
+            self.hints.give(Hint.READY)
+        return freed
+
 
 def _sight(lane_id: int, heads: list[tuple[int, UUID]]) -> Sight:
     return Sight(lane_id, tuple(moment(ready_at) for ready_at, _ in heads), tuple(run_id for _, run_id in heads))
@@ -53,6 +66,14 @@ def _claim(connection: Connection, this: dict[str, Any], takes: Sequence[tuple[i
         ids = b"".join([row[0] for row in rows])
         connection.execute("keep_claim", {**this, "deadline": deadline, "run_ids": ids})
     return rows
+
+
+def _release(connection: Connection, this: dict[str, Any]) -> int:
+    connection.execute("take_numbers", this)  # and nothing can be claimed under it any more
+    ids = connection.value("find_claim", this)
+    rows = connection.rows("release", {**this, "ids": ids, "places": places(ids)})
+    end_cancelled(connection, this["now"], rows)
+    return len(rows)
 
 
 def _claimed(rows: Sequence[tuple[Any, ...]]) -> list[Claimed]:

@@ -14,3 +14,20 @@ select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_
 from duetime.claims c join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()
 join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
 where c.worker_id = $1 and c.claim_no = $2;
+
+-- take_numbers: leave nothing to claim under these numbers
+insert into duetime.claims (worker_id, claim_no, claimed_at, run_ids)
+select $1, n.claim_no, duetime.now(), '{}' from unnest($2::bigint[]) as n(claim_no)
+on conflict (worker_id, claim_no) do nothing;
+
+-- release: make the runs of claims wait again as if they had not been claimed
+with held as materialized (
+    select r.id from duetime.runs r
+    where r.worker_id = $1 and r.claim_no = any($2::bigint[]) and r.id = any(array(
+        select unnest(c.run_ids) from duetime.claims c where c.worker_id = $1 and c.claim_no = any($2::bigint[])))
+    order by r.id for update
+)
+update duetime.runs r
+set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
+from held where r.id = held.id and r.worker_id = $1 and r.claim_no = any($2::bigint[])
+returning r.id, r.tenant_id, r.cancel_requested;

@@ -31,3 +31,14 @@ select run_ids from claims where worker_id = :worker_id and claim_no = :claim_no
 -- keep_claim: remember a claim
 insert into claims (worker_id, claim_no, claimed_at, deadline, run_ids)
 values (:worker_id, :claim_no, :now, :deadline, :run_ids);
+
+-- take_numbers: leave nothing to claim under a number
+insert into claims (worker_id, claim_no, claimed_at, run_ids) values (:worker_id, :claim_no, :now, x'')
+on conflict (worker_id, claim_no) do nothing;
+
+-- release: make the runs of a claim wait again as if they had not been claimed
+update runs
+set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = :now
+where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
+    and worker_id = :worker_id and claim_no = :claim_no
+returning id, tenant_id, cancel_requested;
