@@ -287,6 +287,12 @@ class App:
         """Let go of the connection that this event loop has made; the next use makes it again."""
         await self._stores.close()
 
+    async def shut_down(self) -> None:
+        """Let go of everything that this app has opened: on this event loop, and for code that is not async."""
+        if self._sync is not None:
+            await asyncio.to_thread(self._sync.close)
+        await self.close()
+
     async def __aenter__(self) -> "App":
         await self.store()
         return self

@@ -49,6 +49,8 @@ class Node:
             with _signals(self.stop):
                 await self._run_on(store, ready)
         finally:
+            if self._app is not None:
+                await self._app.shut_down()  # tasks may have used it from threads, on connections of its own
             await store.close()
 
     def stop(self) -> None:

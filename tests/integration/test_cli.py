@@ -1,6 +1,8 @@
 """The `duetime` command, as people and scripts meet it: what it prints, and its exit codes."""
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,53 @@ def test_check_shows_settings_and_tasks(tmp_path: Path) -> None:
         ["examples.hello.flaky", "examples.hello.greet"],
         7,
     )
+
+
+def _files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_check_changes_nothing(tmp_path: Path) -> None:
+    code, checked = run(tmp_path, "check", "--json")
+    assert (code, checked.lines[0]["schema_version"]) == (0, None)
+    assert "duetime up" in checked.lines[0]["note"]
+    assert _files(tmp_path / "duetime-data") == {}, "no file is made by looking for it"
+    code, migrated = run(tmp_path, "migrate", "--json")
+    before = _files(tmp_path / "duetime-data")
+    code, checked = run(tmp_path, "check", "--json")
+    facts = checked.lines[0]
+    assert (code, facts["schema_version"], facts["workers"]) == (0, migrated.lines[0]["version"], 0)
+    assert not {"note", "in_use_by_process"} & set(facts)
+    assert _files(tmp_path / "duetime-data") == before
+
+
+def test_check_leaves_an_older_schema_as_it_is_and_refuses_a_newer_one(tmp_path: Path) -> None:
+    _, migrated = run(tmp_path, "migrate", "--json")
+    version = migrated.lines[0]["version"]
+    with closing(sqlite3.connect(tmp_path / "duetime-data" / "duetime.db")) as file:
+        file.execute(f"delete from schema_versions where version = {version}")
+        file.commit()
+        code, checked = run(tmp_path, "check", "--json")
+        assert (code, checked.lines[0]["schema_version"]) == (0, version - 1)
+        assert file.execute("select max(version) from schema_versions").fetchone() == (version - 1,)
+        file.execute("insert into schema_versions values (99, 99, 0)")
+        file.commit()
+    code, failed = run(tmp_path, "check")
+    assert code == 4
+    assert "install a newer duetime" in only_line(failed)
+
+
+def test_check_says_when_the_file_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "duetime-data").mkdir()
+    (tmp_path / "duetime-data" / "duetime.db").write_text("this is no database" * 100)
+    code, failed = run(tmp_path, "check")
+    assert code == 3
+    assert "is not a duetime database" in only_line(failed)
+    (tmp_path / "file").write_text("")
+    code, failed = run(tmp_path, "check", "--data-dir", "file")
+    assert code == 3
+    assert "cannot be made" in only_line(failed)

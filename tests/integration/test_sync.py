@@ -5,9 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from duetime import App, InvalidInput, JobState, NotFound, RunState, SyncContext, Task
+from duetime.wiring import Node
+from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, ended, quick_settings, working
 
 
@@ -131,3 +134,31 @@ async def test_a_store_that_was_lent_is_not_closed_by_its_user(app: App) -> None
         await asyncio.to_thread(use, borrower.sync.submit)
         receipt = await double.submit(number=1)
     assert await app.runs(receipt)
+
+
+async def test_a_node_that_stops_leaves_no_connection_of_the_app_behind(migrated: str) -> None:
+    """A task submits from its thread: the pool that this opens ends with the node."""
+    app = App(settings=quick_settings(migrated))
+    done = threading.Event()
+
+    @app.task
+    def second() -> None:
+        done.set()
+
+    @app.task
+    def first() -> None:
+        app.sync.submit(second)
+
+    async def begin() -> None:
+        await app.submit(first)
+
+    app.on_start(begin)
+    node = Node(app.settings, app=app)
+    running = asyncio.create_task(node.run())
+    assert await asyncio.to_thread(done.wait, 20)
+    node.stop()
+    await running
+    assert not [thread for thread in threading.enumerate() if thread.name == "duetime-sync"]
+    with psycopg.connect(migrated) as database:
+        others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        await eventually(lambda: database.execute(others).fetchone() == (0,))

@@ -63,12 +63,15 @@ def test_up_keeps_jobs_over_a_restart(tmp_path: Path) -> None:
 def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
     with Command(tmp_path, "up") as up:
         up.until(lambda up: "duetime is up" in up.stdout)
-        for arguments in (("up",), ("worker", HELLO), ("check",)):
+        for arguments in (("up",), ("worker", HELLO)):
             code, second = run(tmp_path, *arguments)
             assert (code, only_line(second).startswith("error")) == (5, True)
             assert f"belongs to process {up.pid} " in second.stderr
-        code, second = run(tmp_path, "check", "--json")
+        code, second = run(tmp_path, "up", "--json")
         assert (code, second.lines[0]["error"]) == (5, "StoreLocked")
+        code, checked = run(tmp_path, "check", "--json")
+        assert (code, checked.lines[0]["in_use_by_process"]) == (0, str(up.pid))
+        assert checked.lines[0]["schema_version"] >= 2
         assert up.stop() == 0
     with Command(tmp_path, "up") as up:
         up.until(lambda up: "duetime is up" in up.stdout)

@@ -11,10 +11,9 @@ from rich.table import Table
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json, MaybeAppName
 from duetime.cli.output import clear_errors, out, say
-from duetime.clock import SystemClock
 from duetime.duration import format_duration
 from duetime.settings import Settings
-from duetime.store.opening import store_for
+from duetime.store.inspecting import inspect
 
 
 def check(
@@ -25,7 +24,7 @@ def check(
     show_settings: bool = typer.Option(False, "--settings", help="Show every setting and its value."),
     json: Json = False,
 ) -> None:
-    """Check settings, database, schema, and the app if you name one. Ends with 0 when all is well."""
+    """Check settings, database, schema, and the app if you name one. Ends with 0 when all is well; changes nothing."""
     with clear_errors(json=json):
         settings = load_settings(config, database_url=database_url, data_dir=data_dir)
         facts: dict[str, Any] = {} if app is None else {"tasks": sorted(load_app(app, settings).tasks)}
@@ -43,22 +42,18 @@ def check(
 
 
 async def _look(settings: Settings) -> dict[str, Any]:
-    store = store_for(settings)
-    await store.open()
-    try:
-        if store.embedded:
-            await store.migrate()
-        version = await store.check_schema()
-        apart = (await store.now() - SystemClock().now()).total_seconds()
-        workers = await store.workers()
-    finally:
-        await store.close()
-    return {
+    found = await inspect(settings)
+    facts: dict[str, Any] = {
         "database": "PostgreSQL" if settings.sqlite_file is None else f"SQLite in {settings.sqlite_file}",
-        "schema_version": version,
-        "clock_offset_seconds": round(apart, 3) + 0.0,
-        "workers": len(workers),
+        "schema_version": found.schema_version,
+        "clock_offset_seconds": round(found.clock_offset, 3) + 0.0,
+        "workers": found.workers,
     }
+    if found.schema_version is None:
+        facts["note"] = "it has not been made yet: `duetime up` makes it"
+    if found.owner is not None:
+        facts["in_use_by_process"] = found.owner
+    return facts
 
 
 def _shown(value: Any) -> Any:

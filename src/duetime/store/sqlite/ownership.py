@@ -17,6 +17,29 @@ _open_here: set[Path] = set()
 _REMEDY = "stop it, or use PostgreSQL (DUETIME_DATABASE_URL)"
 
 
+def owner_of(path: Path) -> str | None:
+    """The process that holds the file, without taking it; None when nobody does."""
+    resolved = path.resolve()
+    with _guard:
+        if resolved in _open_here:
+            return str(os.getpid())
+        try:
+            handle = os.open(_lock_file(resolved), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.read(handle, 20).decode("ascii", "replace").strip() or "another one"
+        finally:
+            os.close(handle)
+    return None
+
+
+def _lock_file(resolved: Path) -> Path:
+    return resolved.with_name(f"{resolved.name}.lock")
+
+
 class Ownership:
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +55,7 @@ class Ownership:
                     raise StoreLocked(
                         f"the file {self._path} is open in this process already", remedy="share one store per file"
                     )
-                self._handle = self._lock(resolved.with_name(f"{resolved.name}.lock"))
+                self._handle = self._lock(_lock_file(resolved))
                 self._resolved = resolved
                 _open_here.add(resolved)
             # Made here, and not by SQLite, so that nobody else may read what jobs carry.
