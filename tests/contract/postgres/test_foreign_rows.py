@@ -17,6 +17,7 @@ from duetime.model.job import JobState
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, encode_schedule
 from duetime.store.postgres import PostgresStore
+from duetime.store.protocol import PlanFires, Scan
 from tests.contract.hands import GRACE, TENANT, fire, hand, job, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute
 
@@ -199,3 +200,30 @@ async def test_options_that_cannot_be_read_hurt_only_their_own_run(
     time.advance(seconds=31)
     assert await store.reap(10, judge, GRACE) == 1
     assert (await store.run(TENANT, run.run_id)).state is RunState.FAILED
+
+
+async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_was_refused(
+    store: PostgresStore, world: PostgresWorld, time: PostgresTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row at fault was refused alone, and shall be set aside; then another client's job stands before it."""
+    bad = new_id()
+    execute(world.dsn, _WRITE, bad, _LONG, 1, encode_schedule(Once()), False, None)
+    execute(world.dsn, _WRITE_CURSOR, bad, time.now, time.now)
+    healthy: list[UUID] = []
+    fire_due = store.fire_due
+
+    async def with_another_before(limit: int, plan: PlanFires) -> Scan:
+        if "refuse" in plan.__qualname__ and not healthy:
+            healthy.append((await submit(store, job(Every(timedelta(seconds=1), time.now)))).job_id)
+            cursor = "update duetime.cursors set scan_at = %s, next_fire_at = %s where job_id = %s"
+            execute(world.dsn, cursor, time.now - timedelta(seconds=1), time.now, healthy[0])
+        return await fire_due(limit, plan)
+
+    monkeypatch.setattr(store, "fire_due", with_another_before)
+    scanner = Scanner(store, batch=4)
+    for _ in range(10):
+        await scanner.tick()
+    (healthy_id,) = healthy
+    found = await store.job(TENANT, healthy_id)
+    assert (found.state, found.problem, found.made > 0) == (JobState.ACTIVE, None, True)
+    assert (await store.job(TENANT, bad)).state is JobState.PAUSED

@@ -12,6 +12,7 @@ from duetime.model.job import JobState, Options, encode_options
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.postgres import PostgresStore
+from duetime.store.postgres.completing import apply
 from tests.contract.hands import LEASE, TENANT, Hand, failed, fire, hand, job, retried, submit, succeeded
 from tests.contract.worlds import PostgresTime, PostgresWorld
 from tests.support.waiting import eventually
@@ -114,6 +115,21 @@ async def test_a_scan_does_not_wait_for_a_run_that_somebody_holds(
     assert (scan.fired, scan.seen) == (1, 1)
     newest, oldest = await store.runs_of_job(TENANT, held.job_id)
     assert (newest.state, oldest.state) == (RunState.PENDING, RunState.SUCCEEDED)
+
+
+async def test_a_cancellation_that_meets_a_retry_is_not_lost(
+    store: PostgresStore, session: "Session[asyncpg.Record]", another: "Session[asyncpg.Record]"
+) -> None:
+    """The run is neither waiting nor running for whoever looks twice while it changes from the one to the other."""
+    worker = await hand(store, DAY)
+    await submit(store, job())
+    run = await worker.claim_one()
+    async with session.transaction():
+        await apply(session, worker.id, [retried(run)])
+        cancelling = asyncio.create_task(store.cancel_run(TENANT, run.run_id))
+        await eventually(lambda: another.fetchval(_WAITING))
+    assert (await asyncio.wait_for(cancelling, 10)).state is RunState.CANCELLED
+    assert await worker.claim() == []
 
 
 async def _deadlocks(session: "Session[asyncpg.Record]") -> int:

@@ -230,6 +230,22 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
 
 
+async def test_a_day_that_somebody_detached_is_kept_as_long_as_any_other(
+    store: PostgresStore, world: PostgresWorld, time: PostgresTime
+) -> None:
+    """An operator set a day aside, to archive it: it is not the pruner's half-finished work."""
+    await store.prune(30 * DAY, 30 * DAY)
+    day = f"history_{time.now:%Y%m%d}"
+    time.advance(days=5)
+    execute(world.dsn, f"alter table duetime.history detach partition duetime.{day}")
+    await store.prune(30 * DAY, 30 * DAY)
+    assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(False,)]
+    assert day not in _partitions(world)
+    time.advance(days=26)
+    await store.prune(30 * DAY, 30 * DAY)
+    assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
+
+
 async def test_two_nodes_may_prune_at_once(world: PostgresWorld, store: PostgresStore, time: PostgresTime) -> None:
     other = world.another()
     await other.open()

@@ -1,0 +1,70 @@
+"""The scanner on a real store: how much it puts into one transaction, and what it does when that is too much."""
+
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from duetime.engine import scanner as engine_scanner
+from duetime.engine.scanner import Scanner
+from duetime.errors import StoreUnavailable
+from duetime.model.schedule import Every
+from duetime.store.protocol import PlanFires, Scan, Store
+from tests.contract.hands import job, submit
+from tests.contract.worlds import Time
+
+MINUTE = timedelta(minutes=1)
+
+
+async def test_one_transaction_holds_only_so_many_missed_occurrences(store: Store, time: Time) -> None:
+    """After a long outage every job has missed hundreds: they are written in several transactions."""
+    await submit(store, *(job(Every(MINUTE)) for _ in range(15)))
+    time.advance(hours=10)
+    scanner = Scanner(store)
+    assert await scanner.tick() == 0.0, "it goes on at once"
+    first = await store.counts()
+    assert (first.runs, 2000 <= first.history <= 2200) == (10, True)
+    await scanner.tick()
+    assert (await store.counts()).runs == 15
+
+
+async def test_one_transaction_is_planned_only_for_so_long(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that moves by a tenth of a second whenever it is asked: three jobs are too slow for one transaction."""
+    await submit(store, *(job(Every(MINUTE)) for _ in range(5)))
+    time.advance(minutes=1)
+    asked = count()
+    monkeypatch.setattr(engine_scanner, "monotonic", lambda: next(asked) / 10)
+    scanner = Scanner(store)
+    assert await scanner.tick() == 0.0
+    assert (await store.counts()).runs == 3
+    await scanner.tick()
+    assert (await store.counts()).runs == 5
+
+
+async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await submit(store, *(job(Every(MINUTE)) for _ in range(40)))
+    time.advance(minutes=1)
+    limits: list[int] = []
+    fire_due = store.fire_due
+
+    async def only_ten(limit: int, plan: PlanFires) -> Scan:
+        limits.append(limit)
+        if limit > 10:
+            raise StoreUnavailable("it took too long")
+        return await fire_due(limit, plan)
+
+    monkeypatch.setattr(store, "fire_due", only_ten)
+    scanner = Scanner(store, batch=40)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await scanner.tick()
+    assert await scanner.tick() == 0.0
+    assert limits == [40, 20, 10]
+    assert (await store.counts()).runs == 10
+    monkeypatch.setattr(store, "fire_due", fire_due)
+    while (await store.counts()).runs < 40:
+        await scanner.tick()
