@@ -9,6 +9,7 @@ import pytest
 from duetime import App, Context, LeaseLost, RetryPolicy, RunState
 from duetime.store.protocol import Counts
 from tests.support.guests import DRIVERS, dsn, with_asyncpg
+from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
 
@@ -92,6 +93,35 @@ async def test_a_run_that_was_lost_cannot_complete_itself(app: App) -> None:
     assert await connection.fetchval("select to_regclass('public.paid')") is None, "its effect was rolled back"
     await connection.close()
     assert (await app.runs(receipt))[0].state is RunState.RUNNING, "its new owner decides"
+
+
+async def test_a_transaction_that_is_left_open_holds_up_no_other_completion(app: App) -> None:
+    """Its run is locked by the task's own transaction: what the worker tells of it waits, and waits alone."""
+    left_open: list[Any] = []
+
+    @app.task(retry=RetryPolicy(retries=1, base=0.01))
+    async def forgetful(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            connection = await asyncpg.connect(dsn(app))
+            left_open.append(connection)
+            await connection.execute("begin")
+            await ctx.complete(connection)
+        return ctx.attempt
+
+    @app.task
+    async def other() -> str:
+        return "done"
+
+    async with working(app):
+        receipt = await forgetful.submit()
+        await eventually(lambda: left_open)
+        for _ in range(3):
+            assert (await ended(app, await other.submit())).value == "done"
+        assert (await app.runs(receipt))[0].state is RunState.RUNNING
+        await left_open[0].close()
+        run = await ended(app, receipt)
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
+    assert "did not commit" in run.attempts[0].error
 
 
 async def _raise_fence(app: App) -> None:

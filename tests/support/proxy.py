@@ -43,6 +43,10 @@ class Proxy:
         """From now on nothing gets through, in either direction, and nobody is told."""
         self._flowing.clear()
 
+    @property
+    def flowing(self) -> bool:
+        return self._flowing.is_set()
+
     def thaw(self) -> None:
         self._flowing.set()
 

@@ -1,0 +1,122 @@
+"""A network that freezes: connections stay open, nothing gets through, and nobody is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from duetime.engine.intake import prepare
+from duetime.engine.reaper import judge
+from duetime.engine.scanner import plan_fires
+from duetime.errors import StoreUnavailable
+from duetime.model.attempt import AttemptState
+from duetime.model.firing import DueJob, Fire, SetAside
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.schedule import Every
+from duetime.store.postgres import PostgresStore
+from duetime.store.postgres import database as database_module
+from duetime.worker.context import Context
+from duetime.worker.task import define
+from duetime.worker.worker import Worker, WorkerLimits
+from tests.support.proxy import Proxy, proxy_to
+from tests.support.waiting import eventually
+
+LEASE = timedelta(seconds=3)
+
+
+@pytest.fixture
+async def proxy(database: str) -> AsyncIterator[Proxy]:
+    async with proxy_to(database) as proxy:
+        yield proxy
+
+
+@asynccontextmanager
+async def opened(dsn: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(dsn)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def test_a_worker_that_is_cut_off_stops_its_runs_before_anyone_else_can_start_them(
+    database: str, proxy: Proxy
+) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+    sessions: list[UUID] = []
+
+    async def hold(ctx: Context) -> None:
+        if ctx.lost:
+            return
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with opened(database) as direct:
+        await direct.migrate()
+        async with opened(proxy.dsn) as store:
+            limits = WorkerLimits(lease=LEASE, heartbeat=LEASE / 10, poll=timedelta(milliseconds=50))
+            worker = Worker(store, {"hold": define("hold", hold)}, limits)
+            working = asyncio.create_task(worker.run())
+            (answer,) = await direct.submit(DEFAULT_TENANT, [prepare(task="hold", args={}, max_payload=1000)])
+            assert answer.run_id is not None
+            await asyncio.wait_for(begun.wait(), 20)
+            assert worker.id is not None
+            sessions.append(worker.id)
+            proxy.freeze()
+            await eventually(lambda: direct.reap(10, judge, LEASE))
+            assert stopped.is_set(), "it stopped before it was reaped"
+            proxy.thaw()
+
+            async def over() -> bool:
+                return (await direct.counts()).runs == 0
+
+            await eventually(over)
+            assert worker.id not in (None, sessions[0]), "it goes on, under another id"
+            run = await direct.run(DEFAULT_TENANT, answer.run_id)
+            assert [attempt.state for attempt in run.attempts] == [AttemptState.LOST, AttemptState.SUCCEEDED]
+            worker.stop()
+            await working
+
+
+async def test_what_a_node_held_when_it_vanished_is_free_again(
+    database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node loses its network in the middle of a scan: the server ends its transaction by itself."""
+    monkeypatch.setattr(database_module, "_NOT_IDLE_FOR", database_module._NOT_IDLE_FOR.replace("'30s'", "'500ms'"))
+
+    def freeze(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+        proxy.freeze()
+        return plan_fires(due, now)
+
+    async with opened(database) as direct:
+        await direct.migrate()
+        jobs = [prepare(task="tick", args={}, max_payload=10, schedule=Every(timedelta(seconds=1))) for _ in range(5)]
+        await direct.submit(DEFAULT_TENANT, jobs)
+        async with opened(proxy.dsn) as store:
+            vanished = asyncio.create_task(store.fire_due(100, freeze))
+            await eventually(lambda: not proxy.flowing)
+            assert (await direct.fire_due(100, plan_fires)).seen == 0, "they are held"
+
+            async def fired() -> int:
+                return (await direct.fire_due(100, plan_fires)).fired
+
+            assert await eventually(fired) == 5
+            proxy.thaw()
+            with pytest.raises(StoreUnavailable):
+                await vanished
+
+
+async def test_a_transaction_may_not_be_idle_for_ever_and_leaves_no_trace_on_its_session(database: str) -> None:
+    shown = "select current_setting('idle_in_transaction_session_timeout')"
+    async with opened(database) as store:
+        async with store.database.transaction() as connection:
+            assert await connection.fetchval(shown) == "30s"
+        async with store.database.connection() as connection:
+            assert await connection.fetchval(shown) == "0"
