@@ -19,7 +19,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from duetime.errors import InvalidInput
-from duetime.model.schedule.exclusion import AllowedDays, Calendar, FilteredDays
+from duetime.model.schedule.allowed import AllowedDays, FilteredDays
+from duetime.model.schedule.exclusion import Exclusion
 from duetime.model.schedule.line import CronLine, read_line
 from duetime.model.schedule.moment import DAY, EARLIEST, LATEST, SECOND, UnusableSchedule
 from duetime.model.schedule.zone import Change, change_at, offsets, reach, wall_of, zone_named
@@ -176,7 +177,7 @@ class Rhythm(Walk):
 
 
 @lru_cache(maxsize=16_384)
-def cron_walk(text: str, zone_name: str, exclude: Calendar | None) -> Walk:
+def cron_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
     """The one walk for all jobs with this line, zone and calendar."""
     zone = zone_named(zone_name)
     try:
