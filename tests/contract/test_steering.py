@@ -149,6 +149,6 @@ async def test_an_edit_takes_back_no_run_that_somebody_asked_for(store: Store, t
     await store.trigger_job(TENANT, submitted.job_id, b"a")
     time.advance(seconds=50)
     await fire(store)
-    await submit(store, job(EVERY_MINUTE, key="k", args=b"[2]"))
+    await submit(store, job(Cron("*/2 * * * *"), key="k", args=b"[2]"))
     (run,) = await store.runs_of_job(TENANT, submitted.job_id)
     assert (run.due_at, run.args) == (START, b"{}")

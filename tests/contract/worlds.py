@@ -34,6 +34,7 @@ create or replace function duetime.clock() returns timestamptz language sql vola
     as 'select moment from public.standing_clock';
 """
 _TABLES = ("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes")
+_TABLES += ("calendars", "calendar_users", "meta")
 
 T = TypeVar("T")
 

@@ -8,6 +8,9 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
+    "hold_cursors": "a file has one writer, so nothing can come between two statements",
+    "lock_calendar": "a file has one writer, so nothing can come between two statements",
+    "lock_cursor": "a file has one writer, so nothing can come between two statements",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }

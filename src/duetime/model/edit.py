@@ -21,7 +21,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     task: str | UnsetType = UNSET
     queue: str | UnsetType = UNSET
     tier: Tier | UnsetType = UNSET
-    timeout_ms: int | None | UnsetType = UNSET
+    timeout_ms: int | UnsetType | None = UNSET
 
 
 def changes_for(job: NewJob) -> Changes:
