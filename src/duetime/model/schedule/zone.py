@@ -47,7 +47,7 @@ def check_zone(zone: object) -> str:
         else:
             return zone
     shown = str(zone)[:60]
-    near = get_close_matches(shown, _names(), n=1, cutoff=0.7) if isinstance(zone, str) else []
+    near = get_close_matches(shown, zone_names(), n=1, cutoff=0.7) if isinstance(zone, str) else []
     remedy = f"did you mean {near[0]}?" if near else "a name such as Europe/Berlin"
     raise InvalidInput(f"{shown!r} is not a time zone", field="tz", remedy=remedy)
 
@@ -63,7 +63,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 @cache
-def _names() -> list[str]:
+def zone_names() -> list[str]:
+    """Every name of the time zone database, in order."""
     return sorted(name for name in available_timezones() if not name.startswith(_NOT_ZONES))
 
 
