@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.errors import JobBusy, KeyReused, LeaseLost, NotFound
+from duetime.errors import Conflict, JobBusy, KeyReused, LeaseLost, NotFound
 from duetime.ids import once_run_id
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.firing import LOOK_AHEAD, Fire, SetAside
@@ -421,6 +421,17 @@ class Reference:
             job.state, job.next_fire_at, job.scan_at = JobState.CANCELLED, None, None
         for run in self.live(job_id):
             self._stop(run)
+
+    def edit_job(self, tenant_id: int, job_id: UUID, job: NewJob) -> None:
+        """Make a job that has a future what this request asks for."""
+        stored = self.jobs.get(job_id)
+        if stored is None or stored.lane.tenant_id != tenant_id:
+            if any(run.home.tenant_id == tenant_id for run in self.live(job_id)):
+                raise Conflict("it is due")
+            raise NotFound("no such job")
+        if stored.state not in (JobState.ACTIVE, JobState.PAUSED):
+            raise Conflict("it is over")
+        self._edit(job, stored)
 
     def cancel_run(self, tenant_id: int, run_id: UUID) -> None:
         run = self.runs.get(run_id)
