@@ -7,12 +7,16 @@ from pathlib import Path
 
 import uvloop
 
-from bench import drain, precision
+from bench import drain, next_fire, precision
 from bench.report import RESULTS, console
 from bench.stores import Databases
 from tests.support.postgres import Server, installed
 
-SCENARIOS: dict[str, Callable[[Databases], Awaitable[None]]] = {"drain": drain.run, "precision": precision.run}
+SCENARIOS: dict[str, Callable[[Databases], Awaitable[None]]] = {
+    "drain": drain.run,
+    "precision": precision.run,
+    "next_fire": next_fire.run,
+}
 
 
 async def _measure(names: list[str], databases: Databases) -> None:

@@ -11,6 +11,7 @@ await send_report.submit(to="ops@example.com")
 from duetime.app import App
 from duetime.clock import ManualClock
 from duetime.errors import (
+    CalendarInUse,
     Conflict,
     DuetimeError,
     InvalidInput,
@@ -21,17 +22,20 @@ from duetime.errors import (
     NotFound,
     SchemaMismatch,
     SettingsError,
+    StaleVersion,
     StoreError,
     StoreLocked,
     StoreUnavailable,
 )
 from duetime.model.attempt import Run
+from duetime.model.calendar import Calendar
 from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState
 from duetime.model.outcome import Cancel, GiveUp, RetryAfter, Snooze
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
+from duetime.previewing import Preview, preview
 from duetime.receipt import Receipt
 from duetime.settings import Settings
 from duetime.task import Task
@@ -41,6 +45,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App",
+    "Calendar",
+    "CalendarInUse",
     "Cancel",
     "Conflict",
     "Context",
@@ -57,6 +63,7 @@ __all__ = [
     "ManualClock",
     "Misfire",
     "NotFound",
+    "Preview",
     "Receipt",
     "RetryAfter",
     "RetryPolicy",
@@ -66,6 +73,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Snooze",
+    "StaleVersion",
     "StoreError",
     "StoreLocked",
     "StoreUnavailable",
@@ -73,4 +81,5 @@ __all__ = [
     "Task",
     "__version__",
     "current_context",
+    "preview",
 ]

@@ -26,17 +26,19 @@ from duetime.clock import monotonic
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
 from duetime.errors import InvalidInput, NotFound
+from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
 from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import Schedule, check_moment, make_schedule
+from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
 from duetime.stores import Stores
 from duetime.submission import OPTIONS, Policies, make_job
 from duetime.task import Delivery, Duration, Priority, Task, check_duration, make_task
+from duetime.tending import Tending
 
 if TYPE_CHECKING:
     from duetime.sync import SyncApp
@@ -45,13 +47,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 StartHook = Callable[[], Awaitable[object]]
 TaskLike = Task[..., Any] | str
-JobLike = Receipt | str | UUID
-"""A job by its receipt or its id."""
-RunLike = str | UUID
-"""A run by its id."""
 
 
-class App:
+class App(Tending):
     """A set of tasks, and the place where their jobs live."""
 
     def __init__(
@@ -122,18 +120,22 @@ class App:
         *,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
+        when: str | None = None,
+        tz: str | None = None,
         args: Mapping[str, Any] | None = None,
         connection: object = None,
         **options_and_arguments: Any,
     ) -> Receipt:
-        """Run a task once: now, at `run_at`, or after `run_in`.
+        """Run a task once: now, at `run_at`, after `run_in`, or as the words `when` say ("tomorrow at 8"). `tz` is the
+        zone whose clock and calendar words and delays in days or months (`P1M`) go by.
 
         Options: `key` (one live job of that name: the same again changes nothing), `idempotency_key`, `queue`,
         `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`. Everything else is an argument of the
         task; `args={…}` passes them as a dict. `connection=` takes your own open asyncpg or psycopg connection: the
         job then commits or rolls back with your data.
         """
-        job = self._prepare(task, make_schedule(run_at=run_at, run_in=run_in), args, options_and_arguments)
+        schedule, said = await self._once(run_at, run_in, when, tz, connection)
+        job = self._prepare(task, schedule, args, options_and_arguments, said=said)
         if connection is not None:
             store = self._stores.for_guests()
             return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, job), None))
@@ -147,10 +149,12 @@ class App:
         *,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
+        when: str | None = None,
+        tz: str | None = None,
         **options: Any,
     ) -> list[Receipt]:
         """Run a task once for each set of arguments; all are stored in one transaction, or none."""
-        schedule = make_schedule(run_at=run_at, run_in=run_in)
+        schedule, said = await self._once(run_at, run_in, when, tz)
         unknown = sorted(options.keys() - OPTIONS)
         if unknown:
             raise InvalidInput("is not an option", field=unknown[0], remedy="arguments of the task go into the batch")
@@ -158,7 +162,7 @@ class App:
         items = list(batch)
         for index, (arguments, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
             try:
-                jobs.append(self._prepare(task, schedule, arguments, options, job_id=job_id))
+                jobs.append(self._prepare(task, schedule, arguments, options, job_id=job_id, said=said))
             except InvalidInput as error:
                 field = f"batch[{index}].{error.field}" if error.field else f"batch[{index}]"
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
@@ -171,8 +175,11 @@ class App:
         *,
         cron: str | None = None,
         every: Duration | None = None,
+        when: str | None = None,
         tz: str | None = None,
         start_at: datetime | str | None = None,
+        end_at: datetime | str | None = None,
+        exclude: Exclusion | dict[str, Any] | None = None,
         misfire: Misfire | MisfireMode | None = None,
         overlap: Overlap | None = None,
         jitter: Duration | None = None,
@@ -180,61 +187,67 @@ class App:
         args: Mapping[str, Any] | None = None,
         **options_and_arguments: Any,
     ) -> Receipt:
-        """Run a task again and again, on a cron line or at an interval. With `key=`, scheduling the same thing twice
-        leaves one job, and scheduling something else under the key replaces it.
+        """Run a task again and again: on a cron line, at an interval, or as words say ("every weekday at 9am"). With
+        `key=`, scheduling the same thing twice leaves one job, and scheduling something else under the key edits it.
 
-        Policies: `misfire` says what becomes of missed occurrences ("latest", "skip" or "all"), `overlap` of one that
-        meets a run of this job that is not over ("allow", "skip", "queue" or "replace"). `jitter` moves each fire back
-        by up to that long, `max_runs` ends the job after so many runs.
+        `start_at` and `end_at` bound it, `exclude` leaves out days: `{"dates": […], "weekdays": […], "calendars": […],
+        "instead": "skip" or "next_day"}`. Policies: `misfire` says what becomes of missed occurrences ("latest", "skip"
+        or "all"), `overlap` of one that meets a run of this job that is not over ("allow", "skip", "queue" or
+        "replace"). `jitter` moves each fire back by up to that long, `max_runs` ends the job after so many runs.
         """
-        if cron is None and every is None:
-            raise InvalidInput("says neither cron nor every", field="cron", remedy="give one, or use submit")
-        schedule = make_schedule(cron=cron, every=every, tz=tz, start_at=start_at)
+        if cron is None and every is None and when is None:
+            raise InvalidInput("says neither cron, every nor when", field="cron", remedy="give one, or use submit")
+        now = None if when is None else await (await self.store()).now()
+        bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
+        schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
         policies = (misfire, overlap, jitter, max_runs)
-        job = self._prepare(task, schedule, args, options_and_arguments, policies=policies)
+        if isinstance(schedule, Once) and any(policy is not None for policy in policies):
+            raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
+        said = f"{when} in {tz}" if when is not None else None
+        job = self._prepare(task, schedule, args, options_and_arguments, policies=policies, said=said)
         return (await self._store_jobs([job]))[0]
 
     async def pause(self, job: JobLike) -> Job:
         """Fire no more until it is resumed."""
-        return await (await self.store()).pause_job(DEFAULT_TENANT, _job_id(job))
+        return await (await self.store()).pause_job(DEFAULT_TENANT, job_identity(job))
 
     async def resume(self, job: JobLike) -> Job:
         """Go on; what was missed meanwhile is for the misfire policy to decide."""
-        return await (await self.store()).resume_job(DEFAULT_TENANT, _job_id(job))
+        return await (await self.store()).resume_job(DEFAULT_TENANT, job_identity(job))
 
     async def trigger(self, job: JobLike) -> Run:
         """Make an extra run now, without touching the rhythm."""
-        return await (await self.store()).trigger_job(DEFAULT_TENANT, _job_id(job), os.urandom(8))
+        return await (await self.store()).trigger_job(DEFAULT_TENANT, job_identity(job), os.urandom(8))
 
     async def backfill(
         self, job: JobLike, start: datetime | str, end: datetime | str, *, limit: int = 1000, rate: float = 10.0
     ) -> int:
         """Make the runs of a past range, `rate` a second; refused when there would be more than `limit`."""
         store = await self.store()
-        found = await store.job(DEFAULT_TENANT, _job_id(job))
+        found = await store.job(DEFAULT_TENANT, job_identity(job))
         fires = fires_between(found.schedule, check_moment(start, "start"), check_moment(end, "end"), limit)
         check_rate(rate)
         return await store.backfill_job(DEFAULT_TENANT, found.id, fires, os.urandom(8), rate)
 
     async def cancel(self, job: JobLike) -> Job:
         """No further run of this job; a run that waits is cancelled, one that is running is asked to stop."""
-        return await (await self.store()).cancel_job(DEFAULT_TENANT, _job_id(job))
+        return await (await self.store()).cancel_job(DEFAULT_TENANT, job_identity(job))
 
     async def cancel_run(self, run: RunLike) -> Run:
         """Cancel a run that waits, or ask a running one to stop."""
-        return await (await self.store()).cancel_run(DEFAULT_TENANT, _identity("run", run))
+        return await (await self.store()).cancel_run(DEFAULT_TENANT, identity("run", run))
 
     async def job(self, job: JobLike) -> Job:
         """A job as it stands now."""
-        return await (await self.store()).job(DEFAULT_TENANT, _job_id(job))
+        return await (await self.store()).job(DEFAULT_TENANT, job_identity(job))
 
     async def run(self, run: RunLike) -> Run:
         """A run, with its attempts."""
-        return await (await self.store()).run(DEFAULT_TENANT, _identity("run", run))
+        return await (await self.store()).run(DEFAULT_TENANT, identity("run", run))
 
     async def runs(self, job: JobLike, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
-        return await (await self.store()).runs_of_job(DEFAULT_TENANT, _job_id(job), limit)
+        return await (await self.store()).runs_of_job(DEFAULT_TENANT, job_identity(job), limit)
 
     async def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
@@ -249,7 +262,7 @@ class App:
                 await self.job(job)  # raises NotFound for a job that does not exist
             if deadline is not None and monotonic() + pause > deadline:
                 state = runs[0].state.name if runs else "not due yet"
-                job_id = ids.show("job", _job_id(job))
+                job_id = ids.show("job", job_identity(job))
                 raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: it is {state}")
             await asyncio.sleep(pause)
             pause = min(0.25, pause * 1.5)
@@ -323,21 +336,34 @@ class App:
         given: Mapping[str, Any],
         job_id: UUID | None = None,
         policies: Policies = (None, None, None, None),
+        said: str | None = None,
     ) -> NewJob:
-        limit = self.settings.max_payload
-        return make_job(self._find(task), schedule, args, given, max_payload=limit, job_id=job_id, policies=policies)
+        limit, found = self.settings.max_payload, self._find(task)
+        return make_job(found, schedule, args, given, max_payload=limit, job_id=job_id, policies=policies, said=said)
+
+    async def _once(
+        self,
+        run_at: datetime | str | None,
+        run_in: Duration | None,
+        when: str | None,
+        tz: str | None,
+        connection: object = None,
+    ) -> tuple[Schedule, str | None]:
+        """When to run once; and the words for it, if they mean another moment on another day."""
+        if not needs_now(run_in=run_in, when=when, tz=tz):
+            return make_schedule(run_at=run_at, run_in=run_in, tz=tz), None
+        field, text = ("when", when) if when is not None else ("run_in", run_in)
+        if connection is not None:
+            raise InvalidInput(
+                f"{text!r} is counted from the day, which a transaction of yours does not tell",
+                field=field,
+                remedy="give run_at, or a length in hours",
+            )
+        now = await (await self.store()).now()
+        schedule = make_schedule(run_at=run_at, run_in=run_in, when=when, tz=tz, now=now)
+        if not isinstance(schedule, Once):
+            raise InvalidInput(f"{text!r} means again and again", field=field, remedy="use schedule")
+        return schedule, f"{text} in {tz}"
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [Receipt.of(answer) for answer in await Intake(await self.store()).submit(jobs)]
-
-
-def _job_id(job: JobLike) -> UUID:
-    return _identity("job", job.job_id if isinstance(job, Receipt) else job)
-
-
-def _identity(kind: ids.Kind, given: object) -> UUID:
-    if isinstance(given, UUID):
-        return given
-    if not isinstance(given, str):
-        raise InvalidInput(f"{given!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
-    return ids.parse(kind, given)

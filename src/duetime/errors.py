@@ -7,7 +7,9 @@
     ├── Conflict                the request is fine, the moment is not
     │   ├── KeyInFlight         another request holds this idempotency key right now
     │   ├── KeyReused           this idempotency key came with another request before
-    │   └── JobBusy             the job's run has started: it cannot be replaced now
+    │   ├── JobBusy             the job's run has started: it cannot be replaced now
+    │   ├── StaleVersion        the job was edited meanwhile: look at it again
+    │   └── CalendarInUse       jobs leave out the days of this calendar
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
@@ -60,6 +62,14 @@ class KeyReused(Conflict):
 
 class JobBusy(Conflict):
     """The job's run has started already, so the job cannot be replaced."""
+
+
+class StaleVersion(Conflict):
+    """The edit was made for a version of the job that is not the current one."""
+
+
+class CalendarInUse(Conflict):
+    """A calendar cannot be deleted while jobs leave out its days."""
 
 
 class LeaseLost(DuetimeError):

@@ -29,6 +29,7 @@ def make_job(
     max_payload: int,
     job_id: UUID | None = None,
     policies: Policies = (None, None, None, None),
+    said: str | None = None,
 ) -> NewJob:
     """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
     options, arguments = _split(given)
@@ -53,6 +54,7 @@ def make_job(
         key=options.get("key"),
         idempotency_key=idempotency_key,
         job_id=job_id,
+        said=said,
     )
 
 
@@ -76,7 +78,7 @@ def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             raise InvalidInput(
                 "cannot be given here",
                 field=name,
-                remedy="submit takes run_at and run_in, schedule takes cron, every, tz and start_at",
+                remedy="submit takes run_at, run_in and when; schedule takes cron, every, when and what bounds them",
             )
         else:
             arguments[name] = value

@@ -5,17 +5,20 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.errors import InvalidInput
 from duetime.model.attempt import Run
+from duetime.model.calendar import Calendar
 from duetime.model.job import Job
+from duetime.previewing import Preview
 from duetime.receipt import Receipt
 from duetime.task import Duration
 
 if TYPE_CHECKING:
-    from duetime.app import App, JobLike, RunLike, TaskLike
+    from duetime.app import App, TaskLike
+    from duetime.identity import JobLike, RunLike
 
 T = TypeVar("T")
 
@@ -41,6 +44,24 @@ class SyncApp:
 
     def schedule(self, task: "TaskLike", /, **options_and_arguments: Any) -> Receipt:
         return self._call(self._app.schedule, task, **options_and_arguments)
+
+    def edit(self, job: "JobLike", **changes: Any) -> Job:
+        return self._call(self._app.edit, job, **changes)
+
+    def preview(self, schedule: "JobLike", **options: Any) -> Preview:
+        return self._call(self._app.preview, schedule, **options)
+
+    def set_calendar(self, name: str, dates: Iterable[date | str]) -> Calendar:
+        return self._call(self._app.set_calendar, name, dates)
+
+    def calendar(self, name: str) -> Calendar:
+        return self._call(self._app.calendar, name)
+
+    def calendars(self) -> list[Calendar]:
+        return self._call(self._app.calendars)
+
+    def delete_calendar(self, name: str) -> None:
+        self._call(self._app.delete_calendar, name)
 
     def pause(self, job: "JobLike") -> Job:
         return self._call(self._app.pause, job)

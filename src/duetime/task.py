@@ -44,8 +44,11 @@ RESERVED = frozenset(
         "run_in",
         "cron",
         "every",
+        "when",
         "tz",
         "start_at",
+        "end_at",
+        "exclude",
         "key",
         "idempotency_key",
         "queue",
@@ -102,12 +105,15 @@ class Task(Generic[P, R]):
         *,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
+        when: str | None = None,
         args: Mapping[str, Any] | None = None,
         connection: object = None,
         **arguments: Any,
     ) -> Receipt:
         """Run this task once: now, at a time, or after a delay. Further options are those of `App.submit`."""
-        return await self._app.submit(self, run_at=run_at, run_in=run_in, args=args, connection=connection, **arguments)
+        return await self._app.submit(
+            self, run_at=run_at, run_in=run_in, when=when, args=args, connection=connection, **arguments
+        )
 
     async def submit_many(self, batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
         """Run this task once for each set of arguments; all are stored, or none."""
@@ -119,14 +125,14 @@ class Task(Generic[P, R]):
         *,
         cron: str | None = None,
         every: Duration | None = None,
+        when: str | None = None,
         tz: str | None = None,
-        start_at: datetime | str | None = None,
         args: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Receipt:
-        """Run this task again and again, on a cron line or at an interval. Further options are those of
+        """Run this task again and again, on a cron line, at an interval or as words say. Further options are those of
         `App.schedule`."""
-        return await self._app.schedule(self, cron=cron, every=every, tz=tz, start_at=start_at, args=args, **arguments)
+        return await self._app.schedule(self, cron=cron, every=every, when=when, tz=tz, args=args, **arguments)
 
     def __repr__(self) -> str:
         return f"<duetime task {self.name}>"
@@ -205,12 +211,13 @@ def make_options(
                 "at_most_once means that nothing is tried again", field="retries", remedy="leave retries out"
             )
         policy = msgspec.structs.replace(policy, retries=0)
-    return Options(
-        base.name if job_name is None else check_key(job_name, "job_name"),
-        check_tags(tags) or base.tags,
-        policy,
-        at_most_once,
-        base.key if key is None else key,
+    return msgspec.structs.replace(
+        base,
+        name=base.name if job_name is None else check_key(job_name, "job_name"),
+        tags=check_tags(tags) or base.tags,
+        retry=policy,
+        at_most_once=at_most_once,
+        key=base.key if key is None else key,
     )
 
 

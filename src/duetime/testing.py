@@ -30,7 +30,7 @@ from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
-from duetime.model.schedule import Once, Schedule, make_schedule
+from duetime.model.schedule import Once, Schedule, make_schedule, same_schedule
 from duetime.receipt import Receipt
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
@@ -38,7 +38,7 @@ from duetime.task import Duration, Task, check_duration
 from duetime.worker.worker import Worker, WorkerLimits
 
 _FOR_EVER = timedelta(days=1_000_000)
-_WHEN = ("run_at", "run_in", "cron", "every", "tz", "start_at")
+_WHEN = ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -120,8 +120,8 @@ class Harness:
     def assert_submitted(self, task: Task[..., Any] | str, /, **expected: Any) -> Submission:
         """Fail unless this task was submitted with these arguments (others may be there too); returns the first.
 
-        `queue`, `priority`, `key`, `idempotency_key`, `run_at`, `run_in`, `cron`, `every`, `tz` and `start_at` are
-        compared with the options of the submission.
+        `queue`, `priority`, `key`, `idempotency_key`, and what says when (`run_at`, `run_in`, `cron`, `every`, `when`,
+        `tz`, `start_at`, `end_at`, `exclude`) are compared with the options of the submission.
         """
         found = self._matching(task, expected)
         if not found:
@@ -141,13 +141,13 @@ class Harness:
         when = {name: given.pop(name) for name in _WHEN if name in given}
         options = {name: given.pop(name) for name in ("queue", "priority", "key", "idempotency_key") if name in given}
         args = json.decode(json.encode(given, field="expected"))
-        schedule = make_schedule(**when) if when else None
+        schedule = make_schedule(**when, now=self.clock.now()) if when else None
         return [
             item
             for item in self.submitted
             if item.task == name
             and args.items() <= item.args.items()
-            and (schedule is None or item.schedule == schedule)
+            and (schedule is None or item.schedule == schedule or same_schedule(item.schedule, schedule))
             and all(getattr(item, option) == value for option, value in options.items())
         ]
 

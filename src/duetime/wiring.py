@@ -10,6 +10,7 @@ from datetime import timedelta
 from duetime.app import App
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
+from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
 from duetime.loop import Loop
 from duetime.settings import Settings
@@ -92,6 +93,7 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
         Loop("scanner", scanner.tick, jitter=0.1),
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
+        Loop("recomputer", Recomputer(store).tick, jitter=0.2),
     ]
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.errors import JobBusy, KeyReused, LeaseLost, NotFound
+from duetime.errors import Conflict, JobBusy, KeyReused, LeaseLost, NotFound
 from duetime.ids import once_run_id
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.firing import LOOK_AHEAD, Fire, SetAside
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.lane import LaneKey, trial_after
 from duetime.model.run import Event, RunState
-from duetime.model.schedule import Every, Once
+from duetime.model.schedule import NOW, Every, Once, Schedule
 from duetime.model.worker import Lost
 from duetime.store.protocol import JudgeLost
 
@@ -70,6 +70,7 @@ class RefJob:
     next_fire_at: datetime | None = None
     scan_at: datetime | None = None
     state: JobState = JobState.ACTIVE
+    asked: Schedule = NOW
 
 
 @dataclass
@@ -153,17 +154,40 @@ class Reference:
             due = [run.due_at for run in live if run.fence == 0]
             next_run = min(due, default=stored.next_fire_at if stored else known.answer.next_run)
             return Submitted(job_id, next_run, live[-1].id if live else None, created=False)
+        elif job_id in self.jobs:
+            answer = self._edit(job, self.jobs[job_id])
         else:
-            recurring = job_id in self.jobs and isinstance(self.jobs[job_id].schedule, Every)
-            if not recurring and any(run.fence for run in self.live(job_id)):
+            if any(run.fence for run in self.live(job_id)):
                 raise JobBusy("it has started")
-            for run in self.live(job_id):
-                if not run.fence:
-                    del self.runs[run.id]
-            self.jobs.pop(job_id, None)
+            self._withdraw(job_id)
             answer = self._place(job, job_id, created=False)
         self.keys[name] = RefKey(job.fingerprint, answer)
         return answer
+
+    def _edit(self, job: NewJob, stored: RefJob) -> Submitted:
+        """A job with a future: another schedule starts from now; anything else leaves the rhythm, and is taken on by
+        runs that no worker has held. State stays."""
+        stored.options, stored.timeout_ms, old_lane, stored.lane = job.options, job.timeout_ms, stored.lane, job.lane
+        if stored.asked == job.schedule and (isinstance(job.schedule, Every) or job.schedule.at is not None):
+            waiting = [run for run in self.live(stored.id) if not run.fence]
+            for run in waiting:
+                run.home = run.lane = job.lane
+                run.options, run.timeout_ms = job.options, job.timeout_ms
+                if old_lane != job.lane:
+                    run.ready_at = max(run.due_at, self.now)
+            due = [run.due_at for run in waiting] + ([stored.next_fire_at] if stored.next_fire_at else [])
+            return Submitted(stored.id, min(due, default=None), None, created=False)
+        self._withdraw(stored.id)
+        stored.asked = job.schedule
+        stored.schedule, due_at, scan_at = self._start(job.schedule, stored.id)
+        stored.next_fire_at = due_at
+        stored.scan_at = scan_at if stored.state is JobState.ACTIVE else None
+        return Submitted(stored.id, due_at, None, created=False)
+
+    def _withdraw(self, job_id: UUID) -> None:
+        for run in self.live(job_id):
+            if not run.fence:
+                del self.runs[run.id]
 
     def _is_live(self, job_id: UUID) -> bool:
         job = self.jobs.get(job_id)
@@ -172,26 +196,36 @@ class Reference:
         return bool(self.live(job_id))
 
     def _place(self, job: NewJob, job_id: UUID, *, created: bool) -> Submitted:
-        schedule = job.schedule
+        schedule, due_at, scan_at = self._start(job.schedule, job_id)
+        if isinstance(schedule, Once) and due_at <= self.now + LOOK_AHEAD:
+            run_id = NewJob(job_id, job.lane, schedule, job.args).first_run_id()
+            self._make_run(run_id, job_id, job.lane, due_at, job.timeout_ms, job.options)
+            return Submitted(job_id, due_at, run_id, created)
+        self.jobs[job_id] = RefJob(
+            job_id,
+            job.lane,
+            schedule,
+            self.now,
+            job.timeout_ms,
+            job.options,
+            next_fire_at=due_at,
+            scan_at=scan_at,
+            asked=job.schedule,
+        )
+        return Submitted(job_id, due_at, None, created)
+
+    def _start(self, schedule: Schedule, job_id: UUID) -> tuple[Once | Every, datetime, datetime]:
+        """A schedule from now on: when it is due first, and when that comes into view."""
         if isinstance(schedule, Every):
             schedule = schedule.anchored(self.now)
             # Nothing that has been claimed or has ended fires again.
             latest = max([self.now, *(run.due_at for run in self.runs_of(job_id))])
             due_at = schedule.next_after(latest)
             assert due_at is not None
-            scan_at = max(due_at - LOOK_AHEAD, latest) if latest > self.now else due_at - LOOK_AHEAD
-        else:
-            assert isinstance(schedule, Once)
-            due_at = max(schedule.at, self.now) if schedule.at else self.now + (schedule.delay or timedelta(0))
-            scan_at = due_at - LOOK_AHEAD
-            if due_at <= self.now + LOOK_AHEAD:
-                run_id = NewJob(job_id, job.lane, schedule, job.args).first_run_id()
-                self._make_run(run_id, job_id, job.lane, due_at, job.timeout_ms, job.options)
-                return Submitted(job_id, due_at, run_id, created)
-        self.jobs[job_id] = RefJob(
-            job_id, job.lane, schedule, self.now, job.timeout_ms, job.options, next_fire_at=due_at, scan_at=scan_at
-        )
-        return Submitted(job_id, due_at, None, created)
+            return schedule, due_at, max(due_at - LOOK_AHEAD, latest) if latest > self.now else due_at - LOOK_AHEAD
+        assert isinstance(schedule, Once)
+        due_at = max(schedule.at, self.now) if schedule.at else self.now + (schedule.delay or timedelta(0))
+        return schedule, due_at, due_at - LOOK_AHEAD
 
     def _make_run(
         self,
@@ -388,6 +422,17 @@ class Reference:
             job.state, job.next_fire_at, job.scan_at = JobState.CANCELLED, None, None
         for run in self.live(job_id):
             self._stop(run)
+
+    def edit_job(self, tenant_id: int, job_id: UUID, job: NewJob) -> None:
+        """Make a job that has a future what this request asks for."""
+        stored = self.jobs.get(job_id)
+        if stored is None or stored.lane.tenant_id != tenant_id:
+            if any(run.home.tenant_id == tenant_id for run in self.live(job_id)):
+                raise Conflict("it is due")
+            raise NotFound("no such job")
+        if stored.state not in (JobState.ACTIVE, JobState.PAUSED):
+            raise Conflict("it is over")
+        self._edit(job, stored)
 
     def cancel_run(self, tenant_id: int, run_id: UUID) -> None:
         run = self.runs.get(run_id)

@@ -149,7 +149,7 @@ async def test_an_edit_rewinds_the_cursor(store: Store, time: Time) -> None:
     time.advance(seconds=50)
     await fire(store)
     (ahead,) = await store.runs_of_job(TENANT, first.job_id)
-    edited = job(Every(timedelta(minutes=1), time.now + timedelta(seconds=10)), key="report", args=b"[2]")
+    edited = job(Every(timedelta(minutes=2), time.now + timedelta(seconds=10)), key="report", args=b"[2]")
     second = await submit(store, edited)
     assert (second.job_id, second.next_run) == (first.job_id, ahead.due_at)
     assert await store.runs_of_job(TENANT, first.job_id) == []

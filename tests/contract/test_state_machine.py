@@ -25,8 +25,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from duetime.errors import JobBusy, KeyReused, LeaseLost, NotFound
+from duetime.errors import Conflict, JobBusy, KeyReused, LeaseLost, NotFound
 from duetime.model.attempt import Claimed, Completion
+from duetime.model.edit import changes_for
 from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
 from duetime.model.job import NewJob, Options, Submitted, encode_options
 from duetime.model.lane import LaneKey, Tier
@@ -153,6 +154,26 @@ class Machine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(["r1", "r1", "o1"]), args=st.sampled_from([b"[1]", b"[2]", b"[3]"]))
     def edit(self, key: str, args: bytes) -> None:
         self._submit(TENANT, [job(Every(timedelta(seconds=10)) if key == "r1" else NOW, key=key, args=args)])
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data(), place=places, stranger=sometimes)
+    def edit_by_id(self, data: st.DataObject, place: int, stranger: bool) -> None:
+        in_first_home = [job_id for job_id in self.known if job_id in self.model.jobs] or list(self.known)
+        job_id = in_first_home[-1 - place % len(in_first_home)]
+        tenant_id = TENANT + STRANGER - self.known[job_id] if stranger else self.known[job_id]
+        wanted = data.draw(new_jobs(tenant_id))
+        if job_id in self.model.jobs and isinstance(wanted.schedule, Once) != isinstance(
+            self.model.jobs[job_id].schedule, Once
+        ):
+            return  # what repeats stays what repeats, as it does under a key
+        edit = self.store.edit_job(tenant_id, job_id, changes_for(wanted))
+        try:
+            self.model.edit_job(tenant_id, job_id, wanted)
+        except (NotFound, Conflict) as error:
+            with pytest.raises(type(error)):
+                self.run(edit)
+        else:
+            self.run(edit)
 
     def _submit(self, tenant_id: int, jobs: list[NewJob]) -> None:
         jobs = [msgspec.structs.replace(item, id=self._next_id()) for item in jobs]

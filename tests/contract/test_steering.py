@@ -116,6 +116,19 @@ async def test_a_trigger_at_the_moment_of_a_fire_is_a_run_of_its_own(store: Stor
     assert len(await store.runs_of_job(TENANT, submitted.job_id)) == 2
 
 
+async def test_a_trigger_while_a_fire_is_pending_leaves_that_fire_alone(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    time.advance(seconds=50)
+    await fire(store)
+    (ahead,) = await store.runs_of_job(TENANT, submitted.job_id)
+    extra = await store.trigger_job(TENANT, submitted.job_id, b"a")
+    worker = await hand(store)
+    assert [run.run_id for run in await worker.claim()] == [extra.id]
+    time.advance(seconds=10)
+    assert [run.run_id for run in await worker.claim()] == [ahead.id]
+    assert (await store.job(TENANT, submitted.job_id)).next_run == START + 2 * MINUTE
+
+
 async def test_a_backfill_makes_the_runs_of_a_past_range_at_its_rate(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY_MINUTE))
     fires = [START - number * MINUTE for number in (30, 20, 10)]
@@ -149,6 +162,6 @@ async def test_an_edit_takes_back_no_run_that_somebody_asked_for(store: Store, t
     await store.trigger_job(TENANT, submitted.job_id, b"a")
     time.advance(seconds=50)
     await fire(store)
-    await submit(store, job(EVERY_MINUTE, key="k", args=b"[2]"))
+    await submit(store, job(Cron("*/2 * * * *"), key="k", args=b"[2]"))
     (run,) = await store.runs_of_job(TENANT, submitted.job_id)
     assert (run.due_at, run.args) == (START, b"{}")

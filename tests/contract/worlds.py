@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 
@@ -19,6 +19,7 @@ from duetime.clock import ManualClock
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
 from duetime.store.sqlite import SqliteStore
+from duetime.store.sqlite.values import maybe_stamp, stamp
 from tests.conftest import running
 from tests.support.postgres import Binaries
 
@@ -34,6 +35,7 @@ create or replace function duetime.clock() returns timestamptz language sql vola
     as 'select moment from public.standing_clock';
 """
 _TABLES = ("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes")
+_TABLES += ("calendars", "calendar_users", "meta")
 
 T = TypeVar("T")
 
@@ -57,6 +59,9 @@ class World(Protocol):
     def another(self) -> Store:
         """A second store on the same database, as another process would have it; the caller opens and closes it."""
 
+    async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
+        """Put a cursor where other rules would have it."""
+
 
 class SqliteTime:
     def __init__(self) -> None:
@@ -79,6 +84,11 @@ class SqliteWorld:
 
     def another(self) -> SqliteStore:
         return self.store.companion()
+
+    async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
+        statement = "update cursors set next_fire_at = ?, scan_at = ?, last_fire_at = ? where job_id = ?"
+        values = (stamp(next_fire_at), stamp(next_fire_at), maybe_stamp(last_fire_at), job_id.bytes)
+        await self.store.database.run(lambda connection, _: connection.raw.execute(statement, values))
 
 
 class PostgresTime:
@@ -111,6 +121,10 @@ class PostgresWorld:
 
     def another(self) -> PostgresStore:
         return PostgresStore(self.dsn, pool_size=4)
+
+    async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
+        statement = "update duetime.cursors set next_fire_at = %s, scan_at = %s, last_fire_at = %s where job_id = %s"
+        execute(self.dsn, statement, next_fire_at, next_fire_at, last_fire_at, job_id)
 
 
 @asynccontextmanager

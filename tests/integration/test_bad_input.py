@@ -55,7 +55,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no number": ({"to": 1, "run_in": float("nan")}, "run_in: nan is not a"),
     "an endless duration": ({"to": 1, "run_in": float("inf")}, "run_in: inf is not a"),
     "true is not a second": ({"to": 1, "run_in": True}, "run_in: True is not a duration"),
-    "a month": ({"to": 1, "run_in": "P1M"}, "run_in: 'P1M' counts in the calendar"),
+    "half a month": ({"to": 1, "run_in": "P0.5M"}, "run_in: 'P0.5M' counts in parts of a day or a month"),
     "an absurd duration": ({"to": 1, "run_in": 1e300}, "run_in: 1e+300 is outside"),
     "a queue with spaces": ({"to": 1, "queue": "my queue"}, "queue: 'my queue' is not a name"),
     "an empty queue": ({"to": 1, "queue": ""}, "queue: '' is not a name"),
@@ -95,7 +95,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 # fmt: off
 SCHEDULES: dict[str, tuple[dict[str, Any], str]] = {
-    "no time": ({}, "cron: says neither cron nor every (give one, or use submit)"),
+    "no time": ({}, "cron: says neither cron, every nor when (give one, or use submit)"),
     "both": ({"cron": "* * * * *", "every": "1h"}, "every: cron and every exclude each other"),
     "too few fields": ({"cron": "* * * *"}, "cron: '* * * *' is not a cron line"),
     "an odd minute": ({"cron": "61 * * * *"}, "cron: the minute 61 is out of range (0 to 59)"),
@@ -115,7 +115,7 @@ SCHEDULES: dict[str, tuple[dict[str, Any], str]] = {
     "a short interval": ({"every": "0.5s"}, "every: 0.5s is too short (at least 1s)"),
     "a bad interval": ({"every": "often"}, "every: 'often' is not a duration"),
     "a naive start": ({"every": "1h", "start_at": "2026-01-01"}, "start_at: 2026-01-01T00:00:00 has no time zone"),
-    "a delay": ({"every": "1h", "run_in": "1h"}, "run_in: cannot be given here (submit takes run_at and run_in"),
+    "a delay": ({"every": "1h", "run_in": "1h"}, "run_in: cannot be given here (submit takes run_at, run_in"),
 }
 # fmt: on
 

@@ -1,13 +1,20 @@
 """Policies and steering through the app, with a real scanner and worker under a clock that the test moves."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import duetime
+from duetime.engine.intake import prepare
+from duetime.engine.scanner import Scanner
+from duetime.model.job import Options
+from duetime.model.schedule import make_cron
+from duetime.store.opening import store_in_memory
 from duetime.testing import harness
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+JITTERED = Options(jitter=30.0)
 
 
 def make_app() -> tuple[duetime.App, list[datetime]]:
@@ -94,3 +101,29 @@ async def test_a_backfill_is_bounded() -> None:
             await app.backfill(receipt, NINE, NINE)
         with pytest.raises(duetime.InvalidInput, match="rate"):
             await app.backfill(receipt, NINE, NINE + timedelta(minutes=5), rate=0)
+
+
+async def test_a_herd_at_nine_is_spread_over_its_jitter() -> None:
+    """10,000 jobs at 09:00 with jitter=30s, fired by the scanner: no second holds more than twice the mean."""
+    clock = duetime.ManualClock(NINE - timedelta(hours=1))
+    store = store_in_memory(clock)
+    await store.open()
+    await store.migrate()
+    app, _ = make_app()
+    with app.lent(store):
+        await app.schedule("note", cron="0 9 * * *", jitter="30s")
+        jobs = [
+            prepare(task="note", args={}, max_payload=100, schedule=make_cron("0 9 * * *", "UTC"), options=JITTERED)
+            for _ in range(9_999)
+        ]
+        await store.submit(1, jobs)
+        clock.move_to(NINE - timedelta(seconds=10))
+        scanner = Scanner(store)
+        while await scanner.tick() == 0:
+            pass
+        look = await store.look([lane.id for lane in await store.lanes()], 20_000)
+    await store.close()
+    seconds = Counter(int((at - NINE).total_seconds()) for sight in look.sights for at in sight.ready_at)
+    assert sum(seconds.values()) == 10_000
+    assert set(seconds) == set(range(30)), "none before its time, none later than its jitter"
+    assert max(seconds.values()) <= 2 * 10_000 / 30

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from duetime.model.schedule import Cron, make_calendar, make_cron
+from duetime.model.schedule import Cron, make_cron, make_exclusion
 from duetime.model.schedule.making import bounded
 from tests.oracle.cases import SEED, draw_line
 from tests.oracle.clocks import changes
@@ -44,7 +44,7 @@ def _check(
         return day.weekday() not in left_out and day not in dates and (day in existing or beyond)
 
     fires = stretch.fires(WithoutDays(line, sorted(existing), allowed, moves=moves))
-    calendar = make_calendar(dates, weekdays, "next_day" if moves else "skip")
+    calendar = make_exclusion(dates, weekdays, "next_day" if moves else "skip")
     cron = bounded(make_cron(line, zone), exclude=calendar)
     assert isinstance(cron, Cron)
     # What the days before the stretch owe to its first days is not known here.

@@ -9,7 +9,7 @@ import pytest
 from cronsim import CronSim
 
 from duetime.errors import InvalidInput
-from duetime.model.schedule import EARLIEST, LATEST, Cron, UnusableSchedule, make_calendar, make_cron
+from duetime.model.schedule import EARLIEST, LATEST, Cron, UnusableSchedule, make_cron, make_exclusion
 from duetime.model.schedule.field import DAY_OF_WEEK, MINUTE, read_field
 from duetime.model.schedule.line import read_line
 
@@ -147,7 +147,7 @@ def test_a_day_that_a_zone_skipped_is_skipped(zone: str, lost: date, line: str) 
 
 def test_nothing_is_owed_for_a_day_that_a_zone_skipped() -> None:
     eve, after_it = date(2011, 12, 29), datetime(2011, 12, 31, 9, tzinfo=ZoneInfo("Pacific/Apia"))
-    calendar = make_calendar([eve], instead="next_day")
+    calendar = make_exclusion([eve], instead="next_day")
     start, end = datetime(2011, 12, 28, tzinfo=UTC), datetime(2012, 1, 2, tzinfo=UTC)
     for line, expected in (("0 9 30 12 *", None), ("0 9 29 12 *", after_it), ("0 9 29,30 12 *", after_it)):
         cron = Cron(line, "Pacific/Apia", exclude=calendar)

@@ -8,15 +8,15 @@ import pytest
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule import (
-    Calendar,
     Cron,
     Every,
+    Exclusion,
     Once,
     Recurring,
     UnusableSchedule,
     decode_schedule,
     encode_schedule,
-    make_calendar,
+    make_exclusion,
     make_schedule,
 )
 from duetime.model.schedule.period import Period, parse_period
@@ -167,7 +167,7 @@ def test_what_is_carried() -> None:
         tz="Europe/Berlin",
         exclude={"dates": ["2026-12-26", date(2026, 12, 25)], "weekdays": ["sunday", "SAT"], "instead": "next_day"},
     )
-    calendar = make_calendar([date(2026, 12, 25), date(2026, 12, 26)], ["SAT", "SUN"], "next_day")
+    calendar = make_exclusion([date(2026, 12, 25), date(2026, 12, 26)], ["SAT", "SUN"], "next_day")
     expected = Cron("0 9 * * *", "Europe/Berlin", exclude=calendar)
     assert schedule == expected
     assert decode_schedule(encode_schedule(schedule)) == expected
@@ -247,7 +247,7 @@ def test_a_delay_through_the_calendar() -> None:
 
 
 def test_days_left_out_of_exact_steps() -> None:
-    calendar = make_calendar([date(2026, 3, 4)], ["SAT", "SUN"])
+    calendar = make_exclusion([date(2026, 3, 4)], ["SAT", "SUN"])
     every = Every(timedelta(hours=1), NINE, zone="Europe/Berlin", exclude=calendar)
     found = fires(every, NINE, 24 * 14)
     days = {fire.astimezone(BERLIN).date() for fire in found}
@@ -260,7 +260,7 @@ def test_days_left_out_of_exact_steps() -> None:
 
 
 def test_a_schedule_that_falls_only_on_days_left_out_has_ended() -> None:
-    calendar = make_calendar(weekdays=["SUN"])
+    calendar = make_exclusion(weekdays=["SUN"])
     for schedule in (
         Cron("0 9 * * SUN", exclude=calendar),
         Every(timedelta(0), datetime(2026, 3, 1, tzinfo=UTC), days=7, exclude=calendar),
@@ -271,14 +271,14 @@ def test_a_schedule_that_falls_only_on_days_left_out_has_ended() -> None:
 
 
 def test_a_stored_calendar_that_leaves_no_day_says_so() -> None:
-    calendar = Calendar(weekdays=("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"))
+    calendar = Exclusion(weekdays=("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"))
     for schedule in (Cron("0 9 * * *", exclude=calendar), Every(timedelta(0), NINE, days=1, exclude=calendar)):
         with pytest.raises(UnusableSchedule):
             schedule.next_after(NINE)
 
 
 def test_two_fires_that_are_moved_to_one_moment_are_one() -> None:
-    calendar = make_calendar(weekdays=["SAT", "SUN"], instead="next_day")
+    calendar = make_exclusion(weekdays=["SAT", "SUN"], instead="next_day")
     for daily in (
         Cron("0 9 * * *", exclude=calendar),
         Every(timedelta(0), datetime(2026, 2, 1, 9, tzinfo=UTC), days=1, exclude=calendar),
@@ -289,7 +289,7 @@ def test_two_fires_that_are_moved_to_one_moment_are_one() -> None:
 
 
 def test_an_exact_step_cannot_be_moved() -> None:
-    calendar = make_calendar(weekdays=["SUN"], instead="next_day")
+    calendar = make_exclusion(weekdays=["SUN"], instead="next_day")
     for every in (Every(timedelta(hours=1), NINE), Every(timedelta(hours=1), NINE, days=1)):
         moved = Every(every.interval, every.anchor, days=every.days, exclude=calendar)
         with pytest.raises(UnusableSchedule):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetime.model.schedule import Calendar, Cron, Every, Recurring, decode_schedule, encode_schedule, make_calendar
+from duetime.model.schedule import Cron, Every, Exclusion, Recurring, decode_schedule, encode_schedule, make_exclusion
 from duetime.model.schedule.telling import exact_form, explain
 from tests.oracle.clocks import changes
 
@@ -33,7 +33,7 @@ lines = st.builds(
     lambda second, rest: " ".join([second, *rest] if second else rest), st.sampled_from(["", "", "*/20", "30"]), fields
 )
 calendars = st.builds(
-    make_calendar,
+    make_exclusion,
     st.lists(st.dates(FROM.date(), TO.date()), max_size=4).map(tuple),
     st.lists(st.sampled_from(["MON", "WED", "SAT", "SUN"]), min_size=1, max_size=4).map(tuple),
     st.sampled_from(["skip", "next_day"]),
@@ -46,15 +46,15 @@ crons = st.builds(
     st.none() | calendars,
     bounds,
 )
-skipping = calendars.map(lambda calendar: make_calendar(calendar.dates, calendar.weekdays, "skip"))
+skipping = calendars.map(lambda calendar: make_exclusion(calendar.dates, calendar.weekdays, "skip"))
 
 
 def make_interval(
-    period: tuple[int, int, timedelta], anchor: datetime, zone: str, first: int, count: int | None, calendar: Calendar
+    period: tuple[int, int, timedelta], anchor: datetime, zone: str, first: int, count: int | None, calendar: Exclusion
 ) -> Every:
     months, days, exact = period
     if exact and calendar is not None:
-        calendar = make_calendar(calendar.dates, calendar.weekdays, "skip")
+        calendar = make_exclusion(calendar.dates, calendar.weekdays, "skip")
     return Every(exact, anchor, months, days, zone, first, count, exclude=calendar)
 
 

@@ -1,6 +1,5 @@
 """Plain words, and what happens to text that means nothing."""
 
-import string
 from datetime import UTC, datetime, timedelta
 from random import Random
 from time import process_time
@@ -13,7 +12,8 @@ from duetime.model.schedule.previewing import preview
 from duetime.model.schedule.reading import parse_schedule
 from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.words import parse_words
-from duetime.model.schedule.words.vocabulary import PHRASES, VOCABULARY
+from duetime.model.schedule.words.vocabulary import PHRASES
+from tests.support.texts import garbage
 
 NOW = datetime(2026, 3, 27, 10, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
@@ -143,6 +143,21 @@ def test_what_is_understood_but_cannot_be(text: str, message: str) -> None:
     assert message in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("every day at 9:00 and 17:30", "at 09:00 and 17:00"),
+        ("mondays at 8:15, 9:30 and 10am", "at 08:15 and 09:15 and 10:15"),
+        ("every day at 9:00 and 9:30:10", "at 09:00"),
+    ],
+)
+def test_times_that_do_not_fit_are_refused_with_the_nearest_that_do(text: str, nearest: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_words(text, zone=BERLIN, now=NOW)
+    assert (caught.value.remedy or "").endswith(f"the nearest: {nearest}")
+    parse_words(f"every day {nearest}", zone=BERLIN, now=NOW)
+
+
 def test_any_kind_of_text_is_taken() -> None:
     assert parse_schedule("0 9 * * MON", zone=BERLIN, now=NOW) == Cron("0 9 * * MON", BERLIN)
     assert parse_schedule("@daily", now=NOW) == Cron("@daily")
@@ -154,32 +169,6 @@ def test_any_kind_of_text_is_taken() -> None:
     assert parse_schedule("2026-11-15t09:00:00z", now=NOW) == Once(at=datetime(2026, 11, 15, 9, tzinfo=UTC))
     with pytest.raises(InvalidInput, match="not a time zone"):
         parse_schedule("now", zone="Mars/Olympus", now=NOW)
-
-
-def garbage(random: Random) -> str:
-    """Text of every sort: cron lines, durations, intervals and phrases gone wrong, and pure noise."""
-    kind = random.randrange(7)
-    if kind == 0:
-        likely = ["*", "*", "*", "0", "9", "1-5", "*/5", "1-5/2", "2,3", "7"]
-        odd = ["60", "-1", "*/0", "5-1", "L", "LW", "MON", "FRI#9", "5L", "?", ",", "1,", "W", "31"]
-        count = random.choice([5, 5, 5, 6, random.randint(1, 8)])
-        return " ".join(random.choice(odd if random.random() < 0.15 else likely) for _ in range(count))
-    if kind == 1:
-        return "".join(random.choice("0123456789*/,-LW# ?MONFRI@") for _ in range(random.randint(0, 40)))
-    if kind == 2:
-        return "".join(random.choice("PRTYMWDHS0123456789./:-Z ") for _ in range(random.randint(1, 30)))
-    if kind == 3:
-        return " ".join(random.choice(VOCABULARY) for _ in range(random.randint(1, 9)))
-    if kind == 4:
-        words = random.choice(PHRASES).split()
-        for _ in range(random.randint(1, 3)):
-            position = random.randrange(len(words))
-            changed = random.choice([random.choice(VOCABULARY), str(random.randint(0, 10**6)), words[position][1:], ""])
-            words[position : position + 1] = [changed]
-        return " ".join(words)
-    if kind == 5:
-        return "".join(random.choice(string.printable) for _ in range(random.randint(0, 60)))
-    return "".join(chr(random.choice([random.randint(0, 0x2FF), random.randint(0, 0x10FFFF)])) for _ in range(20))
 
 
 @pytest.mark.parametrize("seed", range(10))

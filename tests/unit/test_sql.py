@@ -8,6 +8,9 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
+    "hold_cursors": "a file has one writer, so nothing can come between two statements",
+    "lock_calendar": "a file has one writer, so nothing can come between two statements",
+    "lock_cursor": "a file has one writer, so nothing can come between two statements",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
     "see_live_job": "a file has one writer: looking at a job holds it",
     "see_live_runs": "a file has one writer: looking at runs holds them",

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -10,12 +11,9 @@ from rich.table import Table
 from duetime.cli.options import Json
 from duetime.cli.output import clear_errors, out, say
 from duetime.clock import SystemClock
-from duetime.errors import InvalidInput
-from duetime.model.schedule import Once, check_moment, check_zone
-from duetime.model.schedule.previewing import MOST, ComingFire
-from duetime.model.schedule.previewing import preview as coming
-from duetime.model.schedule.reading import parse_schedule
-from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule import ComingFire, check_moment
+from duetime.previewing import FEW
+from duetime.previewing import preview as coming
 
 Text = Annotated[
     str,
@@ -29,20 +27,17 @@ From = Annotated[str | None, typer.Option("--from", help="The moment to look fro
 Count = Annotated[int, typer.Option("--count", "-n", help="How many fires to show.")]
 
 
-def preview(text: Text, tz: Zone = "UTC", start: From = None, count: Count = 5, json: Json = False) -> None:
+def preview(text: Text, tz: Zone = "UTC", start: From = None, count: Count = FEW, json: Json = False) -> None:
     """Show what a schedule means and its next fires, with what clock changes make of them."""
     with clear_errors(json=json):
-        if not 1 <= count <= MOST:
-            raise InvalidInput(f"{count} is out of range", field="count", remedy=f"1 to {MOST}")
         moment = SystemClock().now() if start is None else check_moment(start, "from")
-        schedule = parse_schedule(text, zone=check_zone(tz), now=moment)
-        fires = coming(schedule, tz, moment, count)
-        kind, _, form = exact_form(schedule).partition(" ")
+        found = coming(text, tz=tz, start=moment, count=count)
         if json:
-            say("", json=True, kind=kind, exact=form or kind, zone=tz, sentence=explain(schedule, tz), fires=fires)
+            say("", json=True, **msgspec.structs.asdict(found))
             return
-        out.print(f"[bold]{escape(explain(schedule, tz))}[/]\n[dim]{escape(exact_form(schedule))}[/]", soft_wrap=True)
-        out.print(_table(fires) if fires else _nothing(schedule, moment))
+        exact = found.exact if found.exact == found.kind else f"{found.kind} {found.exact}"
+        out.print(f"[bold]{escape(found.sentence)}[/]\n[dim]{escape(exact)}[/]", soft_wrap=True)
+        out.print(_table(found.fires) if found.fires else _nothing(found.kind, moment))
 
 
 def _table(fires: list[ComingFire]) -> Table:
@@ -62,6 +57,6 @@ def _shown(moment: datetime, day: str = "") -> str:
     return f"{moment.strftime(day)}{moment.isoformat(' ', timespec).replace('+00:00', 'Z')}"
 
 
-def _nothing(schedule: object, moment: datetime) -> str:
-    when = "that time is over" if isinstance(schedule, Once) else f"nothing from {_shown(moment)} on"
+def _nothing(kind: str, moment: datetime) -> str:
+    when = "that time is over" if kind == "at" else f"nothing from {_shown(moment)} on"
     return f"[yellow]It does not fire: {when}.[/]"

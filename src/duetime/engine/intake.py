@@ -10,13 +10,15 @@ from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model import json
 from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, DEFAULT_TENANT, NewJob, Options, Submitted, encode_options
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.name import check_key, check_name
-from duetime.model.schedule import NOW, Schedule, encode_schedule
+from duetime.model.schedule import NOW, Every, Once, Schedule, encode_schedule
 from duetime.store.protocol import Store
 
 MAX_TIMEOUT = timedelta(days=7)
@@ -47,8 +49,10 @@ def prepare(
     key: str | None = None,
     idempotency_key: str | None = None,
     job_id: UUID | None = None,
+    said: str | None = None,
 ) -> NewJob:
-    """Check a request and make it a job, ready to be stored."""
+    """Check a request and make it a job, ready to be stored. `said` is what its moment was computed from, where the
+    same words mean another moment on another day: they are the same request all the same."""
     lane = LaneKey(tenant_id, check_name(queue, "queue"), tier, check_name(task, "task"))
     body = json.encode(args, field="args", limit=max_payload)
     stored_options = encode_options(options)
@@ -59,22 +63,35 @@ def prepare(
             check_key(key, "key")
         if idempotency_key is not None:
             check_key(idempotency_key, "idempotency_key")
-        fingerprint = fingerprint_of(lane, schedule, body, stored_options, timeout_ms)
+        fingerprint = fingerprint_of(lane, schedule, body, stored_options, timeout_ms, said)
     return NewJob(
         job_id or new_id(), lane, schedule, body, stored_options, timeout_ms, key, idempotency_key, fingerprint
     )
 
 
 def fingerprint_of(
-    lane: LaneKey, schedule: Schedule, args: bytes, options: bytes | None, timeout_ms: int | None
+    lane: LaneKey,
+    schedule: Schedule,
+    args: bytes,
+    options: bytes | None,
+    timeout_ms: int | None,
+    said: str | None = None,
 ) -> bytes:
     """Tells whether two requests ask for the same thing."""
     parts = (lane.queue, str(int(lane.tier)), lane.task, str(timeout_ms))
     digest = blake2b(digest_size=16)
-    for part in (*(text.encode() for text in parts), encode_schedule(schedule), args, options or b""):
+    for part in (*(text.encode() for text in parts), _asked(schedule, said), args, options or b""):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.digest()
+
+
+def _asked(schedule: Schedule, said: str | None) -> bytes:
+    if isinstance(schedule, Once):
+        return encode_schedule(schedule) if said is None else said.encode()
+    if isinstance(schedule, Every) and schedule.said is not None:
+        schedule = msgspec.structs.replace(schedule, anchor=None)  # counted from the day on which it was said
+    return encode_schedule(schedule)
 
 
 def check_timeout(timeout: timedelta) -> int:

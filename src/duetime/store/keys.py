@@ -1,7 +1,7 @@
 """Keys that callers chose, and what a submission that carries one does.
 
 An idempotency key answers its first request again, for as long as it is kept. A `key` names one live job: the same
-request changes nothing, another one replaces the job in place. Both hold wherever the job lives.
+request changes nothing, another one edits the job. Both hold wherever the job lives.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +12,10 @@ from uuid import UUID
 import msgspec
 
 from duetime.errors import JobBusy, KeyReused
-from duetime.model.job import NewJob, Submitted
+from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import NOW
 from duetime.store.placing import Placed
+from duetime.store.views import Fields
 
 IDEMPOTENCY, KEY = "i", "k"
 
@@ -38,12 +39,15 @@ class LiveRun(NamedTuple):
 class Standing(NamedTuple):
     """How the job behind a key stands: its row in its first home, if it has one, and its live runs."""
 
-    version: int | None
-    recurring: bool
-    over: bool
-    next_fire_at: datetime | None
-    last_fire_at: datetime | None
+    row: Fields | None
     runs: Sequence[LiveRun]
+
+
+class Editable(NamedTuple):
+    """The job behind a key has a future: the request is an edit of it."""
+
+    job_id: UUID
+    standing: Standing
 
 
 class KeyRow(NamedTuple):
@@ -90,27 +94,28 @@ def answer_again(job: NewJob, known: Known) -> Submitted:
     return Submitted(known.job_id, known.next_run, known.run_id, created=False)
 
 
-def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | None:
+def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | Editable | None:
     """What a request with the `key` of an earlier job does.
 
-    An answer when nothing changes; a place when the earlier job shall be withdrawn for it; None when that one is over.
+    An answer when nothing changes; a place when the earlier job's waiting run shall be withdrawn for it; None when the
+    earlier one is over.
     """
-    runs = standing.runs
-    if standing.over or (standing.version is None and not runs):
+    row, runs = standing
+    if (row is None and not runs) or (row is not None and row["state"] >= JobState.ENDED):
         return None
     if known.fingerprint == job.fingerprint:
         waiting = [run.due_at for run in runs if run.unclaimed]
-        next_run = min(waiting, default=known.next_run if standing.version is None else standing.next_fire_at)
+        next_run = min(waiting, default=known.next_run if row is None else row["next_fire_at"])
         return Submitted(known.job_id, next_run, runs[-1].id if runs else None, created=False)
-    claimed = [run for run in runs if not run.unclaimed]
-    if claimed and not standing.recurring:
+    if row is not None:
+        return Editable(known.job_id, standing)
+    if not all(run.unclaimed for run in runs):
         raise JobBusy(
             f"the job with the key {job.key!r} has started and cannot be replaced",
             field="key",
             remedy="wait for its end, cancel it, or use another key",
         )
-    after = standing.last_fire_at if len(claimed) == len(runs) else None
-    return Placed(msgspec.structs.replace(job, id=known.job_id), (standing.version or 1) + 1, after, created=False)
+    return Placed(msgspec.structs.replace(job, id=known.job_id), version=2, created=False)
 
 
 def key_rows(
@@ -119,7 +124,7 @@ def key_rows(
     answers: Mapping[UUID, Submitted],
     placed: Iterable[UUID],
 ) -> list[KeyRow]:
-    """What to remember: every idempotency key that is new, and each `key` of a job that was placed."""
+    """What to remember: every idempotency key that is new, and each `key` of a job that was placed or edited."""
     stored = set(placed)
     rows = []
     for job in jobs:

@@ -1,20 +1,21 @@
 """Placing: where a job that was accepted goes, decided the same way by every store."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from duetime.duration import format_duration
+from duetime.model.calendar import Calendar, dates_of
 from duetime.model.firing import scan_time
 from duetime.model.job import NewJob, decode_options
 from duetime.model.schedule import Every, Once, encode_schedule
 
 
 class Placed(NamedTuple):
-    """A job on the way to its home: as which version, after which fire, and whether it is new."""
+    """A job on the way to its home: as which version, and whether it is new."""
 
     job: NewJob
     version: int = 1
-    after: datetime | None = None
     created: bool = True
 
 
@@ -31,17 +32,23 @@ class FirstFire(NamedTuple):
 NO_OCCURRENCE = "this schedule has no occurrence left: nothing was stored"
 
 
-def first_fire(placed: Placed, now: datetime) -> FirstFire | None:
-    """A recurring job's first fire: after `now` and after the last fire that was claimed; None if there is none."""
+def calendars_of(job: NewJob) -> tuple[str, ...]:
+    """The calendars whose days a job leaves out."""
+    return () if isinstance(job.schedule, Once) else job.schedule.calendars
+
+
+def first_fire(placed: Placed, now: datetime, calendars: Sequence[Calendar] = ()) -> FirstFire | None:
+    """A recurring job's first fire after `now`; None if there is none."""
     schedule = placed.job.schedule
     assert not isinstance(schedule, Once)
+    schedule = schedule.holding(dates_of(schedule.calendars, calendars))
     if isinstance(schedule, Every):
         schedule = schedule.anchored(now)
-    next_fire_at = schedule.next_after(now if placed.after is None else max(now, placed.after))
+    next_fire_at = schedule.next_after(now)
     if next_fire_at is None:
         return None
     exact = decode_options(placed.job.options).is_decided_when_due
-    scan_at = scan_time(next_fire_at, after=placed.after, exact=exact)
+    scan_at = scan_time(next_fire_at, exact=exact)
     return FirstFire(encode_schedule(schedule), next_fire_at, scan_at, exact)
 
 

@@ -7,7 +7,7 @@ refuses the rows themselves. All methods may be called by any number of processe
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Protocol
 from uuid import UUID
@@ -15,6 +15,8 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
+from duetime.model.calendar import Calendar
+from duetime.model.edit import Changes
 from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane
@@ -113,8 +115,9 @@ class Intake(Protocol):
         A job due within the look-ahead goes straight to its run. An idempotency key that was used before with the
         same fingerprint answers the first job again; with another one raises `KeyReused`; one that another
         transaction holds uncommitted raises `KeyInFlight` without waiting. `key` names one live job of the tenant:
-        the same fingerprint changes nothing, another one replaces the job in place (same id, next version), unless
-        its only run has started, which raises `JobBusy`.
+        the same fingerprint changes nothing, another one edits the job as `edit_job` does (same id, next version);
+        a one-off whose run exists is replaced in place, unless it has started, which raises `JobBusy`. A calendar
+        that does not exist raises `InvalidInput`.
         """
 
 
@@ -219,6 +222,15 @@ class Control(Protocol):
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
         """Go on from where the cursor was held: what was missed meanwhile is for the misfire policy to decide."""
 
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        """Change a job that has a future; its version is raised, unless nothing changes.
+
+        Another schedule starts from now: waiting runs of the old one are withdrawn, and nothing is owed for the past
+        of the new one. Any other change leaves the rhythm, and is taken on by runs that no worker has held and nobody
+        asked for; a job that becomes one to decide when it is due takes back a run that was made ahead. State and
+        counts stay. Raises `StaleVersion` when `version` is not the current one, `Conflict` as pausing does.
+        """
+
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
         """Make an extra run now, without touching the rhythm. The same nonce at the same moment makes the same run."""
 
@@ -226,6 +238,35 @@ class Control(Protocol):
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int:
         """Make a run for each of these moments, ready one after the other at `rate` a second; returns how many."""
+
+
+class Calendars(Protocol):
+    """Days with a name, for a tenant's jobs to leave out."""
+
+    async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar:
+        """Set the dates of a calendar, new or not. When it returns, the cursors of all jobs that use it are computed
+        anew: a run made ahead for a day that is left out now is withdrawn, and nothing is owed for the past."""
+
+    async def calendar(self, tenant_id: int, name: str) -> Calendar:
+        """One calendar. Raises `NotFound`, for another tenant's calendar too."""
+
+    async def calendars(self, tenant_id: int) -> list[Calendar]:
+        """All calendars of a tenant, by name."""
+
+    async def delete_calendar(self, tenant_id: int, name: str) -> None:
+        """Remove a calendar. Raises `CalendarInUse` while a job that is not over uses it, and `NotFound`."""
+
+
+class Recomputing(Protocol):
+    """Cursors whose rules have changed. Safe on every node at once."""
+
+    async def recompute_calendars(self, limit: int) -> int:
+        """Compute the cursors of up to `limit` jobs that an earlier version of a calendar stands behind: those that
+        `set_calendar` left when it was interrupted. Returns how many; 0 when none is left."""
+
+    async def recompute_zones(self, version: str, limit: int) -> int:
+        """Compute the cursors of the next `limit` recurring jobs anew, if the store's cursors were computed with
+        another time zone database than this version. Returns how many were looked at; 0 when all have been."""
 
 
 class Reading(Protocol):
@@ -269,6 +310,19 @@ class Guests(Protocol):
 
 
 class Store(
-    Lifecycle, Intake, Firing, Claiming, Leasing, Completing, Reaping, Control, Reading, Pruning, Guests, Protocol
+    Lifecycle,
+    Intake,
+    Firing,
+    Claiming,
+    Leasing,
+    Completing,
+    Reaping,
+    Control,
+    Calendars,
+    Recomputing,
+    Reading,
+    Pruning,
+    Guests,
+    Protocol,
 ):
     """All roles of a store together."""

@@ -1,7 +1,7 @@
 """Steering a stored job: what pausing, resuming, triggering and backfilling do, decided the same way by every store."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,6 +11,9 @@ from duetime.model.firing import PlannedRun, scan_time
 from duetime.model.job import JobState, decode_options
 from duetime.model.schedule import Once, decode_schedule
 from duetime.store.views import Fields
+
+HELD = datetime(9999, 1, 1, tzinfo=UTC)
+"""When a cursor comes into view that is held: not before somebody resumes its job."""
 
 
 class Cursor(NamedTuple):

@@ -10,20 +10,22 @@ a crash loop cannot end a cron job, and any number of schedulers compute the sam
     field, line            what a cron line says: a set of wall times
     zone                   what a clock on the wall shows, and when it is changed
     walk, steps            from wall times and numbers to moments: here the contract for clock changes is kept
-    exclusion              days that are left out
-    making, reading        from what people write to a schedule: by options, or one text; `words` is plain language
+    exclusion, allowed     days that are left out, and those that are left
+    making                 intervals, delays and bounds, each checked
+    asking, reading        from what people write to a schedule: by options, or one text; `words` is plain language
     telling, previewing    from a schedule to what people read
 """
 
+from duetime.model.schedule.asking import make_schedule, needs_now
 from duetime.model.schedule.cron import Cron, make_cron
 from duetime.model.schedule.every import Every
-from duetime.model.schedule.exclusion import Calendar, make_calendar
-from duetime.model.schedule.making import bounded, make_schedule
+from duetime.model.schedule.exclusion import Exclusion, make_exclusion
+from duetime.model.schedule.making import bounded
 from duetime.model.schedule.moment import EARLIEST, LATEST, UnusableSchedule, check_moment
 from duetime.model.schedule.once import NOW, Once
 from duetime.model.schedule.previewing import ComingFire, preview
 from duetime.model.schedule.reading import parse_schedule
-from duetime.model.schedule.stored import Recurring, Schedule, decode_schedule, encode_schedule
+from duetime.model.schedule.stored import Recurring, Schedule, decode_schedule, encode_schedule, same_schedule
 from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.words import parse_words
 from duetime.model.schedule.zone import check_zone
@@ -32,10 +34,10 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "NOW",
-    "Calendar",
     "ComingFire",
     "Cron",
     "Every",
+    "Exclusion",
     "Once",
     "Recurring",
     "Schedule",
@@ -47,10 +49,12 @@ __all__ = [
     "encode_schedule",
     "exact_form",
     "explain",
-    "make_calendar",
     "make_cron",
+    "make_exclusion",
     "make_schedule",
+    "needs_now",
     "parse_schedule",
     "parse_words",
     "preview",
+    "same_schedule",
 ]

@@ -16,6 +16,10 @@ class Cron(Recurrence, frozen=True, tag="cron", omit_defaults=True):
     def __str__(self) -> str:
         return f"cron {self.line!r} in {self.zone}"
 
+    @property
+    def goes_by_zone(self) -> bool:
+        return self.zone != "UTC"
+
     def _walk(self) -> Walk:
         return cron_walk(self.line, self.zone, self.exclude)
 

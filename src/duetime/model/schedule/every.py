@@ -39,11 +39,15 @@ class Every(Recurrence, frozen=True, tag="every", omit_defaults=True):
 
     def anchored(self, moment: datetime) -> "Every":
         """Counted from this moment, unless it has an anchor already."""
-        if self.anchor is not None:
-            return self
-        if self.months or self.days:
-            return msgspec.structs.replace(self, anchor=moment, first=1)
-        return msgspec.structs.replace(self, anchor=moment + self.interval)
+        return self if self.anchor is not None else msgspec.structs.replace(self, anchor=moment, first=1)
+
+    def as_asked(self) -> "Every":
+        asked = self.holding(())
+        return msgspec.structs.replace(asked, anchor=None, first=0) if self.first else asked
+
+    @property
+    def goes_by_zone(self) -> bool:
+        return self.zone != "UTC" and bool(self.months or self.days or self.exclude)
 
     def __str__(self) -> str:
         if self.months or self.days:

@@ -1,146 +1,106 @@
-"""Days on which a job shall not run: dates and days of the week, in the job's zone.
+"""Days on which a job shall not run: dates, days of the week and the tenant's calendars, in the job's zone.
 
 What would have run on such a day is skipped, or runs at the same wall time on the next allowed day; two that come to
 the same moment there are one. A day that the zone itself skipped is not allowed either, but nothing is owed for it.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import date, timedelta
+from datetime import date
 from typing import Literal, get_args
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from duetime.errors import InvalidInput
+from duetime.model.name import check_name
 from duetime.model.schedule.field import WEEKDAYS
-from duetime.model.schedule.line import HORIZON, Days
-from duetime.model.schedule.moment import DAY, UnusableSchedule
-from duetime.model.schedule.zone import day_exists
 
 Instead = Literal["skip", "next_day"]
 MOST_DATES = 1_000
-_YEARS = timedelta(days=366 * HORIZON)
-_NAMES = WEEKDAYS[1:] + WEEKDAYS[:1]
+MOST_CALENDARS = 10
+WEEKDAY_NAMES = WEEKDAYS[1:] + WEEKDAYS[:1]
+_FULL_NAMES = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
+_PARTS = ("dates", "weekdays", "calendars")
 
 
-class Calendar(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The days to leave out. Use `make_calendar`, which checks them and brings them in order."""
+class Exclusion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The days to leave out. Use `make_exclusion`, which checks them and brings them in order."""
 
     dates: tuple[date, ...] = ()
     weekdays: tuple[str, ...] = ()
     """MON to SUN."""
     instead: Instead = "skip"
+    calendars: tuple[str, ...] = ()
+    """The tenant's calendars, by name."""
+    held: tuple[date, ...] = ()
+    """The dates of those calendars, as the store found them: a schedule computes without asking anybody."""
+
+    def holding(self, dates: Iterable[date]) -> "Exclusion":
+        """The same, with these as the dates of its calendars."""
+        return msgspec.structs.replace(self, held=tuple(sorted({*dates})))
 
 
-class AllowedDays:
-    """The days that a calendar leaves, in a zone."""
-
-    def __init__(self, calendar: Calendar, zone: ZoneInfo) -> None:
-        self._dates = frozenset(calendar.dates)
-        self._weekdays = frozenset(_NAMES.index(name) for name in calendar.weekdays if name in _NAMES)
-        if len(self._weekdays) == 7:
-            raise UnusableSchedule("its calendar leaves no day of the week")
-        self._zone = zone
-        self.moves = calendar.instead == "next_day"
-        """Whether what falls on another day is moved to the next of these days."""
-
-    def __contains__(self, day: date, /) -> bool:
-        return day not in self._dates and day.weekday() not in self._weekdays and day_exists(day, self._zone)
-
-    def first_from(self, day: date) -> date:
-        while day not in self:
-            day += DAY
-        return day
-
-    def run_start(self, day: date) -> date:
-        """The first of the days that lead up to this one and are all left out; this one if there is none."""
-        while day - DAY not in self:
-            day -= DAY
-        return day
-
-    def owes(self, day: date) -> bool:
-        """Whether what falls on this day is owed: nothing is, for a day that the zone skipped."""
-        return day_exists(day, self._zone)
-
-
-class FilteredDays:
-    """A set of days with a calendar laid over it."""
-
-    def __init__(self, days: Days, allowed: AllowedDays) -> None:
-        self._days = days
-        self._allowed = allowed
-
-    def __contains__(self, day: date, /) -> bool:
-        if day not in self._allowed:
-            return False
-        return self.first_from(day) == day if self._allowed.moves else day in self._days
-
-    def first_from(self, day: date) -> date | None:
-        allowed, end = self._allowed, day + _YEARS
-        found = self._days.first_from(allowed.run_start(day) if allowed.moves else day)
-        while found is not None and found <= end:
-            moved = allowed.first_from(found)
-            if moved == found or (allowed.moves and allowed.owes(found)):
-                return moved
-            found = self._days.first_from(found + DAY if allowed.moves else moved)
-        return None
-
-    def last_until(self, day: date) -> date | None:
-        allowed, end = self._allowed, day - _YEARS
-        found = self._days.last_until(day)
-        while found is not None and found >= end:
-            moved = allowed.first_from(found)
-            arrives = allowed.moves and moved <= day
-            if moved == found or (arrives and allowed.owes(found)):
-                return moved
-            found = self._days.last_until((found if arrives else allowed.run_start(found)) - DAY)
-        return None
-
-
-def make_calendar(
-    dates: Iterable[date | str] = (), weekdays: Iterable[str] = (), instead: Instead = "skip"
-) -> Calendar:
+def make_exclusion(
+    dates: Iterable[date | str] = (),
+    weekdays: Iterable[str] = (),
+    instead: Instead = "skip",
+    calendars: Iterable[str] = (),
+) -> Exclusion:
     """Check the days to leave out, or say which of them cannot be used."""
-    for name, given in (("dates", dates), ("weekdays", weekdays)):
+    for part, given in zip(_PARTS, (dates, weekdays, calendars), strict=True):
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise InvalidInput(
-                "is not a list of days", field=f"exclude.{name}", remedy="such as ['2026-12-25'] or ['SUN']"
+                f"is not a list of {part}", field=f"exclude.{part}", remedy="such as ['2026-12-25'] or ['SUN']"
             )
-    names = {_weekday(name) for name in weekdays}
-    if len(names) == 7:
+    days = {_weekday(name) for name in weekdays}
+    if len(days) == 7:
         raise InvalidInput("leaves no day of the week", field="exclude.weekdays")
-    days = sorted({_date(day) for day in dates})
-    if len(days) > MOST_DATES:
-        raise InvalidInput(f"{len(days):,} dates are too many", field="exclude.dates", remedy=f"{MOST_DATES:,} at most")
-    if not days and not names:
-        raise InvalidInput("names no day", field="exclude", remedy="give dates, weekdays, or leave it out")
+    names = sorted({check_name(name, "exclude.calendars") for name in calendars})
+    if len(names) > MOST_CALENDARS:
+        raise InvalidInput(
+            f"{len(names)} calendars are too many", field="exclude.calendars", remedy=f"{MOST_CALENDARS} at most"
+        )
+    listed = check_dates(dates, "exclude.dates")
+    if not listed and not days and not names:
+        raise InvalidInput("names no day", field="exclude", remedy="give dates, weekdays, calendars, or leave it out")
     if instead not in get_args(Instead):
         raise InvalidInput(f"{str(instead)[:20]!r} is not known", field="exclude.instead", remedy="skip or next_day")
-    return Calendar(tuple(days), tuple(sorted(names, key=_NAMES.index)), instead)
+    return Exclusion(listed, tuple(sorted(days, key=WEEKDAY_NAMES.index)), instead, tuple(names))
 
 
-def check_calendar(value: object) -> Calendar:
-    """A calendar, or what a caller wrote for one."""
-    if isinstance(value, Calendar):
-        return make_calendar(value.dates, value.weekdays, value.instead)
-    if not isinstance(value, Mapping) or not value.keys() <= {"dates", "weekdays", "instead"}:
+def check_exclusion(value: object) -> Exclusion:
+    """An exclusion, or what a caller wrote for one."""
+    if isinstance(value, Exclusion):
+        return make_exclusion(value.dates, value.weekdays, value.instead, value.calendars)
+    if not isinstance(value, Mapping) or not value.keys() <= {*_PARTS, "instead"}:
         raise InvalidInput(
-            "is not a calendar", field="exclude", remedy="such as {'weekdays': ['SAT', 'SUN'], 'instead': 'next_day'}"
+            "is not a set of days",
+            field="exclude",
+            remedy="such as {'weekdays': ['SAT', 'SUN'], 'calendars': ['holidays'], 'instead': 'next_day'}",
         )
-    return make_calendar(**value)
+    return make_exclusion(**value)
+
+
+def check_dates(dates: Iterable[date | str], field: str) -> tuple[date, ...]:
+    """Dates, each once and in order."""
+    if isinstance(dates, str) or not isinstance(dates, Iterable):
+        raise InvalidInput("is not a list of dates", field=field, remedy="such as ['2026-12-25']")
+    found = sorted({_date(day, field) for day in dates})
+    if len(found) > MOST_DATES:
+        raise InvalidInput(f"{len(found):,} dates are too many", field=field, remedy=f"{MOST_DATES:,} at most")
+    return tuple(found)
 
 
 def _weekday(name: object) -> str:
-    short = name.upper()[:3] if isinstance(name, str) and name.isascii() else ""
-    full = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
-    if short not in _NAMES or not isinstance(name, str) or name.upper() not in (short, full[_NAMES.index(short)]):
+    given = name.upper() if isinstance(name, str) and name.isascii() else ""
+    short = given[:3]
+    if short not in WEEKDAY_NAMES or given not in (short, _FULL_NAMES[WEEKDAY_NAMES.index(short)]):
         raise InvalidInput(
             f"{str(name)[:20]!r} is not a day of the week", field="exclude.weekdays", remedy="MON to SUN"
         )
     return short
 
 
-def _date(day: object) -> date:
+def _date(day: object, field: str) -> date:
     if type(day) is date:
         return day
     try:
@@ -148,4 +108,4 @@ def _date(day: object) -> date:
             return date.fromisoformat(day)
     except ValueError:
         pass
-    raise InvalidInput(f"{str(day)[:20]!r} is not a date", field="exclude.dates", remedy="such as 2026-12-25")
+    raise InvalidInput(f"{str(day)[:20]!r} is not a date", field=field, remedy="such as 2026-12-25")

@@ -6,7 +6,8 @@ Which days match is cronsim's to say; the times of a day are looked up in sorted
 """
 
 from bisect import bisect_left, bisect_right
-from datetime import date, datetime, time
+from calendar import monthrange
+from datetime import date, datetime, time, tzinfo
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -27,6 +28,7 @@ WORDS = {
 }
 LONGEST_LINE = 500
 _SOME_DAY = date(2000, 1, 1)
+_MONTHS_KEPT = 1200
 HORIZON = 100
 """How many years are searched for a day that matches. 29 February on a given weekday may take 40."""
 
@@ -51,31 +53,46 @@ class CronDays:
         self._sim = CronSim(f"0 0 {numbers}", datetime.combine(_SOME_DAY, time()))
         self._months = frozenset(month.values)
         self._any = day_of_month.every and day_of_week.every
+        self._found: dict[int, tuple[int, ...]] = {}
 
     def __contains__(self, day: date, /) -> bool:
-        return day.month in self._months and (self._any or self._sim.match_day(day))
+        return day.month in self._months and (self._any or day.day in self._days_of(day.year, day.month))
 
     def first_from(self, day: date) -> date | None:
-        end = day.year + HORIZON
-        while day.year <= end:
-            if day.month not in self._months:
-                day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
-            elif day in self:
-                return day
-            else:
-                day += DAY
+        year, month, least = day.year, day.month, day.day
+        end = year + HORIZON
+        while year <= end:
+            if month in self._months:
+                days = self._days_of(year, month)
+                at = bisect_left(days, least)
+                if at < len(days):
+                    return date(year, month, days[at])
+            year, month, least = year + month // 12, month % 12 + 1, 1
         return None
 
     def last_until(self, day: date) -> date | None:
-        end = max(day.year - HORIZON, 1900)
-        while day.year >= end:
-            if day.month not in self._months:
-                day = day.replace(day=1) - DAY
-            elif day in self:
-                return day
-            else:
-                day -= DAY
+        year, month, most = day.year, day.month, day.day
+        end = max(year - HORIZON, 1900)
+        while year >= end:
+            if month in self._months:
+                days = self._days_of(year, month)
+                at = bisect_right(days, most)
+                if at:
+                    return date(year, month, days[at - 1])
+            year, month, most = (year, month - 1, 31) if month > 1 else (year - 1, 12, 31)
         return None
+
+    def _days_of(self, year: int, month: int) -> tuple[int, ...]:
+        """The days that match in a month, which is asked for again by every job with these days."""
+        found = self._found.get(year * 12 + month)
+        if found is None:
+            if len(self._found) >= _MONTHS_KEPT:
+                self._found.clear()
+            length = monthrange(year, month)[1]
+            matches = self._sim.match_day
+            found = tuple(day for day in range(1, length + 1) if self._any or matches(date(year, month, day)))
+            self._found[year * 12 + month] = found
+        return found
 
 
 class CronLine(NamedTuple):
@@ -108,25 +125,27 @@ class CronLine(NamedTuple):
             and wall.date() in self.days
         )
 
-    def first_from(self, wall: datetime) -> datetime | None:
+    def first_from(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
         """The first wall time of this line that is not before this one (which counts whole seconds)."""
         day = wall.date()
         if day in self.days and (found := self._first_time(wall.hour, wall.minute, wall.second)) is not None:
-            return datetime.combine(day, found)
+            return datetime.combine(day, found, zone)
         following = self.days.first_from(day + DAY)
         if following is None:
             return None
-        return datetime.combine(following, time(self.hour.values[0], self.minute.values[0], self.second.values[0]))
+        first = time(self.hour.values[0], self.minute.values[0], self.second.values[0])
+        return datetime.combine(following, first, zone)
 
-    def last_until(self, wall: datetime) -> datetime | None:
+    def last_until(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
         """The last wall time of this line that is not after this one."""
         day = wall.date()
         if day in self.days and (found := self._last_time(wall.hour, wall.minute, wall.second)) is not None:
-            return datetime.combine(day, found)
+            return datetime.combine(day, found, zone)
         earlier = self.days.last_until(day - DAY)
         if earlier is None:
             return None
-        return datetime.combine(earlier, time(self.hour.values[-1], self.minute.values[-1], self.second.values[-1]))
+        last = time(self.hour.values[-1], self.minute.values[-1], self.second.values[-1])
+        return datetime.combine(earlier, last, zone)
 
     def _first_time(self, hour: int, minute: int, second: int) -> time | None:
         hours, minutes, seconds = self.hour.values, self.minute.values, self.second.values

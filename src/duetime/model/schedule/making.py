@@ -1,4 +1,4 @@
-"""From what a caller wrote, option by option, to a schedule; or a refusal that names the option at fault."""
+"""The pieces that schedules are made of: intervals, delays and bounds, each checked."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -6,56 +6,16 @@ from typing import Any
 import msgspec
 
 from duetime.errors import InvalidInput
-from duetime.model.schedule.cron import make_cron
 from duetime.model.schedule.every import Every
-from duetime.model.schedule.exclusion import Calendar, check_calendar
+from duetime.model.schedule.exclusion import Exclusion, check_exclusion
 from duetime.model.schedule.moment import check_moment
-from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.once import Once
 from duetime.model.schedule.period import Period, parse_exact, parse_period, walk_calendar
 from duetime.model.schedule.repeating import is_repeating, parse_repeating
-from duetime.model.schedule.stored import Recurring, Schedule
-from duetime.model.schedule.zone import check_zone, reach, wall_of, zone_named
+from duetime.model.schedule.stored import Recurring
+from duetime.model.schedule.zone import reach, wall_of, zone_named
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
-_KINDS = ("run_at", "run_in", "cron", "every")
-
-
-def make_schedule(
-    *,
-    run_at: datetime | str | None = None,
-    run_in: timedelta | str | float | None = None,
-    cron: str | None = None,
-    every: timedelta | str | float | None = None,
-    tz: str | None = None,
-    start_at: datetime | str | None = None,
-    end_at: datetime | str | None = None,
-    exclude: Calendar | dict[str, Any] | None = None,
-    now: datetime | None = None,
-) -> Schedule:
-    """Turn what a caller wrote into a schedule, or say which part cannot be used.
-
-    `now` is needed for a delay that counts in the calendar (`P1M`, or days in a zone): it becomes a moment here.
-    """
-    given = [name for name, value in zip(_KINDS, (run_at, run_in, cron, every), strict=True) if value is not None]
-    if len(given) > 1:
-        raise InvalidInput(f"{' and '.join(given)} exclude each other", field=given[1], remedy="give one of them")
-    kind = given[0] if given else None
-    if tz is not None and kind not in ("cron", "every", "run_in"):
-        raise InvalidInput("a time zone goes with cron, every or run_in", field="tz", remedy="leave it out")
-    zone = "UTC" if tz is None else check_zone(tz)
-    bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
-    if cron is not None:
-        return bounded(make_cron(cron, zone), **bounds)
-    if every is not None:
-        return bounded(make_every(every, zone), **bounds)
-    for name, value in bounds.items():
-        if value is not None:
-            raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
-    if run_at is not None:
-        return Once(at=check_moment(run_at, "run_at"))
-    if run_in is not None:
-        return delayed(run_in, zone, now)
-    return NOW
 
 
 def make_every(every: timedelta | str | float, zone: str) -> Every:
@@ -91,27 +51,35 @@ def bounded(
     *,
     start_at: datetime | str | None = None,
     end_at: datetime | str | None = None,
-    exclude: Calendar | dict[str, Any] | None = None,
+    exclude: Exclusion | dict[str, Any] | None = None,
 ) -> Recurring:
     """The same schedule with bounds and days to leave out. An interval without an anchor starts at `start_at`."""
     changes: dict[str, Any] = {}
     start = None if start_at is None else check_moment(start_at, "start_at")
     if start is not None:
         unanchored = isinstance(schedule, Every) and schedule.anchor is None
-        changes["anchor" if unanchored else "start_at"] = start
+        if unanchored:
+            changes["anchor"] = start
+        if not unanchored or schedule.said is not None:
+            changes["start_at"] = start  # with words, it tells what was asked from where they begin by themselves
     if end_at is not None:
         changes["end_at"] = end = check_moment(end_at, "end_at")
         if start is not None and end < start:
             raise InvalidInput("lies before start_at", field="end_at")
     if exclude is not None:
-        changes["exclude"] = calendar = check_calendar(exclude)
-        if isinstance(schedule, Every) and schedule.interval and calendar.instead == "next_day":
+        changes["exclude"] = exclusion = check_exclusion(exclude)
+        if isinstance(schedule, Every) and schedule.interval and exclusion.instead == "next_day":
             raise InvalidInput(
                 "an interval of exact length has no wall time to keep on another day",
                 field="exclude.instead",
                 remedy="skip, or an interval in days, such as P1D",
             )
     return msgspec.structs.replace(schedule, **changes) if changes else schedule
+
+
+def counts_in_calendar(run_in: timedelta | str | float, zone: str) -> bool:
+    """Whether a delay can only be counted by somebody who knows the day."""
+    return _delay(run_in, zone).in_calendar
 
 
 def _delay(run_in: timedelta | str | float, zone: str) -> Period:

@@ -1,12 +1,16 @@
 """What every recurring schedule has in common: bounds, and days that it leaves out."""
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import TypeVar
 
 import msgspec
 
-from duetime.model.schedule.exclusion import Calendar
+from duetime.model.schedule.exclusion import Exclusion
 from duetime.model.schedule.moment import MICROSECOND
 from duetime.model.schedule.walk import Walk
+
+R = TypeVar("R", bound="Recurrence")
 
 
 class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,7 +24,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """No fire before it."""
     end_at: datetime | None = None
     """No fire after it."""
-    exclude: Calendar | None = None
+    exclude: Exclusion | None = None
+    said: str | None = None
+    """The words that it was made from: the same words mean the same schedule, whenever they are said."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         if self.start_at is not None and moment < self.start_at:
@@ -37,6 +43,26 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def asked(self, fire: datetime) -> datetime | None:
         """The wall time that the schedule names for one of its fires; None for an exact interval."""
         return self._walk().asked(fire)
+
+    @property
+    def calendars(self) -> tuple[str, ...]:
+        """The tenant's calendars whose days it leaves out."""
+        return () if self.exclude is None else self.exclude.calendars
+
+    def holding(self: R, dates: Iterable[date]) -> R:
+        """The same schedule, with these as the dates of its calendars."""
+        if self.exclude is None:
+            return self
+        return msgspec.structs.replace(self, exclude=self.exclude.holding(dates))
+
+    def as_asked(self: R) -> R:
+        """Without what the store added: what two requests are compared by."""
+        return self.holding(())
+
+    @property
+    def goes_by_zone(self) -> bool:
+        """Whether its fires depend on when the clocks of a zone are changed."""
+        raise NotImplementedError
 
     def _walk(self) -> Walk:
         raise NotImplementedError

@@ -5,7 +5,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from duetime.model.schedule.exclusion import AllowedDays, Calendar
+from duetime.model.schedule.allowed import AllowedDays
+from duetime.model.schedule.exclusion import Exclusion
 from duetime.model.schedule.line import HORIZON
 from duetime.model.schedule.moment import DAY, MICROSECOND, UnusableSchedule
 from duetime.model.schedule.period import Period, walk_calendar
@@ -165,7 +166,7 @@ class CalendarSteps(Walk):
 
 
 def exact_steps(
-    anchor: datetime, interval: timedelta, zone: str, first: int, count: int | None, exclude: Calendar | None
+    anchor: datetime, interval: timedelta, zone: str, first: int, count: int | None, exclude: Exclusion | None
 ) -> Walk:
     # Every job has an anchor of its own: there is little to remember, and little to compute.
     if exclude is None:
@@ -175,7 +176,7 @@ def exact_steps(
 
 @lru_cache(maxsize=4096)
 def _exact_steps_on(
-    anchor: datetime, interval: timedelta, zone_name: str, first: int, count: int | None, exclude: Calendar
+    anchor: datetime, interval: timedelta, zone_name: str, first: int, count: int | None, exclude: Exclusion
 ) -> Walk:
     zone = zone_named(zone_name)
     allowed = AllowedDays(exclude, zone)
@@ -186,7 +187,7 @@ def _exact_steps_on(
 
 @lru_cache(maxsize=16_384)
 def calendar_steps(
-    anchor: datetime, period: Period, zone_name: str, first: int, count: int | None, exclude: Calendar | None
+    anchor: datetime, period: Period, zone_name: str, first: int, count: int | None, exclude: Exclusion | None
 ) -> Walk:
     zone = zone_named(zone_name)
     allowed = None if exclude is None else AllowedDays(exclude, zone)

@@ -26,3 +26,14 @@ def decode_schedule(body: bytes) -> Schedule:
         return _decoder.decode(body)
     except msgspec.DecodeError as error:
         raise UnusableSchedule(f"the stored schedule cannot be read: {error}") from error
+
+
+def same_schedule(one: Schedule, other: Schedule) -> bool:
+    """Whether two requests ask for the same schedule. What is counted from the moment of asking never is."""
+    if isinstance(one, Once) or isinstance(other, Once):
+        return one == other and isinstance(one, Once) and one.at is not None
+    first, second = one.as_asked(), other.as_asked()
+    if first.said is None or first.said != second.said:
+        return first == second
+    # The same words said on another day may be counted from another day.
+    return all(getattr(first, name) == getattr(second, name) for name in ("zone", "start_at", "end_at", "exclude"))

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.every import Every
-from duetime.model.schedule.exclusion import Calendar
+from duetime.model.schedule.exclusion import Exclusion
 from duetime.model.schedule.line import read_line
 from duetime.model.schedule.once import Once
 from duetime.model.schedule.period import Period
@@ -98,13 +98,14 @@ def _limits(schedule: Recurring) -> list[str]:
     return told
 
 
-def _exclusion(calendar: Calendar) -> str:
-    names = [next(name for name in WEEKDAY_NAMES if name.upper().startswith(short)) for short in calendar.weekdays]
-    if len(calendar.dates) <= _FEW_DATES:
-        names += [day.isoformat() for day in calendar.dates]
+def _exclusion(exclusion: Exclusion) -> str:
+    names = [next(name for name in WEEKDAY_NAMES if name.upper().startswith(short)) for short in exclusion.weekdays]
+    if len(exclusion.dates) <= _FEW_DATES:
+        names += [day.isoformat() for day in exclusion.dates]
     else:
-        names.append(f"{len(calendar.dates)} dates")
-    return f"not on {listed(names)}{' but on the next other day' if calendar.instead == 'next_day' else ''}"
+        names.append(f"{len(exclusion.dates)} dates")
+    names += [f"the days of {name}" for name in exclusion.calendars]
+    return f"not on {listed(names)}{' but on the next other day' if exclusion.instead == 'next_day' else ''}"
 
 
 def _shown(moment: datetime, zone: str) -> str:

@@ -19,10 +19,11 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from duetime.errors import InvalidInput
-from duetime.model.schedule.exclusion import AllowedDays, Calendar, FilteredDays
+from duetime.model.schedule.allowed import AllowedDays, FilteredDays
+from duetime.model.schedule.exclusion import Exclusion
 from duetime.model.schedule.line import CronLine, read_line
 from duetime.model.schedule.moment import DAY, EARLIEST, LATEST, SECOND, UnusableSchedule
-from duetime.model.schedule.zone import Change, change_at, offsets, reach, wall_of, zone_named
+from duetime.model.schedule.zone import Change, change_at, offsets, quiet_offset, reach, wall_of, zone_named
 
 
 class Walk(ABC):
@@ -70,8 +71,12 @@ class Walk(ABC):
         not exist. None where fires have no wall time of their own."""
 
 
-class FixedTimes(Walk):
-    """A cron line with fixed times of the day: each is reached once."""
+class LineWalk(Walk):
+    """The fires of a cron line in a zone.
+
+    Most of the time nobody changes a clock, neither around the moment that is asked for nor around the fire that is
+    found. Then what the clock shows is a sum. What lies in between does not matter: the line names no time there.
+    """
 
     def __init__(self, line: CronLine, zone: ZoneInfo) -> None:
         super().__init__()
@@ -79,6 +84,41 @@ class FixedTimes(Walk):
         self._zone = zone
 
     def _next(self, moment: datetime) -> datetime | None:
+        here = quiet_offset(moment, self._zone)
+        if here is not None:
+            found = self._line.first_from(moment + here + SECOND, UTC)
+            if found is None:
+                return None
+            there = quiet_offset(found, self._zone)
+            if there is not None:
+                return found - there
+        return self._next_by_clock(moment)
+
+    def _latest(self, moment: datetime) -> datetime | None:
+        here = quiet_offset(moment, self._zone)
+        if here is not None:
+            found = self._line.last_until(moment + here, UTC)
+            if found is None:
+                return None
+            there = quiet_offset(found, self._zone)
+            if there is not None:
+                return found - there
+        return self._latest_by_clock(moment)
+
+    @abstractmethod
+    def _next_by_clock(self, moment: datetime) -> datetime | None: ...
+
+    @abstractmethod
+    def _latest_by_clock(self, moment: datetime) -> datetime | None: ...
+
+    def asked(self, fire: datetime) -> datetime:
+        return _asked(self._line, self._zone, fire)
+
+
+class FixedTimes(LineWalk):
+    """A cron line with fixed times of the day: each is reached once."""
+
+    def _next_by_clock(self, moment: datetime) -> datetime | None:
         found = self._line.first_from(self._reached(moment) + SECOND)
         while found is not None:
             first, second = offsets(found, self._zone)
@@ -90,7 +130,7 @@ class FixedTimes(Walk):
             found = self._line.first_from(_midnight(found) + DAY)
         return None
 
-    def _latest(self, moment: datetime) -> datetime | None:
+    def _latest_by_clock(self, moment: datetime) -> datetime | None:
         found = self._line.last_until(self._reached(moment))
         while found is not None:
             change = change_at(found, self._zone)
@@ -104,19 +144,11 @@ class FixedTimes(Walk):
         wall = wall_of(moment, self._zone).replace(microsecond=0)
         return _change(wall, self._zone).before - SECOND if wall.fold else wall
 
-    def asked(self, fire: datetime) -> datetime:
-        return _asked(self._line, self._zone, fire)
 
-
-class Rhythm(Walk):
+class Rhythm(LineWalk):
     """A cron line that goes by the minute or the hour: it fires whenever the clock shows one of its times."""
 
-    def __init__(self, line: CronLine, zone: ZoneInfo) -> None:
-        super().__init__()
-        self._line = line
-        self._zone = zone
-
-    def _next(self, moment: datetime) -> datetime | None:
+    def _next_by_clock(self, moment: datetime) -> datetime | None:
         wall = wall_of(moment, self._zone).replace(microsecond=0)
         found = self._line.first_from(wall.replace(fold=0) + SECOND)
         first, second = offsets(wall, self._zone)
@@ -138,7 +170,7 @@ class Rhythm(Walk):
             found = self._line.first_from(change.after)
         return None
 
-    def _latest(self, moment: datetime) -> datetime | None:
+    def _latest_by_clock(self, moment: datetime) -> datetime | None:
         wall = wall_of(moment, self._zone).replace(microsecond=0)
         found = self._line.last_until(wall.replace(fold=0))
         if wall.fold:
@@ -171,12 +203,9 @@ class Rhythm(Walk):
                 found = self._line.first_from(found + SECOND)
         return False
 
-    def asked(self, fire: datetime) -> datetime:
-        return _asked(self._line, self._zone, fire)
-
 
 @lru_cache(maxsize=16_384)
-def cron_walk(text: str, zone_name: str, exclude: Calendar | None) -> Walk:
+def cron_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
     """The one walk for all jobs with this line, zone and calendar."""
     zone = zone_named(zone_name)
     try:

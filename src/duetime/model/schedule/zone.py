@@ -21,6 +21,10 @@ from duetime.model.schedule.moment import DAY, SECOND, UnusableSchedule
 _NOT_ZONES = ("localtime", "posixrules", "Factory", "right/", "posix/")
 
 
+_PROBE = timedelta(hours=6)
+"""Clocks that were changed are left alone for longer than this."""
+
+
 class Change(NamedTuple):
     """Clocks are changed at `at`: where they would have shown `before`, they show `after`."""
 
@@ -47,7 +51,7 @@ def check_zone(zone: object) -> str:
         else:
             return zone
     shown = str(zone)[:60]
-    near = get_close_matches(shown, _names(), n=1, cutoff=0.7) if isinstance(zone, str) else []
+    near = get_close_matches(shown, zone_names(), n=1, cutoff=0.7) if isinstance(zone, str) else []
     remedy = f"did you mean {near[0]}?" if near else "a name such as Europe/Berlin"
     raise InvalidInput(f"{shown!r} is not a time zone", field="tz", remedy=remedy)
 
@@ -63,7 +67,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 @cache
-def _names() -> list[str]:
+def zone_names() -> list[str]:
+    """Every name of the time zone database, in order."""
     return sorted(name for name in available_timezones() if not name.startswith(_NOT_ZONES))
 
 
@@ -98,6 +103,22 @@ def offsets(wall: datetime, zone: ZoneInfo) -> tuple[timedelta, timedelta]:
 def day_exists(day: date, zone: ZoneInfo) -> bool:
     change = change_at(datetime.combine(day, time()), zone)
     return change is None or not change.swallows(day)
+
+
+def quiet_offset(moment: datetime, zone: ZoneInfo) -> timedelta | None:
+    """The one offset of the days around this moment (or wall time), if no clock is changed on any of them."""
+    return _quiet_offset(zone, moment.toordinal() >> 3)
+
+
+@lru_cache(maxsize=65_536)
+def _quiet_offset(zone: ZoneInfo, week: int) -> timedelta | None:
+    # Eight days, and two on both sides: what a clock shows is never farther than that from the moment.
+    start = datetime.combine(date.fromordinal(max(week << 3, 4)) - 2 * DAY, time(), UTC)
+    offset = start.astimezone(zone).utcoffset()
+    for step in range(1, 12 * 4 + 1):
+        if (start + step * _PROBE).astimezone(zone).utcoffset() != offset:
+            return None
+    return offset
 
 
 def _change(wall: datetime, first: timedelta, second: timedelta, zone: ZoneInfo) -> Change:

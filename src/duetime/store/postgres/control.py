@@ -11,11 +11,11 @@ from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
+from duetime.store.postgres.editing import lock
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
 from duetime.store.steering import (
     backfilled,
-    check_steerable,
     cursor_after_pause,
     last_occurrence,
     manual_run,
@@ -61,14 +61,14 @@ class ControlRole(ReadingRole):
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.transaction() as connection:
-            row = await self._lock(connection, tenant_id, job_id)
+            row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 await _pause(connection, tenant_id, job_id, row)
         return await self.job(tenant_id, job_id)
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.transaction() as connection:
-            row = await self._lock(connection, tenant_id, job_id)
+            row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
                 await connection.execute(SQL["put_cursor"], job_id, cursor.scan_at, cursor.next_fire_at, cursor.exact)
@@ -77,7 +77,7 @@ class ControlRole(ReadingRole):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
         async with self.database.transaction() as connection:
-            row = await self._lock(connection, tenant_id, job_id)
+            row = await lock(connection, tenant_id, job_id)
             run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
             await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
         self.hints.give(Hint.READY)
@@ -87,18 +87,11 @@ class ControlRole(ReadingRole):
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int:
         async with self.database.transaction() as connection:
-            row = await self._lock(connection, tenant_id, job_id)
+            row = await lock(connection, tenant_id, job_id)
             runs = backfilled(job_id, fires, await connection.fetchval(SQL["clock"]), nonce, rate)
             await self._make_runs(connection, tenant_id, job_id, row, runs)
         self.hints.give(Hint.READY)
         return len(runs)
-
-    async def _lock(self, connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
-        # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
-        await connection.fetchval(SQL["lock_cursor"], job_id)
-        row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
-        runs = [] if row is not None else await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
-        return check_steerable(row, job_id, has_runs=bool(runs))
 
     async def _make_runs(
         self,

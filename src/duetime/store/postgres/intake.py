@@ -5,13 +5,16 @@ from datetime import datetime
 from uuid import UUID
 
 from duetime.errors import KeyInFlight
+from duetime.model.edit import changes_for
 from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import Once, encode_schedule
+from duetime.store.editing import next_run_after
 from duetime.store.keys import (
     IDEMPOTENCY,
     KEY,
+    Editable,
     Known,
     LiveRun,
     Standing,
@@ -22,14 +25,15 @@ from duetime.store.keys import (
     meet,
     waves,
 )
-from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
+from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
+from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, Row, columns
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.editing import EditingRole
 from duetime.store.protocol import Hint
 
 
-class IntakeRole(Role):
+class IntakeRole(EditingRole):
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
@@ -63,35 +67,45 @@ class IntakeRole(Role):
         async with self.database.transaction() as connection:
             await _try_lock_keys(connection, tenant_id, keys_of(jobs))
             for wave in waves(jobs):
-                answers |= await _insert(connection, tenant_id, wave, lanes)
+                answers |= await self._insert(connection, tenant_id, wave, lanes)
         return [answers[job.id] for job in jobs]
 
+    async def _insert(
+        self, connection: Connection, tenant_id: int, jobs: Sequence[NewJob], lanes: Mapping[LaneKey, int]
+    ) -> dict[UUID, Submitted]:
+        answers: dict[UUID, Submitted] = {}
+        known = await _find_keys(connection, tenant_id, jobs)
+        placed: dict[UUID, Placed] = {}
+        edited: set[UUID] = set()
+        for job in jobs:
+            first = known.get((IDEMPOTENCY, job.idempotency_key))
+            if first is not None:
+                answers[job.id] = answer_again(job, first)
+                continue
+            named = known.get((KEY, job.key))
+            met = None if named is None else await _meet(connection, tenant_id, job, named)
+            if isinstance(met, Submitted):
+                answers[job.id] = met
+            elif isinstance(met, Editable):
+                answers[job.id] = await self._edit_named(connection, tenant_id, met, job)
+                edited.add(job.id)
+            else:
+                placed[job.id] = met or Placed(job)
+        answers |= await _insert_once(connection, tenant_id, placed, lanes)
+        for asked_id, place in placed.items():
+            if not isinstance(place.job.schedule, Once):
+                answers[asked_id] = await _insert_recurring(connection, tenant_id, place)
+        keys = key_rows(jobs, known, answers, edited.union(placed))
+        if keys:
+            await connection.execute(SQL["put_keys"], tenant_id, *columns(keys, 6))
+        return answers
 
-async def _insert(
-    connection: Connection, tenant_id: int, jobs: Sequence[NewJob], lanes: Mapping[LaneKey, int]
-) -> dict[UUID, Submitted]:
-    answers: dict[UUID, Submitted] = {}
-    known = await _find_keys(connection, tenant_id, jobs)
-    placed: dict[UUID, Placed] = {}
-    for job in jobs:
-        first = known.get((IDEMPOTENCY, job.idempotency_key))
-        if first is not None:
-            answers[job.id] = answer_again(job, first)
-            continue
-        named = known.get((KEY, job.key))
-        met = None if named is None else await _meet(connection, tenant_id, job, named)
-        if isinstance(met, Submitted):
-            answers[job.id] = met
-        else:
-            placed[job.id] = met or Placed(job)
-    answers |= await _insert_once(connection, tenant_id, placed, lanes)
-    for asked_id, place in placed.items():
-        if not isinstance(place.job.schedule, Once):
-            answers[asked_id] = await _insert_recurring(connection, tenant_id, place)
-    keys = key_rows(jobs, known, answers, placed)
-    if keys:
-        await connection.execute(SQL["put_keys"], tenant_id, *columns(keys, 6))
-    return answers
+    async def _edit_named(self, connection: Connection, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
+        """The request is an edit of the job that its key names."""
+        row, runs = met.standing
+        assert row is not None
+        edit = await self.edit_within(connection, tenant_id, met.job_id, row, runs, changes_for(job))
+        return Submitted(met.job_id, next_run_after(edit, row, runs), created=False)
 
 
 async def _insert_once(
@@ -104,7 +118,7 @@ async def _insert_once(
     found = await connection.fetch(SQL["insert_once"], tenant_id, *columns(rows, 13), LOOK_AHEAD)
     stored = {job_id: (due_at, soon) for job_id, due_at, soon in found}
     answers = {}
-    for asked_id, (job, _, _, created) in once.items():
+    for asked_id, (job, _, created) in once.items():
         assert isinstance(job.schedule, Once)
         due_at, soon = stored[job.id]
         note = past_note(job.schedule.at, due_at)
@@ -133,10 +147,10 @@ def _once_row(placed: Placed, lanes: Mapping[LaneKey, int]) -> tuple[object, ...
 
 
 async def _insert_recurring(connection: Connection, tenant_id: int, placed: Placed) -> Submitted:
-    # Read after every lock is held: a new cursor lies after this moment, and after the last fire that was claimed.
-    now: datetime = await connection.fetchval(SQL["clock"])
-    first = first_fire(placed, now)
     job = placed.job
+    calendars = await hold_calendars(connection, tenant_id, calendars_of(job))
+    now: datetime = await connection.fetchval(SQL["clock"])
+    first = first_fire(placed, now, calendars)
     if first is None:
         return Submitted(job.id, None, created=placed.created, note=NO_OCCURRENCE)
     await connection.execute(
@@ -153,9 +167,10 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
         placed.version,
         first.scan_at,
         first.next_fire_at,
-        placed.after,
         first.exact,
     )
+    if calendars:
+        await use_calendars(connection, tenant_id, job.id, calendars)
     return Submitted(job.id, first.next_fire_at, created=placed.created)
 
 
@@ -175,26 +190,24 @@ async def _find_keys(
     return {(kind, key): Known(*rest) for kind, key, *rest in rows}
 
 
-async def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | None:
-    """What a submission with the key of an earlier job does; that job is withdrawn when it is replaced."""
+async def _meet(
+    connection: Connection, tenant_id: int, job: NewJob, known: Known
+) -> Submitted | Placed | Editable | None:
+    """What a submission with the key of an earlier job does; the waiting run of one that is replaced is withdrawn."""
     of_job = (tenant_id, known.job_id)
     # First without holding anything: a claim that passes over a held run moves its mark past it, and a submission that
     # changes nothing must not hide a run.
     row = await connection.fetchrow(SQL["see_live_job"], *of_job)
-    met = meet(job, known, _standing(row, await connection.fetch(SQL["see_live_runs"], *of_job)))
+    runs = await connection.fetch(SQL["see_live_runs"], *of_job)
+    met = meet(job, known, Standing(row, [LiveRun(*run) for run in runs]))
     if isinstance(met, Submitted):
         return met
     # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
     await connection.fetchval(SQL["lock_cursor"], known.job_id)
-    row = await connection.fetchrow(SQL["lock_live_job"], *of_job)
-    met = meet(job, known, _standing(row, await connection.fetch(SQL["lock_live_runs"], *of_job)))
+    row = await connection.fetchrow(SQL["lock_schedule"], *of_job)
+    runs = await connection.fetch(SQL["lock_live_runs"], *of_job)
+    met = meet(job, known, Standing(row, [LiveRun(*run) for run in runs]))
     if isinstance(met, Placed):
         await connection.execute(SQL["withdraw_runs"], *of_job)
         await connection.execute(SQL["restamp_runs"], *of_job)
-        await connection.execute(SQL["remove_job"], *of_job)
     return met
-
-
-def _standing(row: Row | None, runs: Sequence[Row]) -> Standing:
-    version, recurring, state, next_fire_at, last_fire_at = row or (None, False, 0, None, None)
-    return Standing(version, recurring, state >= 2, next_fire_at, last_fire_at, [LiveRun(*run) for run in runs])

@@ -12,6 +12,7 @@ class PruningRole(Role):
     async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
         await keep_room_ahead(self.database)
         removed = await self.database.execute("prune_jobs", retention, batch)
+        await self.database.execute("prune_users", batch)
         removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
         removed += await self.database.execute("prune_keys", _KEYS_AT_LEAST, batch)
         return removed + await drop_older(self.database, retention)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from duetime.store.postgres.calendars import CalendarRole
 from duetime.store.postgres.claiming import ClaimingRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.control import ControlRole
@@ -24,6 +25,7 @@ class PostgresStore(
     CompletingRole,
     ReapingRole,
     ControlRole,
+    CalendarRole,
     PruningRole,
     GuestRole,
 ):

@@ -12,11 +12,11 @@ from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.editing import steerable
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
 from duetime.store.sqlite.values import moment, stamp
 from duetime.store.steering import (
     backfilled,
-    check_steerable,
     cursor_after_pause,
     last_occurrence,
     manual_run,
@@ -53,7 +53,7 @@ class ControlRole(ReadingRole):
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
         def work(connection: Connection, _now: int) -> Job:
-            row = _steerable(connection, tenant_id, job_id)
+            row = steerable(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
                 last = last_occurrence(job_id, row)
@@ -71,7 +71,7 @@ class ControlRole(ReadingRole):
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
         def work(connection: Connection, now: int) -> Job:
-            row = _steerable(connection, tenant_id, job_id)
+            row = steerable(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
                 cursor = cursor_after_pause(row, moment(now))
@@ -84,7 +84,7 @@ class ControlRole(ReadingRole):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
         def work(connection: Connection, now: int) -> Run:
-            row = _steerable(connection, tenant_id, job_id)
+            row = steerable(connection, tenant_id, job_id)
             run = manual_run(job_id, moment(now), nonce)
             self._make_runs(connection, now, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
             return read_run(connection, tenant_id, run.run_id)
@@ -97,7 +97,7 @@ class ControlRole(ReadingRole):
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int:
         def work(connection: Connection, now: int) -> int:
-            row = _steerable(connection, tenant_id, job_id)
+            row = steerable(connection, tenant_id, job_id)
             runs = backfilled(job_id, fires, moment(now), nonce, rate)
             self._make_runs(connection, now, tenant_id, job_id, row, runs)
             return len(runs)
@@ -145,13 +145,6 @@ class ControlRole(ReadingRole):
                 "error": CANCELLED_BY_REQUEST,
             },
         )
-
-
-def _steerable(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
-    of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
-    rows = connection.records("lock_schedule", of_job)
-    runs = [] if rows else connection.rows("lock_live_runs", of_job)
-    return check_steerable(rows[0] if rows else None, job_id, has_runs=bool(runs))
 
 
 def end_cancelled(connection: Connection, now: int, freed: Iterable[tuple[Any, ...]]) -> None:

@@ -5,15 +5,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from duetime.model.edit import changes_for
 from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import Once, encode_schedule
+from duetime.store.editing import next_run_after
 from duetime.store.keys import (
     IDEMPOTENCY,
     KEY,
+    Editable,
     Known,
-    LiveRun,
     Standing,
     answer_again,
     is_plain,
@@ -22,14 +24,15 @@ from duetime.store.keys import (
     meet,
     waves,
 )
-from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
+from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.editing import EditingRole, live_runs
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 
-class IntakeRole(Role):
+class IntakeRole(EditingRole):
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
@@ -40,12 +43,78 @@ class IntakeRole(Role):
                 return _insert_ready(connection, now, tenant_id, jobs, lanes)
             answers: dict[UUID, Submitted] = {}
             for wave in waves(jobs):
-                answers |= _insert(connection, now, tenant_id, wave, lanes)
+                answers |= self._insert(connection, now, tenant_id, wave, lanes)
             return [answers[job.id] for job in jobs]
 
         answers = await self.database.run(work)
         self.hints.give(Hint.READY)
         return answers
+
+    def _insert(
+        self, connection: Connection, now: int, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]
+    ) -> dict[UUID, Submitted]:
+        answers: dict[UUID, Submitted] = {}
+        known = _find_keys(connection, tenant_id, jobs)
+        placed: dict[UUID, Placed] = {}
+        edited: set[UUID] = set()
+        for job in jobs:
+            first = known.get((IDEMPOTENCY, job.idempotency_key))
+            if first is not None:
+                answers[job.id] = answer_again(job, first)
+                continue
+            named = known.get((KEY, job.key))
+            met = None if named is None else _meet(connection, tenant_id, job, named)
+            if isinstance(met, Submitted):
+                answers[job.id] = met
+            elif isinstance(met, Editable):
+                answers[job.id] = self._edit_named(connection, now, tenant_id, met, job)
+                edited.add(job.id)
+            else:
+                placed[job.id] = met or Placed(job)
+        at = moment(now)
+        straight, later = [], []
+        for asked_id, place in placed.items():
+            if not isinstance(place.job.schedule, Once):
+                answers[asked_id] = _insert_recurring(connection, now, tenant_id, place)
+                continue
+            due_at = _due_at(place.job.schedule, at)
+            if due_at <= at + LOOK_AHEAD:
+                run_id = place.job.first_run_id()
+                straight.append(_run_row(tenant_id, place.job, run_id, lanes[place.job.lane], due_at))
+                answers[asked_id] = _submitted(place, due_at, run_id)
+            else:
+                later.append(_job_row(tenant_id, now, place, due_at))
+                answers[asked_id] = _submitted(place, due_at, None)
+        if straight:
+            connection.many("insert_ready", straight)
+        if later:
+            connection.many("insert_once", later)
+        keys = key_rows(jobs, known, answers, edited.union(placed))
+        if keys:
+            connection.many(
+                "put_keys",
+                [
+                    (
+                        tenant_id,
+                        row.kind,
+                        row.key,
+                        row.job_id.bytes,
+                        maybe_bytes(row.run_id),
+                        row.fingerprint,
+                        maybe_stamp(row.next_run),
+                        now,
+                    )
+                    for row in keys
+                ],
+            )
+        return answers
+
+    def _edit_named(self, connection: Connection, now: int, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
+        """The request is an edit of the job that its key names."""
+        row, runs = met.standing
+        assert row is not None
+        edit = self.edit_within(connection, now, tenant_id, met.job_id, row, runs, changes_for(job))
+        return Submitted(met.job_id, next_run_after(edit, row, runs), created=False)
 
 
 def _insert_ready(
@@ -61,62 +130,6 @@ def _insert_ready(
     )
     due_at = moment(now)
     return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
-
-
-def _insert(
-    connection: Connection, now: int, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]
-) -> dict[UUID, Submitted]:
-    answers: dict[UUID, Submitted] = {}
-    known = _find_keys(connection, tenant_id, jobs)
-    placed: dict[UUID, Placed] = {}
-    for job in jobs:
-        first = known.get((IDEMPOTENCY, job.idempotency_key))
-        if first is not None:
-            answers[job.id] = answer_again(job, first)
-            continue
-        named = known.get((KEY, job.key))
-        met = None if named is None else _meet(connection, tenant_id, job, named)
-        if isinstance(met, Submitted):
-            answers[job.id] = met
-        else:
-            placed[job.id] = met or Placed(job)
-    at = moment(now)
-    straight, later = [], []
-    for asked_id, place in placed.items():
-        if not isinstance(place.job.schedule, Once):
-            answers[asked_id] = _insert_recurring(connection, now, tenant_id, place)
-            continue
-        due_at = _due_at(place.job.schedule, at)
-        if due_at <= at + LOOK_AHEAD:
-            run_id = place.job.first_run_id()
-            straight.append(_run_row(tenant_id, place.job, run_id, lanes[place.job.lane], due_at))
-            answers[asked_id] = _submitted(place, due_at, run_id)
-        else:
-            later.append(_job_row(tenant_id, now, place, due_at))
-            answers[asked_id] = _submitted(place, due_at, None)
-    if straight:
-        connection.many("insert_ready", straight)
-    if later:
-        connection.many("insert_once", later)
-    keys = key_rows(jobs, known, answers, placed)
-    if keys:
-        connection.many(
-            "put_keys",
-            [
-                (
-                    tenant_id,
-                    row.kind,
-                    row.key,
-                    row.job_id.bytes,
-                    maybe_bytes(row.run_id),
-                    row.fingerprint,
-                    maybe_stamp(row.next_run),
-                    now,
-                )
-                for row in keys
-            ],
-        )
-    return answers
 
 
 def _due_at(schedule: Once, now: datetime) -> datetime:
@@ -170,7 +183,8 @@ def _columns(tenant_id: int, now: int, placed: Placed) -> dict[str, Any]:
 
 
 def _insert_recurring(connection: Connection, now: int, tenant_id: int, placed: Placed) -> Submitted:
-    first = first_fire(placed, moment(now))
+    calendars = hold_calendars(connection, tenant_id, calendars_of(placed.job))
+    first = first_fire(placed, moment(now), calendars)
     if first is None:
         return Submitted(placed.job.id, None, created=placed.created, note=NO_OCCURRENCE)
     connection.execute(
@@ -180,10 +194,11 @@ def _insert_recurring(connection: Connection, now: int, tenant_id: int, placed: 
             "schedule": first.schedule,
             "scan_at": stamp(first.scan_at),
             "next_fire_at": stamp(first.next_fire_at),
-            "last_fire_at": maybe_stamp(placed.after),
             "exact": first.exact,
         },
     )
+    if calendars:
+        use_calendars(connection, tenant_id, placed.job.id, calendars)
     return Submitted(placed.job.id, first.next_fire_at, created=placed.created)
 
 
@@ -199,21 +214,12 @@ def _find_keys(connection: Connection, tenant_id: int, jobs: Sequence[NewJob]) -
     return found
 
 
-def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | None:
-    """What a submission with the key of an earlier job does; that job is withdrawn when it is replaced."""
+def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> Submitted | Placed | Editable | None:
+    """What a submission with the key of an earlier job does; the waiting run of one that is replaced is withdrawn."""
     of_job = {"tenant_id": tenant_id, "job_id": known.job_id.bytes}
-    row = connection.row("lock_live_job", of_job)
-    version, recurring, state, next_fire_at = row or (None, False, 0, None)
-    standing = Standing(
-        version,
-        bool(recurring),
-        state >= 2,
-        maybe_moment(next_fire_at),
-        maybe_moment(connection.value("lock_cursor", of_job)),
-        [LiveRun(identity(run[0]), bool(run[1]), moment(run[2])) for run in connection.rows("lock_live_runs", of_job)],
-    )
+    rows = connection.records("lock_schedule", of_job)
+    standing = Standing(rows[0] if rows else None, live_runs(connection, tenant_id, known.job_id))
     met = meet(job, known, standing)
     if isinstance(met, Placed):
         connection.execute("withdraw_runs", of_job)
-        connection.execute("remove_job", of_job)
     return met

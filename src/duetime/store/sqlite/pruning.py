@@ -12,6 +12,7 @@ _KEYS_AT_LEAST = timedelta(hours=24)
 class PruningRole(Role):
     async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
         removed = await self._prune("prune_jobs", retention, batch)
+        await self._prune("prune_users", retention, batch)
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
         removed += await self._prune("prune_keys", _KEYS_AT_LEAST, batch)
         return removed + await self._prune("prune_history", retention, batch)

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.calendars import CalendarRole
 from duetime.store.sqlite.claiming import ClaimingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.control import ControlRole
@@ -25,6 +26,7 @@ class SqliteStore(
     CompletingRole,
     ReapingRole,
     ControlRole,
+    CalendarRole,
     PruningRole,
     GuestRole,
 ):

@@ -50,10 +50,17 @@ def time_fields(times: Times, words: Words) -> str:
     minutes = sorted({item.minute for item in times})
     seconds = sorted({item.second for item in times})
     if len(hours) * len(minutes) * len(seconds) != len(times):
-        shown = " and ".join(item.isoformat("auto" if item.second else "minutes") for item in times)
-        raise words.place.refusal(f"{shown} do not fit into one schedule", "make a job for each of them")
+        fitting = [item.replace(minute=times[0].minute, second=times[0].second) for item in times]
+        raise words.place.refusal(
+            f"{_shown(times)} do not fit into one schedule",
+            f"make a job for each of them; the nearest: at {_shown(sorted(set(fitting)))}",
+        )
     fields = [_listed(minutes), _listed(hours)]
     return " ".join(fields if seconds == [0] else [_listed(seconds), *fields])
+
+
+def _shown(times: Times) -> str:
+    return " and ".join(item.isoformat("auto" if item.second else "minutes") for item in times)
 
 
 def _listed(values: list[int]) -> str:

@@ -38,13 +38,16 @@ select $3, id, tenant_id, $4, 0, 0, 0, 5, 6, 4, $5, duetime.now(), timeout_ms, a
 
 -- cancel_recurring: end a recurring job
 with cursor_of as (
-    delete from duetime.cursors where job_id = $2
+    delete from duetime.cursors where job_id = $2 returning made, missed
 )
-update duetime.jobs set state = 3, ended_at = duetime.now() where tenant_id = $1 and id = $2;
+update duetime.jobs
+set state = 3, ended_at = duetime.now(), made = coalesce((select made from cursor_of), made),
+    missed = coalesce((select missed from cursor_of), missed)
+where tenant_id = $1 and id = $2;
 
 -- lock_schedule: a job in its home with its cursor, held against firing and editing
-select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.options, c.next_fire_at, c.last_fire_at,
-    c.exact
+select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.args, j.options, j.timeout_ms,
+    c.next_fire_at, c.last_fire_at, c.exact
 from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2 for update of j;
 
@@ -52,7 +55,8 @@ where j.tenant_id = $1 and j.id = $2 for update of j;
 update duetime.cursors set scan_at = '9999-01-01Z', next_fire_at = $2, made = greatest(0, made - $3) where job_id = $1;
 
 -- put_cursor: bring a cursor back into view
-insert into duetime.cursors (job_id, scan_at, next_fire_at, exact) values ($1, $2, $3, $4)
+insert into duetime.cursors (job_id, scan_at, next_fire_at, exact, made, missed)
+select id, $2::timestamptz, $3::timestamptz, $4::boolean, made, missed from duetime.jobs where id = $1
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
 
 -- set_job_state: pause a job, or make it active again

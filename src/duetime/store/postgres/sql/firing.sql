@@ -44,17 +44,19 @@ moved as (
 ),
 over as (
     delete from duetime.cursors c using fire f where c.job_id = f.job_id and f.next_fire_at is null
+    returning c.job_id, c.made + f.made as made, c.missed + f.missed as missed
 ),
 ended as (
-    update duetime.jobs j set state = 2, ended_at = duetime.now() from fire f
-    where j.id = f.job_id and f.recurring and f.next_fire_at is null
+    update duetime.jobs j set state = 2, ended_at = duetime.now(), made = o.made, missed = o.missed
+    from fire f join over o on o.job_id = f.job_id where j.id = f.job_id and f.recurring
 )
 delete from duetime.jobs j using fire f where j.id = f.job_id and not f.recurring;
 
 -- set_aside: pause jobs that cannot be processed, and say why
-with cursor_of as (delete from duetime.cursors where job_id = any($1::uuid[]))
-update duetime.jobs j set state = 1, problem = x.problem
-from unnest($1::uuid[], $2::text[]) as x(job_id, problem) where j.id = x.job_id;
+with cursor_of as (delete from duetime.cursors where job_id = any($1::uuid[]) returning job_id, made, missed)
+update duetime.jobs j set state = 1, problem = x.problem, made = c.made, missed = c.missed
+from unnest($1::uuid[], $2::text[]) as x(job_id, problem) join cursor_of c on c.job_id = x.job_id
+where j.id = x.job_id;
 
 -- unblock: give their lanes to runs that waited for other runs of their job, now that those are over
 update duetime.runs r set lane_id = r.home_lane, waits = 0, ready_at = greatest(r.due_at, duetime.clock())

@@ -48,7 +48,7 @@ with job as (
                               created_at)
     values ($1, $2, $3, $4, $5, $6, true, $7, $8, $9, $10, duetime.now())
 )
-insert into duetime.cursors (job_id, scan_at, next_fire_at, last_fire_at, exact) values ($1, $11, $12, $13, $14);
+insert into duetime.cursors (job_id, scan_at, next_fire_at, exact) values ($1, $11, $12, $13);
 
 -- clock: the database's time at this very moment
 select duetime.clock();
@@ -71,21 +71,15 @@ on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_i
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
 -- see_live_job: the job behind a key, in its first home
-select j.version, j.recurring, j.state, c.next_fire_at, c.last_fire_at
-from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+select j.state, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2;
 
 -- see_live_runs: the live runs of a job
 select id, fence = 0 as unclaimed, due_at from duetime.runs
 where tenant_id = $1 and job_id = $2 order by id;
 
--- lock_live_job: the job behind a key, in its first home, held against firing
-select j.version, j.recurring, j.state, c.next_fire_at, c.last_fire_at
-from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
-where j.tenant_id = $1 and j.id = $2 for update of j;
-
 -- lock_cursor: hold a cursor against firing
-select last_fire_at from duetime.cursors where job_id = $1 for update;
+select 1 from duetime.cursors where job_id = $1 for update;
 
 -- lock_live_runs: the live runs of a job, held against claims
 select id, fence = 0 as unclaimed, due_at from duetime.runs
@@ -97,7 +91,3 @@ delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and 
 -- restamp_runs: runs that were held and stay are ready anew, above the mark of any claim that passed over them
 update duetime.runs set ready_at = greatest(ready_at, duetime.clock())
 where tenant_id = $1 and job_id = $2 and worker_id is null;
-
--- remove_job: take a job and its cursor out of their home
-with cursor_of as (delete from duetime.cursors where job_id = $2)
-delete from duetime.jobs where tenant_id = $1 and id = $2;

@@ -1,6 +1,7 @@
 -- find_job: a job in its first home
 select j.id, j.tenant_id, j.task, j.queue, j.tier, j.schedule, j.state, c.next_fire_at, j.args, j.options,
-    j.timeout_ms, j.version, j.created_at, j.problem, coalesce(c.made, 0) as made, coalesce(c.missed, 0) as missed
+    j.timeout_ms, j.version, j.created_at, j.problem, coalesce(c.made, j.made) as made,
+    coalesce(c.missed, j.missed) as missed
 from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2;
 

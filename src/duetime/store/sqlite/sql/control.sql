@@ -25,12 +25,13 @@ delete from cursors where job_id = :job_id;
 delete from jobs where tenant_id = :tenant_id and id = :job_id;
 
 -- cancel_recurring: end a recurring job
+update jobs set made = c.made, missed = c.missed from cursors c where c.job_id = :job_id and jobs.id = :job_id;
 delete from cursors where job_id = :job_id;
 update jobs set state = 3, ended_at = :now where tenant_id = :tenant_id and id = :job_id;
 
 -- lock_schedule: a job in its home with its cursor
-select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.options, c.next_fire_at, c.last_fire_at,
-    c.exact
+select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.args, j.options, j.timeout_ms,
+    c.next_fire_at, c.last_fire_at, c.exact
 from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id;
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
@@ -38,7 +39,8 @@ update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, m
 where job_id = :job_id;
 
 -- put_cursor: bring a cursor back into view
-insert into cursors (job_id, scan_at, next_fire_at, exact) values (:job_id, :scan_at, :next_fire_at, :exact)
+insert into cursors (job_id, scan_at, next_fire_at, exact, made, missed)
+select id, :scan_at, :next_fire_at, :exact, made, missed from jobs where id = :job_id
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
 
 -- set_job_state: pause a job, or make it active again

@@ -24,13 +24,15 @@ from jobs j where j.id = :job_id;
 update cursors set next_fire_at = :next_fire_at, scan_at = :scan_at, last_fire_at = :last_fire_at,
     made = made + :made, missed = missed + :missed
 where job_id = :job_id and :next_fire_at is not null;
+update jobs set state = 2, ended_at = :now, made = c.made + :made, missed = c.missed + :missed
+from cursors c where c.job_id = :job_id and jobs.id = :job_id and :recurring and :next_fire_at is null;
 delete from cursors where job_id = :job_id and :next_fire_at is null;
-update jobs set state = 2, ended_at = :now where id = :job_id and :recurring and :next_fire_at is null;
 delete from jobs where id = :job_id and not :recurring;
 
 -- set_aside: pause jobs that cannot be processed, and say why
+update jobs set state = 1, problem = :problem, made = c.made, missed = c.missed
+from cursors c where c.job_id = :job_id and jobs.id = :job_id;
 delete from cursors where job_id = :job_id;
-update jobs set state = 1, problem = :problem where id = :job_id;
 
 -- unblock: give their lanes to runs that waited for other runs of their job, now that those are over
 update runs set lane_id = home_lane, waits = 0, ready_at = max(due_at, :now)

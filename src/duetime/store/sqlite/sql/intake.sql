@@ -16,8 +16,7 @@ values (?1, ?2, ?3, ?4, ?4, ?5, ?5, ?6, ?7, ?8);
 -- insert_recurring: store one recurring job and its cursor
 insert into jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version, created_at)
 values (:id, :tenant_id, :task, :queue, :tier, :schedule, 1, :args, :options, :timeout_ms, :version, :now);
-insert into cursors (job_id, scan_at, next_fire_at, last_fire_at, exact)
-values (:id, :scan_at, :next_fire_at, :last_fire_at, :exact);
+insert into cursors (job_id, scan_at, next_fire_at, exact) values (:id, :scan_at, :next_fire_at, :exact);
 
 -- find_keys: what a key leads to
 select job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant_id and kind = :kind and key = :key;
@@ -28,19 +27,8 @@ values (?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_id = excluded.run_id,
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
--- lock_live_job: the job behind a key, in its first home
-select j.version, j.recurring, j.state, c.next_fire_at
-from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id;
-
--- lock_cursor: the last fire of a cursor
-select last_fire_at from cursors where job_id = :job_id;
-
 -- lock_live_runs: the live runs of a job
 select id, fence = 0 as unclaimed, due_at from runs where tenant_id = :tenant_id and job_id = :job_id order by id;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
 delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual;
-
--- remove_job: take a job and its cursor out of their home
-delete from cursors where job_id = (select id from jobs where tenant_id = :tenant_id and id = :job_id);
-delete from jobs where tenant_id = :tenant_id and id = :job_id;

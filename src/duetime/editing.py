@@ -1,0 +1,80 @@
+"""What a caller wants to be different about a job, checked and made an edit."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from duetime.engine.intake import check_timeout
+from duetime.errors import InvalidInput
+from duetime.model import json
+from duetime.model.edit import Changes
+from duetime.model.job import Job, Options
+from duetime.model.name import check_name
+from duetime.model.policy import Misfire, MisfireMode, Overlap
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import Once, Schedule
+from duetime.submission import check_mapping
+from duetime.task import Delivery, Duration, Priority, Task, add_policies, check_duration, check_tier, make_options
+
+
+class Edits(TypedDict, total=False):
+    """What can be edited beside the schedule. None takes a timeout or a maximum away."""
+
+    args: Mapping[str, Any]
+    queue: str
+    priority: Priority
+    timeout: Duration | None
+    job_name: str
+    tags: Sequence[str]
+    retries: int
+    retry: RetryPolicy
+    delivery: Delivery
+    misfire: Misfire | MisfireMode
+    overlap: Overlap
+    jitter: Duration
+    max_runs: int | None
+
+
+def make_changes(
+    job: Job, task: Task[..., Any] | None, schedule: Schedule | UnsetType, edits: Edits, *, max_payload: int
+) -> Changes:
+    """An edit of this job, ready for the store; raises `InvalidInput` that names what cannot be accepted."""
+    unknown = sorted(edits.keys() - Edits.__annotations__.keys())
+    if unknown:
+        raise InvalidInput("cannot be edited", field=unknown[0], remedy="arguments of the task go into args={…}")
+    then = job.schedule if schedule is UNSET else schedule
+    return Changes(
+        schedule=schedule,
+        args=_args(task, edits["args"], max_payload) if "args" in edits else UNSET,
+        options=_options(job.options, edits, repeats=not isinstance(then, Once)),
+        queue=check_name(edits["queue"], "queue") if "queue" in edits else UNSET,
+        tier=check_tier(edits["priority"]) if "priority" in edits else UNSET,
+        timeout_ms=_timeout(edits["timeout"]) if "timeout" in edits else UNSET,
+    )
+
+
+def _timeout(timeout: Duration | None) -> int | None:
+    return None if timeout is None else check_timeout(check_duration(timeout, "timeout"))
+
+
+def _args(task: Task[..., Any] | None, args: object, max_payload: int) -> bytes:
+    given = check_mapping(args, "args")
+    if task is not None:
+        task.definition.check_args(given)
+    return json.encode(given, field="args", limit=max_payload)
+
+
+def _options(old: Options, edits: Edits, *, repeats: bool) -> dict[str, Any]:
+    """The options that become others."""
+    kept = ("job_name", "tags", "retries", "retry", "delivery")
+    new = make_options(old, **{name: edits[name] for name in kept if name in edits})  # type: ignore[literal-required]
+    policies = [edits.get(name) for name in ("misfire", "overlap", "jitter", "max_runs")]
+    if not repeats and any(policy is not None for policy in policies):
+        raise InvalidInput("a job that runs once has no policies", field="misfire", remedy="leave them out")
+    new = add_policies(new, *policies)  # type: ignore[arg-type]
+    if "max_runs" in edits and edits["max_runs"] is None:
+        new = msgspec.structs.replace(new, max_runs=None)
+    before, after = msgspec.structs.asdict(old), msgspec.structs.asdict(new)
+    return {name: value for name, value in after.items() if value != before[name]}

@@ -1,0 +1,82 @@
+"""From what a caller wrote, option by option, to a schedule; or a refusal that names the option at fault."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.model.schedule.cron import make_cron
+from duetime.model.schedule.exclusion import Exclusion
+from duetime.model.schedule.making import bounded, counts_in_calendar, delayed, make_every
+from duetime.model.schedule.moment import check_moment
+from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.reading import parse_schedule
+from duetime.model.schedule.stored import Schedule
+from duetime.model.schedule.zone import check_zone
+
+Length = timedelta | str | float
+_KINDS = ("run_at", "run_in", "cron", "every", "when")
+
+
+def make_schedule(
+    *,
+    run_at: datetime | str | None = None,
+    run_in: Length | None = None,
+    cron: str | None = None,
+    every: Length | None = None,
+    when: str | None = None,
+    tz: str | None = None,
+    start_at: datetime | str | None = None,
+    end_at: datetime | str | None = None,
+    exclude: Exclusion | dict[str, Any] | None = None,
+    now: datetime | None = None,
+) -> Schedule:
+    """Turn what a caller wrote into a schedule, or say which part cannot be used.
+
+    `now` is for what is counted from the day on which it is said: see `needs_now`.
+    """
+    kinds = zip(_KINDS, (run_at, run_in, cron, every, when), strict=True)
+    given = [name for name, value in kinds if value is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"{' and '.join(given)} exclude each other", field=given[1], remedy="give one of them")
+    if tz is not None and (not given or given == ["run_at"]):
+        raise InvalidInput("a time zone goes with cron, every, when or run_in", field="tz", remedy="leave it out")
+    zone = "UTC" if tz is None else check_zone(tz)
+    schedule: Schedule = NOW
+    if cron is not None:
+        schedule = make_cron(cron, zone)
+    elif every is not None:
+        schedule = make_every(every, zone)
+    elif when is not None:
+        schedule = _said(when, zone, now)
+    elif run_at is not None:
+        schedule = Once(at=check_moment(run_at, "run_at"))
+    elif run_in is not None:
+        schedule = delayed(run_in, zone, now)
+    bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
+    if not isinstance(schedule, Once):
+        return bounded(schedule, **bounds)
+    for name, value in bounds.items():
+        if value is not None:
+            raise InvalidInput("goes with what repeats: cron, every or when", field=name, remedy="leave it out")
+    return schedule
+
+
+def needs_now(*, run_in: Length | None = None, when: str | None = None, tz: str | None = None) -> bool:
+    """Whether these options mean something else on another day: words, and delays in days or months of a calendar."""
+    if when is not None:
+        return True
+    return run_in is not None and counts_in_calendar(run_in, "UTC" if tz is None else check_zone(tz))
+
+
+def _said(text: str, zone: str, now: datetime | None) -> Schedule:
+    if now is None:
+        raise InvalidInput("words need to know the day", field="when", remedy="give now=, or cron, every or run_at")
+    try:
+        schedule = parse_schedule(text, zone=zone, now=now)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, field="when", remedy=error.remedy) from None
+    if isinstance(schedule, Once):
+        return schedule
+    return msgspec.structs.replace(schedule, said=" ".join(text.lower().split()))

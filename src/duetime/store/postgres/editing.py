@@ -1,0 +1,75 @@
+"""Editing a job: by its id, or by a submission under its key. Both come here with everything held."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from duetime.model.edit import Changes
+from duetime.model.job import Job
+from duetime.model.lane import LaneKey
+from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
+from duetime.store.keys import LiveRun
+from duetime.store.postgres.calendars import hold_calendars, use_calendars
+from duetime.store.postgres.clashes import again_after_clash
+from duetime.store.postgres.database import SQL, Connection, affected
+from duetime.store.postgres.reading import ReadingRole
+from duetime.store.protocol import Hint
+from duetime.store.steering import check_steerable
+from duetime.store.views import Fields
+
+
+class EditingRole(ReadingRole):
+    @again_after_clash
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        async with self.database.transaction() as connection:
+            row = await lock(connection, tenant_id, job_id)
+            check_version(job_id, row, version)
+            runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
+            await self.edit_within(connection, tenant_id, job_id, row, [LiveRun(*run) for run in runs], changes)
+        self.hints.give(Hint.READY)
+        return await self.job(tenant_id, job_id)
+
+    async def edit_within(
+        self,
+        connection: Connection,
+        tenant_id: int,
+        job_id: UUID,
+        row: Fields,
+        runs: Sequence[LiveRun],
+        changes: Changes,
+    ) -> Edit | None:
+        """Edit a job that is held against firing, together with its live runs; None when nothing changes."""
+        calendars = await hold_calendars(connection, tenant_id, calendars_named(changes))
+        # Read after every lock is held: a new cursor lies after this moment.
+        now: datetime = await connection.fetchval(SQL["clock"])
+        edit = plan_edit(job_id, row, runs, changes, now, calendars)
+        if edit is None:
+            await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
+            return None
+        withdrawn = 0
+        if edit.starts_anew:
+            withdrawn = affected(await connection.execute(SQL["withdraw_runs"], tenant_id, job_id))
+        elif edit.withdraws is not None:
+            withdrawn = affected(await connection.execute(SQL["withdraw_run"], tenant_id, edit.withdraws))
+        written = (*edit.content, edit.schedule, edit.recurring, edit.starts_anew)
+        await connection.execute(SQL["edit_job"], tenant_id, job_id, *written)
+        if edit.cursor is not None:
+            next_fire_at, scan_at, last_fire_at, exact = edit.cursor
+            await connection.execute(SQL["place_cursor"], job_id, scan_at, next_fire_at, last_fire_at, exact, withdrawn)
+        if edit.starts_anew:
+            await use_calendars(connection, tenant_id, job_id, edit.calendars)
+        if edit.revises:
+            key = LaneKey(tenant_id, edit.content.queue, edit.content.tier, edit.content.task)
+            lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
+            await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
+        await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
+        return edit
+
+
+async def lock(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
+    """A job that can be steered, with its cursor, held against firing and editing."""
+    # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
+    await connection.fetchval(SQL["lock_cursor"], job_id)
+    row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
+    runs = [] if row is not None else await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
+    return check_steerable(row, job_id, has_runs=bool(runs))

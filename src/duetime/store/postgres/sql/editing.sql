@@ -1,0 +1,19 @@
+-- edit_job: write what an edit makes of a job; every edit raises its version
+update duetime.jobs
+set task = $3, queue = $4, tier = $5, args = $6, options = $7, timeout_ms = $8, schedule = $9, recurring = $10,
+    version = version + 1, problem = case when $11::boolean then null else problem end
+where tenant_id = $1 and id = $2;
+
+-- place_cursor: put the cursor of an edited job; its counts go on
+insert into duetime.cursors (job_id, scan_at, next_fire_at, last_fire_at, exact, made, missed)
+select id, $2::timestamptz, $3::timestamptz, $4::timestamptz, $5::boolean, made, missed from duetime.jobs where id = $1
+on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
+    last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = greatest(0, cursors.made - $6::int);
+
+-- revise_runs: let waiting runs of a job say what it says now; what changes its lane is ready anew there
+update duetime.runs r
+set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = $3::int,
+    lane_id = case when r.lane_id is null then null else $3::int end,
+    ready_at = case when r.home_lane = $3::int then r.ready_at else greatest(r.due_at, duetime.clock()) end
+from duetime.jobs j
+where j.id = $2 and r.tenant_id = $1 and r.job_id = $2 and r.fence = 0 and not r.manual;

@@ -1,0 +1,83 @@
+"""Editing a job: by its id, or by a submission under its key. Both come here."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from duetime.model.edit import Changes
+from duetime.model.job import Job
+from duetime.model.lane import LaneKey
+from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
+from duetime.store.keys import LiveRun
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.calendars import hold_calendars, use_calendars
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.reading import ReadingRole, read_job
+from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
+from duetime.store.steering import check_steerable
+from duetime.store.views import Fields
+
+
+class EditingRole(ReadingRole):
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        def work(connection: Connection, now: int) -> Job:
+            row = steerable(connection, tenant_id, job_id)
+            check_version(job_id, row, version)
+            runs = live_runs(connection, tenant_id, job_id)
+            self.edit_within(connection, now, tenant_id, job_id, row, runs, changes)
+            return read_job(connection, tenant_id, job_id)
+
+        job = await self.database.run(work)
+        self.hints.give(Hint.READY)
+        return job
+
+    def edit_within(
+        self,
+        connection: Connection,
+        now: int,
+        tenant_id: int,
+        job_id: UUID,
+        row: Fields,
+        runs: Sequence[LiveRun],
+        changes: Changes,
+    ) -> Edit | None:
+        """Edit a job; None when nothing changes."""
+        calendars = hold_calendars(connection, tenant_id, calendars_named(changes))
+        edit = plan_edit(job_id, row, runs, changes, moment(now), calendars)
+        if edit is None:
+            return None
+        of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+        withdrawn = 0
+        if edit.starts_anew:
+            withdrawn = connection.execute("withdraw_runs", of_job)
+        elif edit.withdraws is not None:
+            withdrawn = connection.execute("withdraw_run", {**of_job, "run_id": edit.withdraws.bytes})
+        written = {"schedule": edit.schedule, "recurring": edit.recurring, "starts_anew": edit.starts_anew}
+        connection.execute("edit_job", {**of_job, **edit.content._asdict(), **written})
+        if edit.cursor is not None:
+            place = {
+                "next_fire_at": stamp(edit.cursor.next_fire_at),
+                "scan_at": stamp(edit.cursor.scan_at),
+                "last_fire_at": maybe_stamp(edit.cursor.last_fire_at),
+                "exact": edit.cursor.exact,
+            }
+            connection.execute("place_cursor", {**of_job, **place, "withdrawn": withdrawn})
+        if edit.starts_anew:
+            use_calendars(connection, tenant_id, job_id, edit.calendars)
+        if edit.revises:
+            key = LaneKey(tenant_id, edit.content.queue, edit.content.tier, edit.content.task)
+            lane_id = self.lane_book.ids(connection, [key])[key]
+            connection.execute("revise_runs", {**of_job, "lane_id": lane_id, "now": now})
+        return edit
+
+
+def steerable(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
+    """A job that can be steered, with its cursor."""
+    of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+    rows = connection.records("lock_schedule", of_job)
+    runs = [] if rows else connection.rows("lock_live_runs", of_job)
+    return check_steerable(rows[0] if rows else None, job_id, has_runs=bool(runs))
+
+
+def live_runs(connection: Connection, tenant_id: int, job_id: UUID) -> list[LiveRun]:
+    rows = connection.rows("lock_live_runs", {"tenant_id": tenant_id, "job_id": job_id.bytes})
+    return [LiveRun(identity(run_id), bool(unclaimed), moment(due_at)) for run_id, unclaimed, due_at in rows]

@@ -1,0 +1,95 @@
+"""Recomputing: cursors whose rules have changed, in steps that are transactions of their own."""
+
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from duetime.model.calendar import Calendar
+from duetime.store.recomputing import (
+    NO_DAY_LEFT,
+    ZONES,
+    Recomputed,
+    decode_zones,
+    encode_zones,
+    placed_at,
+    reheld,
+    rezoned,
+)
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
+
+_dates = msgspec.json.Decoder(tuple[date, ...])
+
+
+class RecomputingRole(Role):
+    async def recompute_zones(self, version: str, limit: int) -> int:
+        def work(connection: Connection, now: int) -> int:
+            zones = decode_zones(connection.value("find_meta", {"name": ZONES}))
+            if zones.version == version:
+                return 0
+            zones = zones.heading(version)
+            found = connection.rows("recurring_after", {"after": zones.after.bytes, "limit": limit})
+            for row in _rows(connection, found):
+                if (cursor := rezoned(row, moment(now))) is not None:
+                    _put(connection, cursor)
+            seen = [identity(job_id) for (job_id,) in found]
+            connection.execute("put_meta", {"name": ZONES, "value": encode_zones(zones.advanced(seen, limit))})
+            return len(seen)
+
+        return await self.database.run(work)
+
+    async def recompute_calendars(self, limit: int) -> int:
+        def work(connection: Connection, now: int) -> int:
+            found = connection.rows("stale_users", {"limit": limit})
+            for row in _rows(connection, found):
+                _rehold(connection, now, row)
+            for (job_id,) in found:
+                connection.execute("refresh_users", {"job_id": job_id})
+            return len(found)
+
+        return await self.database.run(work)
+
+
+def read_dates(body: str) -> tuple[date, ...]:
+    return _dates.decode(body)
+
+
+def _rows(connection: Connection, ids: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [row for (job_id,) in ids for row in connection.records("hold_schedules", {"job_id": job_id})]
+
+
+def _rehold(connection: Connection, now: int, row: dict[str, Any]) -> None:
+    of_job = {"job_id": row["id"].bytes}
+    calendars = [
+        Calendar(name, read_dates(dates), version)
+        for name, dates, version in connection.rows("hold_calendars_of", of_job)
+    ]
+    job = reheld(row, calendars, moment(now))
+    if job is None:
+        return
+    connection.execute("put_schedules", {**of_job, "schedule": job.schedule})
+    withdrawn = 0
+    if job.withdraws is not None:
+        ahead = {"tenant_id": row["tenant_id"], "run_id": job.withdraws.bytes}
+        withdrawn = connection.execute("withdraw_run", ahead)
+    if job.moved is None:
+        return
+    if job.moved.next_fire_at is None:
+        connection.execute("set_aside", {**of_job, "problem": NO_DAY_LEFT})
+    else:
+        _put(connection, placed_at(row, job.moved.next_fire_at, job.moved.last_fire_at, withdrawn))
+
+
+def _put(connection: Connection, cursor: Recomputed) -> None:
+    connection.execute(
+        "recompute_cursors",
+        {
+            "job_id": cursor.job_id.bytes,
+            "next_fire_at": stamp(cursor.next_fire_at),
+            "scan_at": stamp(cursor.scan_at),
+            "last_fire_at": maybe_stamp(cursor.last_fire_at),
+            "withdrawn": cursor.withdrawn,
+        },
+    )
