@@ -7,7 +7,9 @@
     ├── Conflict                the request is fine, the moment is not
     │   ├── KeyInFlight         another request holds this idempotency key right now
     │   ├── KeyReused           this idempotency key came with another request before
-    │   └── JobBusy             the job's run has started: it cannot be replaced now
+    │   ├── JobBusy             the job's run has started: it cannot be replaced now
+    │   └── NameTaken           there is one with this name already
+    ├── QuotaExceeded           the tenant has as much as it may have
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
@@ -60,6 +62,14 @@ class KeyReused(Conflict):
 
 class JobBusy(Conflict):
     """The job's run has started already, so the job cannot be replaced."""
+
+
+class NameTaken(Conflict):
+    """There is one with this name already."""
+
+
+class QuotaExceeded(DuetimeError):
+    """The tenant has as much as it may have; it can be tried again when it has less."""
 
 
 class LeaseLost(DuetimeError):

@@ -19,6 +19,17 @@ from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane
 from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+from duetime.store.roles import (
+    Access,
+    Audit,
+    Coalescing,
+    Events,
+    Listing,
+    Mending,
+    Payloads,
+    Queues,
+    Tenancy,
+)
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):
@@ -137,7 +148,7 @@ class Claiming(Protocol):
         """Lease up to `take` ready runs of each (lane, take), earliest `ready_at` first, then by id.
 
         No run is leased twice at once. Asking again with the same `claim_no` returns the same runs, if they were
-        claimed. A worker whose lease is over gets nothing.
+        claimed. A worker whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
         """
 
 
@@ -221,8 +232,8 @@ class Reading(Protocol):
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
 
-    async def workers(self) -> list[Worker]:
-        """All workers that have not left, also those whose lease is over."""
+    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
+        """The workers that have not left, also those whose lease is over: all, or those that work for a tenant."""
 
     async def counts(self) -> Counts:
         """How many rows each home holds (exact, so not for the hot path)."""
@@ -252,6 +263,26 @@ class Guests(Protocol):
 
 
 class Store(
-    Lifecycle, Intake, Firing, Claiming, Leasing, Completing, Reaping, Control, Reading, Pruning, Guests, Protocol
+    Lifecycle,
+    Intake,
+    Firing,
+    Claiming,
+    Leasing,
+    Completing,
+    Reaping,
+    Control,
+    Reading,
+    Pruning,
+    Guests,
+    Tenancy,
+    Access,
+    Audit,
+    Listing,
+    Mending,
+    Queues,
+    Coalescing,
+    Payloads,
+    Events,
+    Protocol,
 ):
     """All roles of a store together."""
