@@ -18,6 +18,8 @@ from duetime.store.sql import statements
 SQL = statements("duetime.store.postgres")
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
+_NO_ROLE = "DT403"
+"""What the migrations raise when the role for tenants is missing and cannot be made."""
 _NOT_IDLE_FOR = "set local idle_in_transaction_session_timeout = '30s'"
 
 if TYPE_CHECKING:
@@ -179,6 +181,8 @@ class Database:
             # The driver's own word for "the connection is gone or busy dying".
             raise StoreUnavailable(f"the connection to {self.shown} is gone: {error}") from error
         except asyncpg.PostgresError as error:
+            if error.sqlstate == _NO_ROLE:
+                raise StoreError(str(error.args[0]), remedy=error.hint) from error
             raise StoreError(f"the database said no: {error}") from error
 
 

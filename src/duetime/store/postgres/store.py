@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from duetime.store.postgres.access import AccessRole
 from duetime.store.postgres.claiming import ClaimingRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.control import ControlRole
@@ -12,6 +13,7 @@ from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
 
 
@@ -26,6 +28,8 @@ class PostgresStore(
     ControlRole,
     PruningRole,
     GuestRole,
+    TenancyRole,
+    AccessRole,
 ):
     embedded = False
 

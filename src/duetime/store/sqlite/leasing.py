@@ -5,17 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_cancelled
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, listed, microseconds, moment, places
-
-_names = msgspec.json.Decoder(tuple[str, ...])
+from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, places
 
 
 class LeasingRole(Role):
@@ -64,8 +60,8 @@ class LeasingRole(Role):
             Worker(
                 identity(row[0]),
                 row[1],
-                _names.decode(row[2]),
-                _names.decode(row[3]),
+                names(row[2]),
+                names(row[3]),
                 row[4],
                 moment(row[5]),
                 moment(row[6]),

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.access import AccessRole
 from duetime.store.sqlite.claiming import ClaimingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.control import ControlRole
@@ -14,6 +15,7 @@ from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.tenancy import TenancyRole
 
 
 class SqliteStore(
@@ -27,6 +29,8 @@ class SqliteStore(
     ControlRole,
     PruningRole,
     GuestRole,
+    TenancyRole,
+    AccessRole,
 ):
     embedded = True
     _is_companion = False

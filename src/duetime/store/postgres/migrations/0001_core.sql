@@ -136,7 +136,7 @@ create table duetime.history (
     logs bytea,
     error text
 ) partition by range (finished_at);
-create index history_of_job on duetime.history (job_id, run_id);
+create index history_of_job on duetime.history (tenant_id, job_id, run_id);
 create index history_of_tenant on duetime.history (tenant_id, run_id);
 
 -- Runs whose attempts are spent. They outlive history.

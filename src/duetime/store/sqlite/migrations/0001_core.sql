@@ -128,7 +128,7 @@ create table history (
     logs blob,
     error text
 ) strict;
-create index history_of_job on history (job_id, run_id);
+create index history_of_job on history (tenant_id, job_id, run_id);
 create index history_of_tenant on history (tenant_id, run_id);
 
 -- Runs whose attempts are spent. They outlive history.
