@@ -19,6 +19,10 @@ ONLY_SQLITE = {
     "close_claims": "part of `succeed_runs` and `end_runs` in PostgreSQL",
     "unlisted_claims": "part of `free_unlisted` in PostgreSQL, which knows arrays",
     "prune_history": "PostgreSQL drops partitions instead",
+    "list_ended_runs_of_job": "a branch of `history_by_run` in PostgreSQL, where a function pins each plan",
+    "list_ended_runs_by_state": "the same",
+    "walk_ended_jobs_by_state": "a branch of `history_by_job` in PostgreSQL",
+    "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 
 

@@ -25,7 +25,7 @@ from duetime.store.views import Fields
 
 class ControlRole(ReadingRole):
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
             await connection.fetchval(SQL["lock_cursor"], job_id)
             row = await connection.fetchrow(SQL["lock_job"], tenant_id, job_id)
@@ -51,20 +51,20 @@ class ControlRole(ReadingRole):
         return await self.job(tenant_id, job_id)
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             await stop_runs(connection, tenant_id, [run_id])
         self.hints.give(Hint.CANCEL)
         return await self.run(tenant_id, run_id)
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await self._lock(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 await _pause(connection, tenant_id, job_id, row)
         return await self.job(tenant_id, job_id)
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await self._lock(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
@@ -73,7 +73,7 @@ class ControlRole(ReadingRole):
         return await self.job(tenant_id, job_id)
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await self._lock(connection, tenant_id, job_id)
             run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
             await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
@@ -83,7 +83,7 @@ class ControlRole(ReadingRole):
     async def backfill_job(
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await self._lock(connection, tenant_id, job_id)
             runs = backfilled(job_id, fires, await connection.fetchval(SQL["clock"]), nonce, rate)
             await self._make_runs(connection, tenant_id, job_id, row, runs)

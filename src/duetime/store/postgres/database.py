@@ -128,6 +128,25 @@ class Database:
                 await connection.execute(_NOT_IDLE_FOR)
             yield connection
 
+    @asynccontextmanager
+    async def acting_for(self, tenant_id: int, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+        """A transaction as the role that sees the rows of one tenant and no others, whatever a statement forgets.
+
+        With `snapshot` it only reads, and all its statements see the same moment. It begins in one round trip.
+        """
+        begin = "begin isolation level repeatable read read only" if snapshot else f"begin; {_NOT_IDLE_FOR}"
+        async with self.connection() as connection:
+            try:
+                await connection.execute(
+                    f"{begin}; set local role duetime_tenant; set local duetime.tenant = '{tenant_id:d}'"
+                )
+                yield connection
+            except BaseException:
+                if not connection.is_closed():
+                    await connection.execute("rollback")
+                raise
+            await connection.execute("commit")
+
     async def fetch(self, name: str, *arguments: Any) -> list[Row]:
         async with self.connection() as connection:
             return await connection.fetch(SQL[name], *arguments)

@@ -22,6 +22,7 @@ from duetime.store.keys import (
     meet,
     waves,
 )
+from duetime.store.labels import label_rows, payload_rows
 from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
@@ -42,8 +43,7 @@ class IntakeRole(Role):
 
     async def _insert_ready(self, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]) -> list[Submitted]:
         run_ids = [job.first_run_id() for job in jobs]
-        due_at = await self.database.fetchval(
-            "insert_ready",
+        arguments = (
             tenant_id,
             [job.id for job in jobs],
             run_ids,
@@ -52,6 +52,13 @@ class IntakeRole(Role):
             [job.options for job in jobs],
             [job.timeout_ms for job in jobs],
         )
+        labels, refs = label_rows(jobs), payload_rows(jobs)
+        if labels or refs:
+            async with self.database.transaction() as connection:
+                due_at = await connection.fetchval(SQL["insert_ready"], *arguments)
+                await _label(connection, tenant_id, labels, refs)
+        else:
+            due_at = await self.database.fetchval("insert_ready", *arguments)
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
     async def _insert_any(
@@ -89,7 +96,18 @@ async def _insert(
     keys = key_rows(jobs, known, answers, placed)
     if keys:
         await connection.execute(SQL["put_keys"], tenant_id, *columns(keys, 6))
+    stored = [place.job for place in placed.values()]
+    await _label(connection, tenant_id, label_rows(stored), payload_rows(stored))
     return answers
+
+
+async def _label(
+    connection: Connection, tenant_id: int, labels: Sequence[tuple[str, str, UUID]], refs: Sequence[tuple[UUID, UUID]]
+) -> None:
+    if labels:
+        await connection.execute(SQL["put_labels"], tenant_id, *columns(labels, 3))
+    if refs:
+        await connection.execute(SQL["put_payload_refs"], tenant_id, *columns(refs, 2))
 
 
 async def _insert_once(
@@ -185,4 +203,5 @@ async def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Know
     if isinstance(met, Placed):
         await connection.execute(SQL["withdraw_runs"], tenant_id, known.job_id)
         await connection.execute(SQL["remove_job"], tenant_id, known.job_id)
+        await connection.execute(SQL["drop_labels"], tenant_id, known.job_id)
     return met

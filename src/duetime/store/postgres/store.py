@@ -10,6 +10,7 @@ from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.guests import GuestRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
+from duetime.store.postgres.listing import ListingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
@@ -30,6 +31,7 @@ class PostgresStore(
     GuestRole,
     TenancyRole,
     AccessRole,
+    ListingRole,
 ):
     embedded = False
 

@@ -22,6 +22,7 @@ from duetime.store.keys import (
     meet,
     waves,
 )
+from duetime.store.labels import label_rows, payload_rows
 from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
@@ -59,6 +60,7 @@ def _insert_ready(
             for job, run_id in zip(jobs, run_ids, strict=True)
         ],
     )
+    _label(connection, tenant_id, jobs)
     due_at = moment(now)
     return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
@@ -116,7 +118,18 @@ def _insert(
                 for row in keys
             ],
         )
+    _label(connection, tenant_id, [place.job for place in placed.values()])
     return answers
+
+
+def _label(connection: Connection, tenant_id: int, jobs: Sequence[NewJob]) -> None:
+    labels, refs = label_rows(jobs), payload_rows(jobs)
+    if labels:
+        connection.many("put_labels", [(tenant_id, kind, value, job_id.bytes) for kind, value, job_id in labels])
+    if refs:
+        connection.many(
+            "put_payload_refs", [(payload_id.bytes, job_id.bytes, tenant_id) for payload_id, job_id in refs]
+        )
 
 
 def _due_at(schedule: Once, now: datetime) -> datetime:
@@ -216,4 +229,5 @@ def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> 
     if isinstance(met, Placed):
         connection.execute("withdraw_runs", of_job)
         connection.execute("remove_job", of_job)
+        connection.execute("drop_labels", of_job)
     return met

@@ -12,6 +12,7 @@ from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.guests import GuestRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
+from duetime.store.sqlite.listing import ListingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
@@ -31,6 +32,7 @@ class SqliteStore(
     GuestRole,
     TenancyRole,
     AccessRole,
+    ListingRole,
 ):
     embedded = True
     _is_companion = False

@@ -36,7 +36,7 @@ _MOMENTS = frozenset(
         "waiting",
     }
 )
-_IDS = frozenset({"id", "job_id", "key_id", "lowest", "run_id", "worker_id"})
+_IDS = frozenset({"id", "job_id", "highest", "key_id", "lowest", "run_id", "worker_id"})
 _DURATIONS = frozenset({"ran_for"})
 
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__

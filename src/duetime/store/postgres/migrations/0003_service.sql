@@ -506,3 +506,64 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
     where r.tenant_id = duetime.current_tenant()
 $$;
+
+-- What lists read of history. These are functions for the same reason as the hot path: a plan that sorts a tenant's
+-- history, instead of walking an index to its bound, is a thousand times slower.
+
+-- Rows of jobs, newest job first and of each the newest run first; with a state, only ends in that state.
+create function duetime.history_by_job(tenant integer, before uuid, above uuid, state smallint, most integer)
+returns table (
+    job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    if state is null or state = 4 then
+        return query
+        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        where h.tenant_id = tenant and h.job_id < before and h.job_id > above
+        order by h.job_id desc, h.run_id desc limit most;
+    else
+        return query
+        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        where h.tenant_id = tenant and h.end_state = state and h.end_state is not null and h.end_state <> 4
+            and h.job_id < before and h.job_id > above
+        order by h.job_id desc, h.run_id desc limit most;
+    end if;
+end $$;
+
+-- Rows of runs, newest run first: of one job, or those that ended in a rare state, or all.
+create function duetime.history_by_run(tenant integer, before uuid, job uuid, state smallint, most integer)
+returns table (
+    run_id uuid, job_id uuid, lane_id integer, attempt smallint, lost smallint, end_state smallint, failure smallint,
+    error text, due_at timestamptz, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
+    worker_id uuid, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    if job is not null then
+        return query
+        select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
+            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+        from duetime.history h where h.tenant_id = tenant and h.job_id = job and h.run_id < before
+        order by h.job_id desc, h.run_id desc limit most;
+    elsif state > 4 then
+        return query
+        select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
+            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+        from duetime.history h where h.tenant_id = tenant and h.end_state = state and h.end_state is not null
+            and h.end_state <> 4 and h.run_id < before
+        order by h.run_id desc limit most;
+    else
+        return query
+        select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
+            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+        from duetime.history h where h.tenant_id = tenant and h.run_id < before
+        order by h.run_id desc limit most;
+    end if;
+end $$;

@@ -44,3 +44,12 @@ delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0
 -- remove_job: take a job and its cursor out of their home
 delete from cursors where job_id = (select id from jobs where tenant_id = :tenant_id and id = :job_id);
 delete from jobs where tenant_id = :tenant_id and id = :job_id;
+
+-- put_labels: remember what jobs are found by
+insert into labels (tenant_id, kind, value, job_id) values (?, ?, ?, ?) on conflict do nothing;
+
+-- drop_labels: forget what a job is found by
+delete from labels where tenant_id = :tenant_id and job_id = :job_id;
+
+-- put_payload_refs: remember which payloads jobs refer to
+insert into payload_refs (payload_id, job_id, tenant_id) values (?, ?, ?) on conflict do nothing;
