@@ -22,6 +22,8 @@ ONLY_SQLITE = {
     "list_ended_runs_of_job": "a branch of `history_by_run` in PostgreSQL, where a function pins each plan",
     "list_ended_runs_by_state": "the same",
     "walk_ended_jobs_by_state": "a branch of `history_by_job` in PostgreSQL",
+    "is_heard": "part of each statement that tells, in PostgreSQL",
+    "tenants_of_runs": "PostgreSQL's statements return the tenants of what they touch",
     "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 

@@ -6,11 +6,12 @@ from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
+from duetime.model.event import EventKind
 from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
-from duetime.store.postgres.reading import ReadingRole
+from duetime.store.postgres.reading import ReadingRole, find_job
 from duetime.store.protocol import Hint
 from duetime.store.steering import (
     backfilled,
@@ -26,29 +27,35 @@ from duetime.store.views import Fields
 class ControlRole(ReadingRole):
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
-            # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
-            await connection.fetchval(SQL["lock_cursor"], job_id)
-            row = await connection.fetchrow(SQL["lock_job"], tenant_id, job_id)
-            if row is not None and row["recurring"]:
-                if row["state"] < 2:
-                    await connection.execute(SQL["cancel_recurring"], tenant_id, job_id)
-            elif row is not None:
-                key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
-                lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
-                due_at = row["next_fire_at"] or row["created_at"]
-                await connection.execute(
-                    SQL["cancel_once"],
-                    tenant_id,
-                    job_id,
-                    once_run_id(job_id, due_at),
-                    lane_id,
-                    due_at,
-                    CANCELLED_BY_REQUEST,
-                )
-            runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
-            await stop_runs(connection, tenant_id, [run["id"] for run in runs])
+            await self.stop_job(connection, tenant_id, job_id)
+            job, _ = await find_job(connection, tenant_id, job_id)
+            await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         self.hints.give(Hint.CANCEL)
-        return await self.job(tenant_id, job_id)
+        return job
+
+    async def stop_job(self, connection: Connection, tenant_id: int, job_id: UUID) -> None:
+        """No further run: end what waits, and ask what runs to stop."""
+        # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
+        await connection.fetchval(SQL["lock_cursor"], job_id)
+        row = await connection.fetchrow(SQL["lock_job"], tenant_id, job_id)
+        if row is not None and row["recurring"]:
+            if row["state"] < 2:
+                await connection.execute(SQL["cancel_recurring"], tenant_id, job_id)
+        elif row is not None:
+            key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
+            lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
+            due_at = row["next_fire_at"] or row["created_at"]
+            await connection.execute(
+                SQL["cancel_once"],
+                tenant_id,
+                job_id,
+                once_run_id(job_id, due_at),
+                lane_id,
+                due_at,
+                CANCELLED_BY_REQUEST,
+            )
+        runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
+        await stop_runs(connection, tenant_id, [run["id"] for run in runs])
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         async with self.database.acting_for(tenant_id) as connection:
@@ -61,6 +68,7 @@ class ControlRole(ReadingRole):
             row = await self._lock(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 await _pause(connection, tenant_id, job_id, row)
+                await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
@@ -70,6 +78,7 @@ class ControlRole(ReadingRole):
                 cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
                 await connection.execute(SQL["put_cursor"], job_id, cursor.scan_at, cursor.next_fire_at, cursor.exact)
                 await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.ACTIVE)
+                await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
@@ -95,6 +104,8 @@ class ControlRole(ReadingRole):
         await connection.fetchval(SQL["lock_cursor"], job_id)
         row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
         runs = [] if row is not None else await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
+        if runs and await connection.fetchval(SQL["is_deleted"], tenant_id, job_id):
+            runs = []
         return check_steerable(row, job_id, has_runs=bool(runs))
 
     async def _make_runs(

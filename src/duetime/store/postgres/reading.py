@@ -21,13 +21,7 @@ class ReadingRole(Role):
 
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            live = await connection.fetch(SQL["find_live_runs"], tenant_id, run_id, None, 1)
-            attempts = await connection.fetch(SQL["find_attempts"], tenant_id, [run_id])
-        if live:
-            return live_run(live[0], attempts)
-        if not attempts:
-            raise NotFound(f"there is no run {show('run', run_id)}")
-        return ended_run(attempts)
+            return await find_run(connection, tenant_id, run_id)
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
@@ -50,6 +44,16 @@ async def find_job(connection: Connection, tenant_id: int, job_id: UUID) -> tupl
     if not runs or await connection.fetchval(SQL["is_deleted"], tenant_id, job_id):
         raise NotFound(f"there is no job {show('job', job_id)}")
     return one_off(*runs[0]), None
+
+
+async def find_run(connection: Connection, tenant_id: int, run_id: UUID) -> Run:
+    live = await connection.fetch(SQL["find_live_runs"], tenant_id, run_id, None, 1)
+    attempts = await connection.fetch(SQL["find_attempts"], tenant_id, [run_id])
+    if live:
+        return live_run(live[0], attempts)
+    if not attempts:
+        raise NotFound(f"there is no run {show('run', run_id)}")
+    return ended_run(attempts)
 
 
 async def runs_of_job(

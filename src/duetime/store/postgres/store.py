@@ -5,12 +5,13 @@ from collections.abc import Callable
 from duetime.store.postgres.access import AccessRole
 from duetime.store.postgres.claiming import ClaimingRole
 from duetime.store.postgres.completing import CompletingRole
-from duetime.store.postgres.control import ControlRole
+from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.guests import GuestRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.listing import ListingRole
+from duetime.store.postgres.mending import MendingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
@@ -26,12 +27,13 @@ class PostgresStore(
     LeasingRole,
     CompletingRole,
     ReapingRole,
-    ControlRole,
+    MendingRole,
     PruningRole,
     GuestRole,
     TenancyRole,
     AccessRole,
     ListingRole,
+    EventRole,
 ):
     embedded = False
 

@@ -7,10 +7,12 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.attempt import Claimed
+from duetime.model.event import EventKind
 from duetime.model.lane import Lane
 from duetime.store.protocol import Look, Sight
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import identity, listed, moment, places
 
 _heads = msgspec.json.Decoder(list[tuple[int, UUID]])
@@ -52,6 +54,8 @@ def _claim(connection: Connection, this: dict[str, Any], takes: Sequence[tuple[i
         deadline = min((row[8] + row[11] * 1000 for row in rows if row[11] is not None), default=None)
         ids = b"".join([row[0] for row in rows])
         connection.execute("keep_claim", {**this, "deadline": deadline, "run_ids": ids})
+        if is_heard(connection, this["now"]):
+            tell_of_runs(connection, this["now"], EventKind.STARTED, [identity(row[0]) for row in rows])
     return rows
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from duetime.model.event import EventKind
 from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
@@ -27,6 +28,7 @@ from duetime.store.placing import NO_OCCURRENCE, Placed, first_fire, past_note
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 
@@ -61,6 +63,7 @@ def _insert_ready(
         ],
     )
     _label(connection, tenant_id, jobs)
+    tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
     due_at = moment(now)
     return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
@@ -118,7 +121,9 @@ def _insert(
                 for row in keys
             ],
         )
-    _label(connection, tenant_id, [place.job for place in placed.values()])
+    stored = [place.job for place in placed.values()]
+    _label(connection, tenant_id, stored)
+    tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in stored])
     return answers
 
 

@@ -7,6 +7,7 @@ from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import microseconds
 
 _KEYS_AT_LEAST = timedelta(hours=24)
+_EVENTS = timedelta(minutes=10)
 
 
 class PruningRole(Role):
@@ -14,6 +15,7 @@ class PruningRole(Role):
         removed = await self._prune("prune_jobs", retention, batch)
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
         removed += await self._prune("prune_keys", _KEYS_AT_LEAST, batch)
+        removed += await self._prune("prune_events", _EVENTS, batch)
         return removed + await self._prune("prune_history", retention, batch)
 
     async def _prune(self, name: str, age: timedelta, batch: int) -> int:

@@ -7,12 +7,13 @@ from duetime.store.protocol import Hint
 from duetime.store.sqlite.access import AccessRole
 from duetime.store.sqlite.claiming import ClaimingRole
 from duetime.store.sqlite.completing import CompletingRole
-from duetime.store.sqlite.control import ControlRole
+from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.guests import GuestRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.listing import ListingRole
+from duetime.store.sqlite.mending import MendingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
@@ -27,12 +28,13 @@ class SqliteStore(
     LeasingRole,
     CompletingRole,
     ReapingRole,
-    ControlRole,
+    MendingRole,
     PruningRole,
     GuestRole,
     TenancyRole,
     AccessRole,
     ListingRole,
+    EventRole,
 ):
     embedded = True
     _is_companion = False
