@@ -77,6 +77,11 @@ def time_of(identity: UUID) -> datetime:
     return _EPOCH + timedelta(milliseconds=identity.int >> 80)
 
 
+def first_id_at(moment: datetime) -> UUID:
+    """Below every id that is drawn at this moment or later, and above those drawn before."""
+    return UUID(int=max((moment - _EPOCH) // _MILLISECOND, 0) << 80)
+
+
 def show(kind: Kind, identity: UUID) -> str:
     """The text of an id, as people and programs see it."""
     number = identity.int

@@ -9,6 +9,11 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 ONLY_POSTGRES = {
     "clock": "an embedded store is given its clock",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
+    "claim_many": "claims of one transaction, one worker after the other, in SQLite",
+    "claims_before": "the same",
+    "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
+    "free_unlisted_of_many": "the same",
+    "cancels_of_workers": "the same",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
@@ -24,6 +29,10 @@ ONLY_SQLITE = {
     "walk_ended_jobs_by_state": "a branch of `history_by_job` in PostgreSQL",
     "is_heard": "part of each statement that tells, in PostgreSQL",
     "tenants_of_runs": "PostgreSQL's statements return the tenants of what they touch",
+    "is_served": "a function in PostgreSQL, part of `claim` and `claim_many`",
+    "labels_in_turn": "part of `sweep_labels` in PostgreSQL",
+    "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",
+    "sweep_payload_refs": "part of `sweep_payloads` in PostgreSQL",
     "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 

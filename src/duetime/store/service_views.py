@@ -61,3 +61,7 @@ def no_key(key_id: UUID) -> NotFound:
 
 def taken(name: str | None) -> NameTaken:
     return NameTaken(f"there is a tenant {name!r} already", field="name", remedy="choose another name")
+
+
+def no_payload(payload_id: UUID) -> NotFound:
+    return NotFound(f"there is no payload {show('pay', payload_id)}")

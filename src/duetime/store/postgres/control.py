@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from duetime.ids import once_run_id
@@ -10,7 +11,7 @@ from duetime.model.event import EventKind
 from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
-from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
+from duetime.store.postgres.database import SQL, Connection, affected, columns
 from duetime.store.postgres.reading import ReadingRole, find_job
 from duetime.store.protocol import Hint
 from duetime.store.steering import (
@@ -132,7 +133,7 @@ async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fiel
     await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.PAUSED)
 
 
-async def end_cancelled(connection: Connection, freed: Iterable[Row]) -> None:
+async def end_cancelled(connection: Connection, freed: Iterable[Iterable[Any]]) -> None:
     """Runs that wait again, but that somebody asked to cancel meanwhile, end (id, tenant, whether they were asked)."""
     for run_id, tenant_id, cancel_requested in freed:
         if cancel_requested:

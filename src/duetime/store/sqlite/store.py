@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.access import AccessRole
-from duetime.store.sqlite.claiming import ClaimingRole
+from duetime.store.sqlite.coalescing import CoalescingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.firing import FiringRole
@@ -14,7 +14,9 @@ from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.listing import ListingRole
 from duetime.store.sqlite.mending import MendingRole
+from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
+from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.tenancy import TenancyRole
@@ -24,7 +26,7 @@ class SqliteStore(
     SchemaRole,
     IntakeRole,
     FiringRole,
-    ClaimingRole,
+    CoalescingRole,
     LeasingRole,
     CompletingRole,
     ReapingRole,
@@ -35,6 +37,8 @@ class SqliteStore(
     AccessRole,
     ListingRole,
     EventRole,
+    QueueRole,
+    PayloadRole,
 ):
     embedded = True
     _is_companion = False
