@@ -141,6 +141,12 @@ class Claiming(Protocol):
     async def lanes(self, after: int = 0) -> list[Lane]:
         """The lanes with an id above `after`, in order of id. Lanes are never changed or removed."""
 
+    async def paused_lanes(self) -> frozenset[int]:
+        """The lanes that nobody may claim from now: of paused queues, and of suspended tenants.
+
+        Whoever claims asks at least once a second.
+        """
+
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are left out."""
 

@@ -146,12 +146,6 @@ class Queues(Protocol):
     async def queues(self, tenant_id: int, cap: int = 10_000) -> list[Queue]:
         """The queues of a tenant by name, with what waits in them, counted up to `cap` for each lane."""
 
-    async def paused_lanes(self) -> frozenset[int]:
-        """The lanes that nobody may claim from now: of paused queues, and of suspended tenants.
-
-        Whoever claims asks at least once a second.
-        """
-
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         """The tasks that live workers have for this tenant, by name."""
 
