@@ -19,9 +19,10 @@ from duetime.store.views import Fields
 
 BOUND = 2000
 """How many rows a page may read of one home when a filter is given."""
-LIVE_BOUND = 5000
+LIVE_BOUND = 1000
 """How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
-SPARSE_BOUND = 10_000
+SPARSE_BOUND = 3000
+"""How many live runs of all tenants are searched for those of one."""
 _ROWS_AT_ONCE = 200
 _MOST_STEPS = 20
 MOST_LABELLED = 200
@@ -32,6 +33,10 @@ class Source(NamedTuple):
 
     items: Sequence[tuple[UUID, Any]]
     horizon: UUID | None = None
+
+    def is_enough(self, limit: int) -> bool:
+        """Whether looking further could not bring more onto the page."""
+        return self.horizon is None or len(self.items) > limit
 
 
 def make_page(sources: Iterable[Source], limit: int) -> Page[Any]:
@@ -64,6 +69,12 @@ def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None 
     if highest is None or lowest == highest:
         return lowest
     return UUID(int=lowest.int + 1)
+
+
+def bounds(limit: int, most: int) -> tuple[int, ...]:
+    """How far to look: first a little, which is enough where most rows match; then as far as a page may."""
+    few = 4 * limit + 50
+    return (few, most) if few < most else (most,)
 
 
 class HomeFilter(NamedTuple):

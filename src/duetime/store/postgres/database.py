@@ -20,6 +20,11 @@ DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
 """What the migrations raise when the role for tenants is missing and cannot be made."""
+_SNAPSHOT = "begin isolation level repeatable read read only"
+# A page reads little of tables that may be large, so its plan shall not depend on what is believed of their size.
+_BY_INDEX = "; ".join(
+    f"set local {setting} = off" for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
+)
 _NOT_IDLE_FOR = "set local idle_in_transaction_session_timeout = '30s'"
 
 if TYPE_CHECKING:
@@ -134,7 +139,7 @@ class Database:
 
         With `snapshot` it only reads, and all its statements see the same moment. It begins in one round trip.
         """
-        begin = "begin isolation level repeatable read read only" if snapshot else f"begin; {_NOT_IDLE_FOR}"
+        begin = f"{_SNAPSHOT}; {_BY_INDEX}" if snapshot else f"begin; {_NOT_IDLE_FOR}"
         async with self.connection() as connection:
             try:
                 await connection.execute(

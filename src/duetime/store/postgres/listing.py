@@ -22,6 +22,7 @@ from duetime.store.listings import (
     SPARSE_BOUND,
     EndedWalk,
     Source,
+    bounds,
     floor_of,
     horizon_of,
     make_page,
@@ -30,7 +31,7 @@ from duetime.store.listings import (
     wants_ended,
     wants_live,
 )
-from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.reading import ReadingRole, find_job, runs_of_job
 from duetime.store.service_views import FIRST_ID, LAST_ID
 
@@ -99,10 +100,18 @@ class _Jobs:
         labels = wanted_labels(self._filter)
         if labels:
             return await self._labelled(labels)
-        bound = self._limit + 1 if self._filter == JobFilter() else BOUND
-        sources = [await self._stored(None, bound)]
+        sources = []
+        for bound in bounds(self._limit, BOUND):
+            sources = [await self._stored(None, bound)]
+            if sources[0].is_enough(self._limit):
+                break
         if wants_live(self._filter):
-            sources.append(await self._live(None, BOUND, floor_of(sources, self._limit)))
+            floor = floor_of(sources, self._limit)
+            for bound in bounds(self._limit, BOUND):
+                live = await self._live(None, bound, floor)
+                if live.is_enough(self._limit):
+                    break
+            sources.append(live)
         if wants_ended(self._filter):
             sources.append(await self._ended(floor_of(sources, self._limit)))
         return sources
@@ -201,8 +210,8 @@ class _Jobs:
 async def _live_runs(connection: Connection, tenant_id: int, filter: RunFilter, before: UUID, limit: int) -> Source:
     running = filter.state is RunState.RUNNING
 
-    async def look(bound: int, *, everybodys: bool) -> list[Row]:
-        return await connection.fetch(
+    async def look(bound: int, *, everybodys: bool) -> Source:
+        rows = await connection.fetch(
             SQL["list_live_runs"],
             tenant_id,
             before,
@@ -217,31 +226,41 @@ async def _live_runs(connection: Connection, tenant_id: int, filter: RunFilter, 
             everybodys,
             limit + 1,
         )
+        horizon = (
+            None if filter.job_id is not None or running else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
+        )
+        return Source([(row["id"], live_run_item(row)) for row in rows if row["id"] is not None], horizon)
 
-    rows = await look(LIVE_BOUND, everybodys=False)
-    horizon = None
-    if filter.job_id is None and not running and rows[0]["seen"] >= LIVE_BOUND:
-        # Too many to be sorted: they are many among everybody's too, so there they are soon found.
-        rows = await look(SPARSE_BOUND, everybodys=True)
-        horizon = horizon_of(rows[0]["seen"], SPARSE_BOUND, rows[0]["lowest"])
-    return Source([(row["id"], live_run_item(row)) for row in rows if row["id"] is not None], horizon)
+    if filter.job_id is not None or running:
+        return await look(LIVE_BOUND, everybodys=False)
+    # Where most runs are this tenant's, the newest of all are soon enough; if it has few, they can all be sorted.
+    found = await look(4 * limit + 50, everybodys=True)
+    if not found.is_enough(limit):
+        found = await look(LIVE_BOUND, everybodys=False)
+        if found.horizon is not None:
+            found = await look(SPARSE_BOUND, everybodys=True)
+    return found
 
 
 async def _ended_runs(connection: Connection, tenant_id: int, filter: RunFilter, before: UUID, limit: int) -> Source:
-    bound = min(BOUND, 4 * limit + 50) if filter == RunFilter() else BOUND
-    rows = await connection.fetch(
-        SQL["list_ended_runs"],
-        tenant_id,
-        before,
-        filter.job_id,
-        filter.state,
-        bound,
-        filter.task,
-        filter.queue,
-        filter.due_from,
-        filter.due_until,
-        limit + 1,
-    )
-    first = rows[0]
-    horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])
-    return Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], horizon)
+    found = Source(())
+    for bound in bounds(limit, BOUND):
+        rows = await connection.fetch(
+            SQL["list_ended_runs"],
+            tenant_id,
+            before,
+            filter.job_id,
+            filter.state,
+            bound,
+            filter.task,
+            filter.queue,
+            filter.due_from,
+            filter.due_until,
+            limit + 1,
+        )
+        first = rows[0]
+        horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])
+        found = Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], horizon)
+        if found.is_enough(limit):
+            break
+    return found

@@ -22,6 +22,7 @@ from duetime.store.listings import (
     SPARSE_BOUND,
     EndedWalk,
     Source,
+    bounds,
     floor_of,
     horizon_of,
     make_page,
@@ -60,7 +61,7 @@ class ListingRole(ReadingRole):
         def work(connection: Connection, _now: int) -> Page[RunItem]:
             sources = []
             if filter.state is None or not filter.state.is_end:
-                sources.append(_live_runs(connection, filter, wanted))
+                sources.append(_live_runs(connection, filter, wanted, limit))
             if filter.state is None or filter.state.is_end:
                 sources.append(_ended_runs(connection, filter, wanted, limit))
             return make_page(sources, limit)
@@ -111,10 +112,18 @@ class _Jobs:
         labels = wanted_labels(self._filter)
         if labels:
             return self._labelled(labels)
-        bound = self._limit + 1 if self._filter == JobFilter() else BOUND
-        sources = [self._stored(None, bound)]
+        sources = []
+        for bound in bounds(self._limit, BOUND):
+            sources = [self._stored(None, bound)]
+            if sources[0].is_enough(self._limit):
+                break
         if wants_live(self._filter):
-            sources.append(self._live(None, BOUND, floor_of(sources, self._limit)))
+            floor = floor_of(sources, self._limit)
+            for bound in bounds(self._limit, BOUND):
+                live = self._live(None, bound, floor)
+                if live.is_enough(self._limit):
+                    break
+            sources.append(live)
         if wants_ended(self._filter):
             sources.append(self._ended(floor_of(sources, self._limit)))
         return sources
@@ -156,7 +165,7 @@ class _Jobs:
                 **_holding(held),
                 "bound": bound,
                 "state": state,
-                "floor": maybe_bytes(floor),
+                "floor": (floor or FIRST_ID).bytes,
             },
         )
         items = [(row["job_id"], live_job_item(row, self._tenant_id)) for row in rows if row["job_id"] is not None]
@@ -229,27 +238,40 @@ def _holding(held: bytes | None) -> dict[str, Any]:
     return {"held": held, "held_places": None if held is None else places(held)}
 
 
-def _live_runs(connection: Connection, filter: RunFilter, wanted: dict[str, Any]) -> Source:
+def _live_runs(connection: Connection, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
     held = _held(connection) if filter.state is RunState.RUNNING and filter.job_id is None else None
     this = {**wanted, **_holding(held)}
-    rows = connection.records("list_live_runs", {**this, "bound": LIVE_BOUND, "everybodys": False})
-    horizon = None
-    if filter.job_id is None and held is None and rows[0]["seen"] >= LIVE_BOUND:
-        # Too many to be sorted: they are many among everybody's too, so there they are soon found.
-        rows = connection.records("list_live_runs", {**this, "bound": SPARSE_BOUND, "everybodys": True})
-        horizon = horizon_of(rows[0]["seen"], SPARSE_BOUND, rows[0]["lowest"])
-    return Source([(row["id"], live_run_item(row)) for row in rows if row["id"] is not None], horizon)
+
+    def look(bound: int, *, everybodys: bool) -> Source:
+        rows = connection.records("list_live_runs", {**this, "bound": bound, "everybodys": everybodys})
+        whole = filter.job_id is not None or held is not None
+        horizon = None if whole else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
+        return Source([(row["id"], live_run_item(row)) for row in rows if row["id"] is not None], horizon)
+
+    if filter.job_id is not None or held is not None:
+        return look(LIVE_BOUND, everybodys=False)
+    # Where most runs are this tenant's, the newest of all are soon enough; if it has few, they can all be sorted.
+    found = look(4 * limit + 50, everybodys=True)
+    if not found.is_enough(limit):
+        found = look(LIVE_BOUND, everybodys=False)
+        if found.horizon is not None:
+            found = look(SPARSE_BOUND, everybodys=True)
+    return found
 
 
 def _ended_runs(connection: Connection, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
-    bound = min(BOUND, 4 * limit + 50) if filter == RunFilter() else BOUND
     if filter.job_id is not None:
         name = "list_ended_runs_of_job"
     elif filter.state is not None and filter.state is not RunState.SUCCEEDED:
         name = "list_ended_runs_by_state"
     else:
         name = "list_ended_runs"
-    rows = connection.records(name, {**wanted, "bound": bound})
-    first = rows[0]
-    horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])
-    return Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], horizon)
+    found = Source(())
+    for bound in bounds(limit, BOUND):
+        rows = connection.records(name, {**wanted, "bound": bound})
+        first = rows[0]
+        horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])
+        found = Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], horizon)
+        if found.is_enough(limit):
+            break
+    return found

@@ -471,8 +471,9 @@ begin
         'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit']
     loop
         execute format('alter table duetime.%I enable row level security', name);
-        execute format('create policy own on duetime.%I to duetime_tenant using (tenant_id = duetime.current_tenant())',
-            name);
+        -- Said of a list of one, and not as an equality: see `jobs_below`.
+        execute format('create policy own on duetime.%I to duetime_tenant using'
+            ' (tenant_id = any (array[duetime.current_tenant()]))', name);
         execute format('grant select, insert on duetime.%I to duetime_tenant', name);
         if name <> 'audit' then
             execute format('grant update, delete on duetime.%I to duetime_tenant', name);
@@ -501,14 +502,68 @@ grant usage on schema duetime to duetime_tenant;
 
 -- The running runs of the tenant that the transaction acts for; claims name no tenant, so they are read here only.
 create function duetime.running_runs() returns setof uuid
-language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
     select r.id from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
     join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
-    where r.tenant_id = duetime.current_tenant()
-$$;
+    where r.tenant_id = duetime.current_tenant();
+end $$;
 
 -- What lists read of history. These are functions for the same reason as the hot path: a plan that sorts a tenant's
 -- history, instead of walking an index to its bound, is a thousand times slower.
+
+-- The next ids below one, of a tenant. The planner must not walk the primary key, along which it would pass by the rows
+-- of all other tenants. It cannot if what is sorted by begins with the tenant; but where a tenant *equals* something, it
+-- knows better than to sort by it. So here and in the policies a tenant is one of a list of one.
+create function duetime.jobs_below(tenant integer, before uuid, most integer) returns setof uuid
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select j.id from duetime.jobs j where j.tenant_id = any (array[tenant]) and j.id < before
+    order by j.tenant_id desc, j.id desc limit most;
+end $$;
+create function duetime.dead_letters_below(tenant integer, before uuid, most integer) returns setof uuid
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select d.run_id from duetime.dead_letters d where d.tenant_id = any (array[tenant]) and d.run_id < before
+    order by d.tenant_id desc, d.run_id desc limit most;
+end $$;
+create function duetime.labelled_below(tenant integer, label_kind "char", label text, before uuid, most integer)
+returns setof uuid language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select l.job_id from duetime.labels l
+    where l.tenant_id = any (array[tenant]) and l.kind = label_kind and l.value = label and l.job_id < before
+    order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
+end $$;
+create function duetime.live_jobs_below(tenant integer, before uuid, above uuid, most integer)
+returns table (
+    id uuid, job_id uuid, home_lane integer, lane_id integer, worker_id uuid, attempt smallint, lost smallint,
+    due_at timestamptz, ready_at timestamptz, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
+    from duetime.runs r where r.tenant_id = tenant and r.job_id < before and r.job_id > above
+    order by r.job_id desc limit most;
+end $$;
 
 -- Rows of jobs, newest job first and of each the newest run first; with a state, only ends in that state.
 create function duetime.history_by_job(tenant integer, before uuid, above uuid, state smallint, most integer)

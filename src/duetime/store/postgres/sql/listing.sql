@@ -3,39 +3,39 @@ select l.job_id, not exists (
     select 1 from unnest($5::text[], $6::text[]) as w(kind, value) where not exists (
         select 1 from duetime.labels o where o.tenant_id = $1 and o.kind = w.kind::"char" and o.value = w.value
             and o.job_id = l.job_id)) as among
-from duetime.labels l where l.tenant_id = $1 and l.kind = $2::text::"char" and l.value = $3 and l.job_id < $4
-order by l.job_id desc limit $7;
+from duetime.labelled_below($1, $2::text::"char", $3, $4, $7) as l(job_id) order by l.job_id desc;
 
 -- list_stored_jobs: jobs in their first home, newest first or by id; and the bounds of what was looked at
-with looked as materialized (
-    select id, tenant_id, task, queue, tier, state, recurring, schedule, options, version, created_at, problem
-    from (
-        select * from duetime.jobs where $3::uuid[] is null and tenant_id = $1 and id < $2 order by id desc limit $4
-    ) j
+with wanted as materialized (
+    select id from unnest($3::uuid[]) as w(id)
     union all
+    select id from duetime.jobs_below($1, $2, $4) as w(id) where $3::uuid[] is null
+),
+looked as materialized (
     select j.id, j.tenant_id, j.task, j.queue, j.tier, j.state, j.recurring, j.schedule, j.options, j.version,
         j.created_at, j.problem
-    from unnest($3::uuid[]) as w(id) join duetime.jobs j on j.id = w.id and j.tenant_id = $1
+    from wanted w join duetime.jobs j on j.id = w.id and j.tenant_id = $1
 ),
 found as (
-    select l.*, c.next_fire_at from looked l left join duetime.cursors c on c.job_id = l.id
+    select l.* from looked l
     where ($6::int[] is null or l.state = any($6)) and ($7::boolean is null or l.recurring = $7)
         and ($8::text is null or l.task = $8) and ($9::text is null or l.queue = $9)
-        and ($10::timestamptz is null or c.next_fire_at >= $10) and ($11::timestamptz is null or c.next_fire_at < $11)
+        and (($10::timestamptz is null and $11::timestamptz is null) or exists (
+            select 1 from duetime.cursors c where c.job_id = l.id
+                and ($10::timestamptz is null or c.next_fire_at >= $10)
+                and ($11::timestamptz is null or c.next_fire_at < $11)))
         and not exists (select 1 from duetime.deleted_jobs d where d.job_id = l.id)
     order by l.id desc limit $5
 )
-select b.seen, b.lowest, f.*, (
+select b.seen, b.lowest, f.*, (select c.next_fire_at from duetime.cursors c where c.job_id = f.id) as next_fire_at, (
     select min(r.due_at) from duetime.runs r where r.tenant_id = $1 and r.job_id = f.id and r.worker_id is null) as waiting
 from (select count(*) as seen, (select id from looked order by id limit 1) as lowest from looked) b
 left join found f on true;
 
 -- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
 with looked as materialized (
-    (
-        select id, job_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, options from duetime.runs
-        where $3::uuid[] is null and not $12 and tenant_id = $1 and job_id < $2 order by job_id desc limit $4
-    )
+    select * from duetime.live_jobs_below($1, $2, coalesce($7::uuid, '00000000-0000-0000-0000-000000000000'), $4)
+    where $3::uuid[] is null and not $12
     union all
     select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
     from unnest($3::uuid[]) as w(id) join duetime.runs r on r.tenant_id = $1 and r.job_id = w.id
@@ -50,7 +50,6 @@ found as (
     from looked l join duetime.lanes n on n.id = l.home_lane
     where ($6::int is null or $6 = case when l.worker_id is not null then 2 when l.lane_id is null then 1
                                    when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
-        and ($7::uuid is null or l.job_id > $7)
         and ($8::text is null or n.task = $8) and ($9::text is null or n.queue = $9)
         and ($10::timestamptz is null or l.due_at >= $10) and ($11::timestamptz is null or l.due_at < $11)
         and not exists (select 1 from duetime.jobs j where j.id = l.job_id)
@@ -146,11 +145,10 @@ left join found f on true;
 
 -- list_dead_letters: dead letters, newest first, and the bounds of what was looked at
 with looked as materialized (
-    (
-        select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
-        from duetime.dead_letters where tenant_id = $1 and run_id < $2 and $3::uuid is null
-        order by run_id desc limit $5
-    )
+    select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
+        d.options
+    from duetime.dead_letters_below($1, $2, $5) as w(run_id) join duetime.dead_letters d on d.run_id = w.run_id
+    where $3::uuid is null and d.tenant_id = $1
     union all
     select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
     from duetime.dead_letters where tenant_id = $1 and run_id < $2 and job_id = $3

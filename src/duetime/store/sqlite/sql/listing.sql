@@ -3,7 +3,7 @@ select l.job_id, not exists (
     select 1 from json_each(:others) w where not exists (
         select 1 from labels o where o.tenant_id = :tenant_id and o.kind = w.value ->> 0 and o.value = w.value ->> 1
             and o.job_id = l.job_id)) as among
-from labels l where l.tenant_id = :tenant_id and l.kind = :kind and l.value = :value and l.job_id < :before
+from labels l not indexed where l.tenant_id = :tenant_id and l.kind = :kind and l.value = :value and l.job_id < :before
 order by l.job_id desc limit :bound;
 
 -- list_stored_jobs: jobs in their first home, newest first or by id; and the bounds of what was looked at
@@ -34,7 +34,7 @@ from (select count(*) as seen, min(id) as lowest from looked) b left join found 
 with looked as materialized (
     select * from (
         select id, job_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, options from runs
-        where :ids is null and :held is null and tenant_id = :tenant_id and job_id < :before
+        where :ids is null and :held is null and tenant_id = :tenant_id and job_id < :before and job_id > :floor
         order by job_id desc limit :bound)
     union all
     select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
@@ -51,7 +51,6 @@ found as (
     from looked l join lanes n on n.id = l.home_lane
     where (:state is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
                                       when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
-        and (:floor is null or l.job_id > :floor)
         and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
         and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
         and not exists (select 1 from jobs j where j.id = l.job_id)
