@@ -9,7 +9,9 @@
     │   ├── KeyReused           this idempotency key came with another request before
     │   ├── JobBusy             the job's run has started: it cannot be replaced now
     │   ├── StaleVersion        the job was edited meanwhile: look at it again
-    │   └── CalendarInUse       jobs leave out the days of this calendar
+    │   ├── CalendarInUse       jobs leave out the days of this calendar
+    │   └── NameTaken           there is one with this name already
+    ├── QuotaExceeded           the tenant has as much as it may have
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
@@ -70,6 +72,14 @@ class StaleVersion(Conflict):
 
 class CalendarInUse(Conflict):
     """A calendar cannot be deleted while jobs leave out its days."""
+
+
+class NameTaken(Conflict):
+    """There is one with this name already."""
+
+
+class QuotaExceeded(DuetimeError):
+    """The tenant has as much as it may have; it can be tried again when it has less."""
 
 
 class LeaseLost(DuetimeError):

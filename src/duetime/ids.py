@@ -1,7 +1,7 @@
 """Typed, time-ordered ids.
 
-An id is a UUID inside and text outside: `job_`, `run_` or `wrk_` and 26 characters of Crockford's base 32, which sort
-as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
+An id is a UUID inside and text outside: its kind (`job_`, `run_`, `wrk_`, `key_`, `pay_`) and 26 characters of
+Crockford's base 32, which sort as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
 
 A job's and a worker's id are drawn (UUIDv7). A run's id is *computed* (UUIDv8): the time it is due, then a hash of
 the job and that time (of a one-off job: the job's own bits). Any number of schedulers that fire the same occurrence
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from duetime.errors import InvalidInput
 
-Kind = Literal["job", "run", "wrk"]
+Kind = Literal["job", "run", "wrk", "key", "pay"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
@@ -75,6 +75,11 @@ def once_run_id(job: UUID, due_at: datetime) -> UUID:
 def time_of(identity: UUID) -> datetime:
     """The moment that an id starts with."""
     return _EPOCH + timedelta(milliseconds=identity.int >> 80)
+
+
+def first_id_at(moment: datetime) -> UUID:
+    """Below every id that is drawn at this moment or later, and above those drawn before."""
+    return UUID(int=max((moment - _EPOCH) // _MILLISECOND, 0) << 80)
 
 
 def show(kind: Kind, identity: UUID) -> str:

@@ -29,13 +29,24 @@ FOR_EVER = timedelta(days=36_500)
 _STANDING_CLOCK = """
 create table public.standing_clock (moment timestamptz not null);
 insert into public.standing_clock values ('{start}');
+grant select on public.standing_clock to public;
 create or replace function duetime.now() returns timestamptz language sql stable parallel safe
     as 'select moment from public.standing_clock';
 create or replace function duetime.clock() returns timestamptz language sql volatile parallel safe
     as 'select moment from public.standing_clock';
 """
-_TABLES = ("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes")
-_TABLES += ("calendars", "calendar_users", "meta")
+_TABLES = (
+    *("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes"),
+    *("calendars", "calendar_users", "meta"),
+    *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
+)
+_EMPTY = """
+truncate duetime.audit;
+delete from duetime.tenants where id > 1;
+update duetime.tenants set name = 'default', state = 0, tier = 'standard', weight = 100, stored_jobs = null,
+    running_runs = null, submissions_per_second = null, encrypt_args = false where id = 1;
+update duetime.listening set until = '-infinity';
+"""
 
 T = TypeVar("T")
 
@@ -113,6 +124,7 @@ class PostgresWorld:
         with psycopg.connect(self.dsn) as connection:
             for table in _TABLES:
                 connection.execute(f"delete from duetime.{table}")
+            connection.execute(_EMPTY)
             connection.execute("update public.standing_clock set moment = %s", [START])
             today = f"duetime.history_{START:%Y%m%d}"
             [(dropped,)] = connection.execute("select to_regclass(%s) is null", [today]).fetchall()

@@ -5,9 +5,7 @@ work with in real life.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
-import psycopg
 import pytest
 
 from duetime.engine.scanner import plan_fires
@@ -18,8 +16,8 @@ from duetime.model.run import Event
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore
 from tests.contract.worlds import FOR_EVER
+from tests.support.plans import PlanLog, Reads, explained
 from tests.support.postgres import Server
-from tests.support.waiting import eventually
 
 ROWS = 1_000_000
 BATCH = 500
@@ -48,10 +46,7 @@ def full_database(postgres: Server) -> Iterator[str]:
     """A million runs and a million jobs; made once."""
     name = f"plans_{new_id().hex}"
     dsn = postgres.create_database(name)
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for setting in ("log_min_duration = 0", "log_nested_statements = on"):
-            connection.execute(f"load 'auto_explain'; alter database {name} set auto_explain.{setting}")
-        connection.execute(f"alter database {name} set session_preload_libraries = auto_explain")
+    explained(dsn, name)
     yield dsn
     postgres.drop_database(name)
 
@@ -68,60 +63,9 @@ async def store(full_database: str) -> AsyncIterator[PostgresStore]:
     await store.close()
 
 
-class PlanLog:
-    """The plans that the server wrote to its log since this was made, those of statements inside functions too."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._start = log.stat().st_size
-
-    def plans(self) -> list[str]:
-        with self._log.open("rb") as file:
-            file.seek(self._start)
-            text = file.read().decode()
-        entries = (entry for entry in text.split("LOG:  duration:") if " plan:" in entry)
-        # The driver's look at the types, and this test's at the counters, are not duetime's.
-        return [entry for entry in entries if "typeinfo" not in entry and "pg_stat" not in entry]
-
-
 @pytest.fixture
 def plan_log(postgres: Server) -> PlanLog:
     return PlanLog(postgres.folder / "log")
-
-
-class Reads:
-    """What the database says that a piece of work has read and written."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
-
-    async def now(self) -> dict[str, int]:
-        async with self._store.database.connection() as connection:
-            await connection.execute("select pg_stat_force_next_flush()")
-            await connection.execute("select 1")
-            tables = await connection.fetch(
-                "select relname, seq_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"
-                " where schemaname = 'duetime'"
-            )
-            indexes = await connection.fetch(
-                "select indexrelname, idx_tup_read from pg_stat_user_indexes where schemaname = 'duetime'"
-            )
-        found: dict[str, int] = {}
-        for name, seq_scan, updated, heap_only in tables:
-            found |= {f"{name} scanned": seq_scan, f"{name} updated": updated, f"{name} heap-only": heap_only}
-        return found | {f"{name} read": read or 0 for name, read in indexes}
-
-    async def since(self, before: dict[str, int], marker: str) -> dict[str, int]:
-        """What has been added to the counters, once the one that must have moved has moved."""
-
-        async def difference() -> dict[str, int] | None:
-            now = await self.now()
-            delta = {key: value - before.get(key, 0) for key, value in now.items()}
-            return delta if delta[marker] else None
-
-        found = await eventually(difference)
-        assert found is not None
-        return found
 
 
 @pytest.mark.parametrize("statistics", ["missing", "misleading"])
@@ -176,7 +120,7 @@ async def test_firing_reads_what_it_fires(store: PostgresStore, plan_log: PlanLo
     due = next(plan for plan in plans if "cursors_in_view" in plan and "LockRows" in plan)
     assert "Sort" not in due, due
     for plan in plans:
-        assert "Seq Scan" not in plan, plan
+        assert "Seq Scan" not in plan.replace("Seq Scan on listening", ""), plan  # a table of one row
 
 
 async def _analyze(store: PostgresStore) -> None:

@@ -18,6 +18,11 @@ ONLY_POSTGRES = {
     "hold_runs": "a file has one writer, so nobody waits for a row",
     "hold_free_runs": "a file has one writer, so nobody else holds a row",
     "which_live": "a file has one writer, so nobody else holds a row",
+    "claim_many": "claims of one transaction, one worker after the other, in SQLite",
+    "claims_before": "the same",
+    "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
+    "free_unlisted_of_many": "the same",
+    "cancels_of_workers": "the same",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
@@ -28,6 +33,16 @@ ONLY_SQLITE = {
     "close_claims": "part of `succeed_runs` and `end_runs` in PostgreSQL",
     "unlisted_claims": "part of `free_unlisted` in PostgreSQL, which knows arrays",
     "prune_history": "PostgreSQL drops partitions instead",
+    "list_ended_runs_of_job": "a branch of `history_by_run` in PostgreSQL, where a function pins each plan",
+    "list_ended_runs_by_state": "the same",
+    "walk_ended_jobs_by_state": "a branch of `history_by_job` in PostgreSQL",
+    "is_heard": "part of each statement that tells, in PostgreSQL",
+    "tenants_of_runs": "PostgreSQL's statements return the tenants of what they touch",
+    "is_served": "a function in PostgreSQL, part of `claim` and `claim_many`",
+    "labels_in_turn": "part of `sweep_labels` in PostgreSQL",
+    "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",
+    "sweep_payload_refs": "part of `sweep_payloads` in PostgreSQL",
+    "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 
 

@@ -40,6 +40,12 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: float = 0.0
     """Seconds: each fire is moved back by up to this, the same for everybody who computes it."""
     max_runs: int | None = None
+    owner: str | None = None
+    """The user of the tenant that the job belongs to."""
+    payload_ref: str | None = None
+    """Where its payload is: a payload that the store keeps (`pay_…`), or any text that means something to the task."""
+    replays: str | None = None
+    """The id of the run that this one repeats."""
 
     @property
     def is_decided_when_due(self) -> bool:

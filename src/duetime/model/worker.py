@@ -14,6 +14,8 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     queues: tuple[str, ...]
     slots: int
+    tenant_id: int | None = None
+    """The only tenant that it works for; None: all of them, as one who may reach the database does."""
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -26,6 +28,7 @@ class Worker(msgspec.Struct, frozen=True):
     slots: int
     started_at: datetime
     lease_until: datetime
+    tenant_id: int | None = None
 
 
 class Renewal(msgspec.Struct, frozen=True):
@@ -36,6 +39,14 @@ class Renewal(msgspec.Struct, frozen=True):
     """Runs of this worker that somebody asked to stop."""
     freed: int = 0
     """Runs that the worker did not list for a whole lease, and that wait again."""
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A worker that waits for runs while somebody else claims for it."""
+
+    worker_id: UUID
+    claim_no: int
+    room: int
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -21,6 +21,17 @@ from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane
 from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+from duetime.store.roles import (
+    Access,
+    Audit,
+    Coalescing,
+    Events,
+    Listing,
+    Mending,
+    Payloads,
+    Queues,
+    Tenancy,
+)
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):
@@ -137,6 +148,12 @@ class Claiming(Protocol):
     async def lanes(self, after: int = 0) -> list[Lane]:
         """The lanes with an id above `after`, in order of id. Lanes are never changed or removed."""
 
+    async def paused_lanes(self) -> frozenset[int]:
+        """The lanes that nobody may claim from now: of paused queues, and of suspended tenants.
+
+        Whoever claims asks at least once a second.
+        """
+
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are left out."""
 
@@ -144,7 +161,7 @@ class Claiming(Protocol):
         """Lease up to `take` ready runs of each (lane, take), earliest `ready_at` first, then by id.
 
         No run is leased twice at once. Asking again with the same `claim_no` returns the same runs, if they were
-        claimed. A worker whose lease is over gets nothing.
+        claimed. A worker whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
         """
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
@@ -279,8 +296,8 @@ class Reading(Protocol):
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
 
-    async def workers(self) -> list[Worker]:
-        """All workers that have neither left nor been reaped."""
+    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
+        """The workers that have neither left nor been reaped: all, or those that work for a tenant."""
 
     async def counts(self) -> Counts:
         """How many rows each home holds (exact, so not for the hot path)."""
@@ -323,6 +340,15 @@ class Store(
     Reading,
     Pruning,
     Guests,
+    Tenancy,
+    Access,
+    Audit,
+    Listing,
+    Mending,
+    Queues,
+    Coalescing,
+    Payloads,
+    Events,
     Protocol,
 ):
     """All roles of a store together."""

@@ -21,6 +21,7 @@ MOST = 500
 _GATHER = 0.003
 """How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
 _LANES_EVERY = 0.05
+_PAUSES_EVERY = 0.5
 _TRIAL_LOOK = 0.1
 _MOST_BACKLOG = 10_000
 _BULK_FOR = 0.1
@@ -53,6 +54,8 @@ class Claimer:
         self._lanes: dict[int, Lane] = {}
         self._last_lane = 0
         self._lanes_read_at = -1.0
+        self._paused: frozenset[int] = frozenset()
+        self._paused_read_at = -1.0
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
         self._hungry = False
@@ -133,6 +136,8 @@ class Claimer:
         """What to claim now; if nothing, how long to sleep."""
         if not hinted or not self._lanes:
             await self._read_lanes()
+        if hinted and self._paused:
+            self._paused_read_at = -1.0  # the hint may mean that a queue is not paused any more
         takes, look = await self._see(free)
         if not takes and hinted and await self._read_lanes():
             takes, look = await self._see(free)
@@ -149,10 +154,12 @@ class Claimer:
         return [], min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
 
     async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
-        if not self._lanes:
+        await self._read_pauses()
+        lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused]
+        if not lanes:
             return [], None
-        depth = depth_of_look(len(self._lanes), max(free))
-        look = await self._store.look(list(self._lanes), depth)
+        depth = depth_of_look(len(lanes), max(free))
+        look = await self._store.look(lanes, depth)
         takes = allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
         return takes, look
 
@@ -167,8 +174,15 @@ class Claimer:
             self._last_lane = max(self._last_lane, lane.id)
             if lane.key.task in self._places and (not self._queues or lane.key.queue in self._queues):
                 self._lanes[lane.id] = lane
+                self._paused_read_at = -1.0  # a new lane may belong to a queue that is paused
                 found = True
         return found
+
+    async def _read_pauses(self) -> None:
+        """Learn, now and then, which lanes are paused."""
+        if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
+            self._paused_read_at = monotonic()
+            self._paused = await self._store.paused_lanes()
 
     def _only_lane(self, lane_id: int) -> bool:
         return len(self._lanes) == 1 and self._lanes[lane_id].key.trial == Trial.NONE

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -48,7 +49,7 @@ class ClaimingRole(Role):
             if not rows:
                 # Either nothing is ready, or this very claim has happened, and its answer was lost on the way.
                 return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
-        self._advance(rows, dict(takes))
+        self.advance(rows, dict(takes))
         return [Claimed(*row[:13]) for row in rows]
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
@@ -63,8 +64,8 @@ class ClaimingRole(Role):
             self.hints.give(Hint.READY)
         return len(rows)
 
-    def _advance(self, rows: Sequence[asyncpg.Record], takes: dict[int, int]) -> None:
-        """After a full claim, what is left of a lane begins at the last run taken."""
+    def advance(self, rows: Sequence[Any], takes: dict[int, int]) -> None:
+        """Columns as `claim` returns them. After a full claim, what is left of a lane begins at the last run taken."""
         settled = self.marks.observe(rows[0][8], rows[0][13], rows[0][14])
         counts: dict[int, int] = {}
         last: dict[int, datetime] = {}

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
+from duetime.model.event import EventKind
 from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
+from duetime.store.postgres.database import SQL, Connection, affected, columns
 from duetime.store.postgres.editing import lock
-from duetime.store.postgres.reading import ReadingRole
+from duetime.store.postgres.reading import ReadingRole, find_job
 from duetime.store.protocol import Hint
 from duetime.store.steering import (
     backfilled,
@@ -27,56 +29,64 @@ from duetime.store.views import Fields
 class ControlRole(ReadingRole):
     @again_after_clash
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction() as connection:
-            # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
-            await connection.fetchval(SQL["lock_cursor"], job_id)
-            row = await connection.fetchrow(SQL["lock_job"], tenant_id, job_id)
-            if row is not None and row["recurring"]:
-                if row["state"] < 2:
-                    await connection.execute(SQL["cancel_recurring"], tenant_id, job_id)
-            elif row is not None:
-                key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
-                lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
-                due_at = row["next_fire_at"] or row["created_at"]
-                await connection.execute(
-                    SQL["cancel_once"],
-                    tenant_id,
-                    job_id,
-                    once_run_id(job_id, due_at),
-                    lane_id,
-                    due_at,
-                    CANCELLED_BY_REQUEST,
-                )
-            runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
-            await stop_runs(connection, tenant_id, [run["id"] for run in runs])
+        async with self.database.acting_for(tenant_id) as connection:
+            await self.stop_job(connection, tenant_id, job_id)
+            job, _ = await find_job(connection, tenant_id, job_id)
+            await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         self.hints.give(Hint.CANCEL)
-        return await self.job(tenant_id, job_id)
+        return job
+
+    async def stop_job(self, connection: Connection, tenant_id: int, job_id: UUID) -> None:
+        """No further run: end what waits, and ask what runs to stop."""
+        # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
+        await connection.fetchval(SQL["lock_cursor"], job_id)
+        row = await connection.fetchrow(SQL["lock_job"], tenant_id, job_id)
+        if row is not None and row["recurring"]:
+            if row["state"] < 2:
+                await connection.execute(SQL["cancel_recurring"], tenant_id, job_id)
+        elif row is not None:
+            key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
+            lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
+            due_at = row["next_fire_at"] or row["created_at"]
+            await connection.execute(
+                SQL["cancel_once"],
+                tenant_id,
+                job_id,
+                once_run_id(job_id, due_at),
+                lane_id,
+                due_at,
+                CANCELLED_BY_REQUEST,
+            )
+        runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
+        await stop_runs(connection, tenant_id, [run["id"] for run in runs])
 
     @again_after_clash
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             await stop_runs(connection, tenant_id, [run_id])
         self.hints.give(Hint.CANCEL)
         return await self.run(tenant_id, run_id)
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 await _pause(connection, tenant_id, job_id, row)
+                await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
                 await connection.execute(SQL["put_cursor"], job_id, cursor.scan_at, cursor.next_fire_at, cursor.exact)
                 await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.ACTIVE)
+                await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
             run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
             await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
@@ -86,7 +96,7 @@ class ControlRole(ReadingRole):
     async def backfill_job(
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
             runs = backfilled(job_id, fires, await connection.fetchval(SQL["clock"]), nonce, rate)
             await self._make_runs(connection, tenant_id, job_id, row, runs)
@@ -117,7 +127,7 @@ async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fiel
     await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.PAUSED)
 
 
-async def end_cancelled(connection: Connection, freed: Iterable[Row]) -> None:
+async def end_cancelled(connection: Connection, freed: Iterable[Iterable[Any]]) -> None:
     """Runs that wait again, but that somebody asked to cancel meanwhile, end (id, tenant, whether they were asked)."""
     for run_id, tenant_id, cancel_requested in freed:
         if cancel_requested:

@@ -18,6 +18,13 @@ from duetime.store.sql import statements
 SQL = statements("duetime.store.postgres")
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
+_NO_ROLE = "DT403"
+"""What the migrations raise when the role for tenants is missing and cannot be made."""
+_SNAPSHOT = "begin isolation level repeatable read read only"
+# A page reads little of tables that may be large, so its plan shall not depend on what is believed of their size.
+_BY_INDEX = "; ".join(
+    f"set local {setting} = off" for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
+)
 _NOT_IDLE_FOR = "set local idle_in_transaction_session_timeout = '30s'"
 
 if TYPE_CHECKING:
@@ -126,6 +133,25 @@ class Database:
                 await connection.execute(_NOT_IDLE_FOR)
             yield connection
 
+    @asynccontextmanager
+    async def acting_for(self, tenant_id: int, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+        """A transaction as the role that sees the rows of one tenant and no others, whatever a statement forgets.
+
+        With `snapshot` it only reads, and all its statements see the same moment. It begins in one round trip.
+        """
+        begin = f"{_SNAPSHOT}; {_BY_INDEX}" if snapshot else f"begin; {_NOT_IDLE_FOR}"
+        async with self.connection() as connection:
+            try:
+                await connection.execute(
+                    f"{begin}; set local role duetime_tenant; set local duetime.tenant = '{tenant_id:d}'"
+                )
+                yield connection
+            except BaseException:
+                if not connection.is_closed():
+                    await connection.execute("rollback")
+                raise
+            await connection.execute("commit")
+
     async def fetch(self, name: str, *arguments: Any) -> list[Row]:
         async with self.connection() as connection:
             return await connection.fetch(SQL[name], *arguments)
@@ -179,6 +205,8 @@ class Database:
             # The driver's own word for "the connection is gone or busy dying".
             raise StoreUnavailable(f"the connection to {self.shown} is gone: {error}") from error
         except asyncpg.PostgresError as error:
+            if error.sqlstate == _NO_ROLE:
+                raise StoreError(str(error.args[0]), remedy=error.hint) from error
             raise StoreError(f"the database said no: {error}") from error
 
 

@@ -5,13 +5,16 @@ from datetime import datetime
 from uuid import UUID
 
 from duetime.model.edit import Changes
+from duetime.model.event import EventKind
 from duetime.model.job import Job
 from duetime.model.lane import LaneKey
 from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
 from duetime.store.keys import LiveRun
+from duetime.store.labels import labels_after_edit, payload_after_edit
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, affected
+from duetime.store.postgres.labelling import put_labels
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
 from duetime.store.steering import check_steerable
@@ -21,7 +24,7 @@ from duetime.store.views import Fields
 class EditingRole(ReadingRole):
     @again_after_clash
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
             check_version(job_id, row, version)
             runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
@@ -63,6 +66,11 @@ class EditingRole(ReadingRole):
             lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
             await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
         await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
+        if edit.content.options != row["options"]:
+            await connection.execute(SQL["drop_said_labels"], tenant_id, job_id)
+            labels = labels_after_edit(job_id, edit.content.options)
+            await put_labels(connection, tenant_id, labels, payload_after_edit(job_id, edit.content.options))
+        await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return edit
 
 
@@ -72,4 +80,6 @@ async def lock(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
     await connection.fetchval(SQL["lock_cursor"], job_id)
     row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
     runs = [] if row is not None else await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
+    if runs and await connection.fetchval(SQL["is_deleted"], tenant_id, job_id):
+        runs = []
     return check_steerable(row, job_id, has_runs=bool(runs))

@@ -10,11 +10,13 @@ from uuid import UUID
 from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost
 from duetime.model.job import NewJob
 from duetime.model.schedule import Once
+from duetime.store.labels import labels_of, payload_of
 from duetime.store.postgres.role import Role
 
 _SUBMIT = (
     "select duetime.submit_job({}::uuid, {}::integer, {}::text, {}::text, {}::smallint,"
-    " {}::timestamptz, {}::interval, {}::bytea, {}::bytea, {}::integer, {}::text, {}::bytea)"
+    " {}::timestamptz, {}::interval, {}::bytea, {}::bytea, {}::integer, {}::text, {}::bytea,"
+    " {}::text[], {}::text[], {}::uuid)"
 )
 _COMPLETE = "select duetime.complete_run({}::uuid, {}::integer, {}::uuid, {}::bytea, {}::bytea)"
 _INVALID, _IN_FLIGHT, _REUSED = "DT400", "DT409", "DT422"
@@ -29,6 +31,7 @@ class GuestRole(Role):
                 field="connection",
                 remedy="leave out connection=, or give run_at=, run_in= or nothing",
             )
+        labels = labels_of(job)
         try:
             job_id = await _call(
                 connection,
@@ -45,6 +48,9 @@ class GuestRole(Role):
                 job.timeout_ms,
                 job.idempotency_key,
                 job.fingerprint,
+                [kind for kind, _ in labels],
+                [value for _, value in labels],
+                payload_of(job),
             )
         except Exception as error:
             state = getattr(error, "sqlstate", None)

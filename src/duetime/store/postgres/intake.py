@@ -25,11 +25,13 @@ from duetime.store.keys import (
     meet,
     waves,
 )
+from duetime.store.labels import label_rows, payload_rows
 from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.editing import EditingRole
+from duetime.store.postgres.labelling import put_labels
 from duetime.store.protocol import Hint
 
 
@@ -47,8 +49,7 @@ class IntakeRole(EditingRole):
 
     async def _insert_ready(self, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]) -> list[Submitted]:
         run_ids = [job.first_run_id() for job in jobs]
-        due_at = await self.database.fetchval(
-            "insert_ready",
+        arguments = (
             tenant_id,
             [job.id for job in jobs],
             run_ids,
@@ -57,6 +58,13 @@ class IntakeRole(EditingRole):
             [job.options for job in jobs],
             [job.timeout_ms for job in jobs],
         )
+        labels, refs = label_rows(jobs), payload_rows(jobs)
+        if labels or refs:
+            async with self.database.transaction() as connection:
+                due_at = await connection.fetchval(SQL["insert_ready"], *arguments)
+                await put_labels(connection, tenant_id, labels, refs)
+        else:
+            due_at = await self.database.fetchval("insert_ready", *arguments)
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
     @again_after_clash
@@ -98,6 +106,8 @@ class IntakeRole(EditingRole):
         keys = key_rows(jobs, known, answers, edited.union(placed))
         if keys:
             await connection.execute(SQL["put_keys"], tenant_id, *columns(keys, 6))
+        stored = [place.job for place in placed.values()]
+        await put_labels(connection, tenant_id, label_rows(stored), payload_rows(stored))
         return answers
 
     async def _edit_named(self, connection: Connection, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
@@ -210,4 +220,5 @@ async def _meet(
     if isinstance(met, Placed):
         await connection.execute(SQL["withdraw_runs"], *of_job)
         await connection.execute(SQL["restamp_runs"], *of_job)
+        await connection.execute(SQL["drop_labels"], *of_job)
     return met

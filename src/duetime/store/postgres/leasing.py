@@ -24,6 +24,7 @@ class LeasingRole(Role):
             list(worker.queues),
             worker.slots,
             lease,
+            worker.tenant_id,
         )
         return lease_until
 
@@ -46,6 +47,6 @@ class LeasingRole(Role):
     async def leave(self, worker_id: UUID) -> None:
         await self.database.execute("leave", worker_id)
 
-    async def workers(self) -> list[Worker]:
-        rows = await self.database.fetch("list_workers")
+    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
+        rows = await self.database.fetch("list_workers", tenant_id)
         return [Worker(row[0], row[1], tuple(row[2]), tuple(row[3]), *row[4:]) for row in rows]

@@ -1,18 +1,46 @@
-"""Pruning: history goes by the day, whole; the rest in small steps."""
+"""Pruning: history goes by the day, whole; the rest in small steps.
+
+What belongs to a job that may live in any home (its labels, its payloads) is gone through from old to young, a part
+at a time and round and round, and removed where the job is nowhere any more.
+"""
 
 from datetime import timedelta
+from typing import Any
 
+from duetime.ids import first_id_at
+from duetime.store.postgres.database import SQL
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead
 from duetime.store.postgres.role import Role
+from duetime.store.service_views import FIRST_ID
 
 _KEYS_AT_LEAST = timedelta(hours=24)
+_EVENTS = timedelta(minutes=10)
+_A_PARTITION = timedelta(days=2)
 
 
 class PruningRole(Role):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._swept = {"sweep_labels": FIRST_ID, "sweep_payloads": FIRST_ID}
+
     async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
         await keep_room_ahead(self.database)
         removed = await self.database.execute("prune_jobs", retention, batch)
         await self.database.execute("prune_users", batch)
         removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
         removed += await self.database.execute("prune_keys", _KEYS_AT_LEAST, batch)
+        removed += await self.database.execute("prune_events", _EVENTS)
+        longest = max(retention, dead_letter_retention) + _A_PARTITION
+        removed += await self.database.execute("prune_deleted_jobs", longest, batch)
+        for name in self._swept:
+            removed += await self._sweep(name, retention, batch)
         return removed + await drop_older(self.database, retention)
+
+    async def _sweep(self, name: str, retention: timedelta, batch: int) -> int:
+        async with self.database.connection() as connection:
+            before = first_id_at(await connection.fetchval(SQL["clock"]) - retention)
+            row = await connection.fetchrow(SQL[name], self._swept[name], before, batch)
+        assert row is not None
+        seen, last, removed = row
+        self._swept[name] = FIRST_ID if seen < batch else last
+        return int(removed)

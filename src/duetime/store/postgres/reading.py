@@ -15,28 +15,17 @@ from duetime.store.views import MOST_ATTEMPTS, attempts_each, ended_run, live_ru
 
 class ReadingRole(Role):
     async def job(self, tenant_id: int, job_id: UUID) -> Job:
-        async with self.database.transaction("repeatable_read", readonly=True) as connection:
-            row = await connection.fetchrow(SQL["find_job"], tenant_id, job_id)
-            if row is not None:
-                return stored_job(row, await connection.fetchval(SQL["next_live_run"], tenant_id, job_id))
-            runs = await _runs_of_job(connection, tenant_id, job_id, 1)
-        if not runs:
-            raise NotFound(f"there is no job {show('job', job_id)}")
-        return one_off(*runs[0])
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            job, _ = await find_job(connection, tenant_id, job_id)
+        return job
 
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
-        async with self.database.transaction("repeatable_read", readonly=True) as connection:
-            live = await connection.fetch(SQL["find_live_runs"], tenant_id, run_id, None, 1)
-            attempts = await connection.fetch(SQL["find_attempts"], tenant_id, [run_id], MOST_ATTEMPTS + 1)
-        if live:
-            return live_run(live[0], attempts, MOST_ATTEMPTS)
-        if not attempts:
-            raise NotFound(f"there is no run {show('run', run_id)}")
-        return ended_run(attempts, MOST_ATTEMPTS)
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            return await find_run(connection, tenant_id, run_id)
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
-        async with self.database.transaction("repeatable_read", readonly=True) as connection:
-            return [run for run, _, _ in await _runs_of_job(connection, tenant_id, job_id, limit)]
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            return [run for run, _, _ in await runs_of_job(connection, tenant_id, job_id, limit)]
 
     async def counts(self) -> Counts:
         row = await self.database.fetchrow("counts")
@@ -44,7 +33,30 @@ class ReadingRole(Role):
         return Counts(*row)
 
 
-async def _runs_of_job(
+async def find_job(connection: Connection, tenant_id: int, job_id: UUID) -> tuple[Job, bool | None]:
+    """A job, wherever it lives; and whether it is recurring, as long as it is in its first home."""
+    row = await connection.fetchrow(SQL["find_job"], tenant_id, job_id)
+    if row is not None:
+        job = stored_job(row, await connection.fetchval(SQL["next_live_run"], tenant_id, job_id))
+        return job, row["recurring"]
+    # The same statements for a deleted job, another tenant's and one that never was.
+    runs = await runs_of_job(connection, tenant_id, job_id, 1)
+    if not runs or await connection.fetchval(SQL["is_deleted"], tenant_id, job_id):
+        raise NotFound(f"there is no job {show('job', job_id)}")
+    return one_off(*runs[0]), None
+
+
+async def find_run(connection: Connection, tenant_id: int, run_id: UUID) -> Run:
+    live = await connection.fetch(SQL["find_live_runs"], tenant_id, run_id, None, 1)
+    attempts = await connection.fetch(SQL["find_attempts"], tenant_id, [run_id], MOST_ATTEMPTS + 1)
+    if live:
+        return live_run(live[0], attempts, MOST_ATTEMPTS)
+    if not attempts:
+        raise NotFound(f"there is no run {show('run', run_id)}")
+    return ended_run(attempts, MOST_ATTEMPTS)
+
+
+async def runs_of_job(
     connection: Connection, tenant_id: int, job_id: UUID, limit: int
 ) -> list[tuple[Run, bytes | None, int | None]]:
     live = await connection.fetch(SQL["find_live_runs"], tenant_id, None, job_id, limit)

@@ -2,17 +2,23 @@
 
 from collections.abc import Callable
 
+from duetime.store.postgres.access import AccessRole
 from duetime.store.postgres.calendars import CalendarRole
-from duetime.store.postgres.claiming import ClaimingRole
+from duetime.store.postgres.coalescing import CoalescingRole
 from duetime.store.postgres.completing import CompletingRole
-from duetime.store.postgres.control import ControlRole
+from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.guests import GuestRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
+from duetime.store.postgres.listing import ListingRole
+from duetime.store.postgres.mending import MendingRole
+from duetime.store.postgres.payloads import PayloadRole
 from duetime.store.postgres.pruning import PruningRole
+from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
 
 
@@ -20,14 +26,20 @@ class PostgresStore(
     SchemaRole,
     IntakeRole,
     FiringRole,
-    ClaimingRole,
+    CoalescingRole,
     LeasingRole,
     CompletingRole,
     ReapingRole,
-    ControlRole,
+    MendingRole,
     CalendarRole,
     PruningRole,
     GuestRole,
+    TenancyRole,
+    AccessRole,
+    ListingRole,
+    EventRole,
+    QueueRole,
+    PayloadRole,
 ):
     embedded = False
 

@@ -7,11 +7,13 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.attempt import Claimed
+from duetime.model.event import EventKind
 from duetime.model.lane import Lane
 from duetime.store.protocol import Hint, Look, Sight
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_cancelled
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import identity, listed, moment, places
 
 _heads = msgspec.json.Decoder(list[tuple[int, UUID]])
@@ -30,9 +32,10 @@ class ClaimingRole(Role):
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:
-            return _claim(connection, {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}, takes)
+            this = {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}
+            return claim_for(connection, this, dict(takes))
 
-        return _claimed(await self.database.run(work))
+        return claimed_runs(await self.database.run(work))
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         def work(connection: Connection, now: int) -> int:
@@ -51,20 +54,30 @@ def _sight(lane_id: int, heads: list[tuple[int, UUID]]) -> Sight:
     return Sight(lane_id, tuple(moment(ready_at) for ready_at, _ in heads), tuple(run_id for _, run_id in heads))
 
 
-def _claim(connection: Connection, this: dict[str, Any], takes: Sequence[tuple[int, int]]) -> list[tuple[Any, ...]]:
-    if not connection.rows("alive", this):
+def claim_for(
+    connection: Connection, this: dict[str, Any], left: dict[int, int], room: int | None = None
+) -> list[tuple[Any, ...]]:
+    """Claim for one worker, up to its room; `left` says how much may still be taken from each lane, and is lowered."""
+    worker = connection.row("alive", this)
+    if worker is None:
         return []
     before = connection.value("find_claim", this)
     if before is not None:
         # This very claim has happened: its answer was lost on the way.
         return connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
     rows: list[tuple[Any, ...]] = []
-    for lane_id, take in takes:
-        rows += connection.rows("claim", {**this, "lane_id": lane_id, "take": take})
+    for lane_id, take in left.items():
+        wanted = take if room is None else min(take, room - len(rows))
+        if wanted > 0 and _serves(connection, worker, lane_id):
+            found = connection.rows("claim", {**this, "lane_id": lane_id, "take": wanted})
+            left[lane_id] -= len(found)
+            rows += found
     if rows:
         deadline = min((row[8] + row[11] * 1000 for row in rows if row[11] is not None), default=None)
         ids = b"".join([row[0] for row in rows])
         connection.execute("keep_claim", {**this, "deadline": deadline, "run_ids": ids})
+        if is_heard(connection, this["now"]):
+            tell_of_runs(connection, this["now"], EventKind.STARTED, [identity(row[0]) for row in rows])
     return rows
 
 
@@ -76,7 +89,15 @@ def _release(connection: Connection, this: dict[str, Any]) -> int:
     return len(rows)
 
 
-def _claimed(rows: Sequence[tuple[Any, ...]]) -> list[Claimed]:
+def _serves(connection: Connection, worker: tuple[Any, ...], lane_id: int) -> bool:
+    """Whether a worker that is bound to a tenant, and perhaps to queues, may take from a lane."""
+    tenant_id, queues = worker
+    if tenant_id is None:
+        return True
+    return bool(connection.rows("is_served", {"lane_id": lane_id, "tenant_id": tenant_id, "queues": queues}))
+
+
+def claimed_runs(rows: Sequence[tuple[Any, ...]]) -> list[Claimed]:
     if not rows:
         return []
     # All of a claim started at one moment, and most were ready when they were due.

@@ -1,16 +1,19 @@
 """Completing: fenced, batched, and the only way out of `runs`."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
+from duetime.model.event import EventKind
 from duetime.model.run import Event
 from duetime.store.completions import as_cancelled, end_state, waits_again
 from duetime.store.protocol import Completed, Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_cancelled
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import Texts, listed, microseconds, packed
 
 
@@ -69,6 +72,8 @@ def apply(
     pairs = {"worker_id": worker_id.bytes, "ids": b"".join(ids), "fences": fences}
     exceptions = connection.rows("exceptions", pairs)
     if not exceptions and all(_says_little(item) for item in completions):
+        if is_heard(connection, now):
+            _tell(connection, now, completions, (), ())
         _succeed(connection, now, completions)
         return frozenset()
     refused: set[UUID] = set()
@@ -87,6 +92,8 @@ def apply(
             ends.append(as_cancelled(item))
         else:
             again.append(item)
+    if is_heard(connection, now):
+        _tell(connection, now, little, ends, again)
     if little:
         _succeed(connection, now, little)
     if ends:
@@ -94,6 +101,24 @@ def apply(
     if again:
         _retry(connection, now, again, lanes or {})
     return frozenset(refused)
+
+
+def _tell(
+    connection: Connection,
+    now: int,
+    little: Sequence[Completion],
+    ends: Sequence[Completion],
+    again: Sequence[Completion],
+) -> None:
+    """Tell what becomes of runs, as long as their rows are there to say whose they are."""
+    kinds: dict[EventKind, list[UUID]] = defaultdict(list)
+    kinds[EventKind.SUCCEEDED] = [item.run_id for item in little]
+    for item in ends:
+        kinds[EventKind(end_state(item))].append(item.run_id)
+    kinds[EventKind.RETRYING] = [item.run_id for item in again]
+    for kind, run_ids in kinds.items():
+        if run_ids:
+            tell_of_runs(connection, now, kind, run_ids)
 
 
 def _says_little(item: Completion) -> bool:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
+from duetime.model.event import EventKind
 from duetime.model.job import Job, JobState
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
@@ -14,7 +15,8 @@ from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.editing import steerable
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
-from duetime.store.sqlite.values import moment, stamp
+from duetime.store.sqlite.telling import tell
+from duetime.store.sqlite.values import identity, moment, stamp
 from duetime.store.steering import (
     backfilled,
     cursor_after_pause,
@@ -28,19 +30,25 @@ from duetime.store.views import Fields
 class ControlRole(ReadingRole):
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         def work(connection: Connection, now: int) -> Job:
-            this = {"tenant_id": tenant_id, "job_id": job_id.bytes, "now": now}
-            for row in connection.records("lock_job", this):
-                if not row["recurring"]:
-                    self._cancel_once(connection, this, row)
-                elif row["state"] < 2:
-                    connection.execute("cancel_recurring", this)
-            for run in connection.rows("lock_live_runs", this):
-                stop_run(connection, now, tenant_id, run[0])
-            return read_job(connection, tenant_id, job_id)
+            self.stop_job(connection, now, tenant_id, job_id)
+            job = read_job(connection, tenant_id, job_id)
+            tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
+            return job
 
         job = await self.database.run(work)
         self.hints.give(Hint.CANCEL)
         return job
+
+    def stop_job(self, connection: Connection, now: int, tenant_id: int, job_id: UUID) -> None:
+        """No further run: end what waits, and ask what runs to stop."""
+        this = {"tenant_id": tenant_id, "job_id": job_id.bytes, "now": now}
+        for row in connection.records("lock_job", this):
+            if not row["recurring"]:
+                self._cancel_once(connection, this, row)
+            elif row["state"] < 2:
+                connection.execute("cancel_recurring", this)
+        for run in connection.rows("lock_live_runs", this):
+            stop_run(connection, now, tenant_id, run[0])
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         def work(connection: Connection, now: int) -> Run:
@@ -52,7 +60,7 @@ class ControlRole(ReadingRole):
         return run
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        def work(connection: Connection, _now: int) -> Job:
+        def work(connection: Connection, now: int) -> Job:
             row = steerable(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
@@ -65,6 +73,7 @@ class ControlRole(ReadingRole):
                     held = {**of_job, "next_fire_at": stamp(owed), "withdrawn": withdrawn}
                     connection.execute("hold_cursor", held)
                 connection.execute("set_job_state", {**of_job, "state": JobState.PAUSED})
+                tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return read_job(connection, tenant_id, job_id)
 
         return await self.database.run(work)
@@ -78,6 +87,7 @@ class ControlRole(ReadingRole):
                 place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
                 connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
                 connection.execute("set_job_state", {**of_job, "state": JobState.ACTIVE})
+                tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return read_job(connection, tenant_id, job_id)
 
         return await self.database.run(work)
@@ -117,6 +127,7 @@ class ControlRole(ReadingRole):
     ) -> None:
         key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
         of_job = {"job_id": job_id.bytes, "lane_id": self.lane_book.ids(connection, [key])[key], "now": now}
+        tell(connection, now, EventKind.FIRED, tenant_id, [run_id for run_id, _, _ in runs])
         connection.many(
             "make_runs",
             [
@@ -135,11 +146,13 @@ class ControlRole(ReadingRole):
     def _cancel_once(self, connection: Connection, this: dict[str, Any], row: dict[str, Any]) -> None:
         key = LaneKey(row["tenant_id"], row["queue"], row["tier"], row["task"])
         due_at = row["next_fire_at"] or row["created_at"]
+        run_id = once_run_id(row["id"], due_at)
+        tell(connection, this["now"], EventKind.CANCELLED, row["tenant_id"], [run_id])
         connection.execute(
             "cancel_once",
             {
                 **this,
-                "run_id": once_run_id(row["id"], due_at).bytes,
+                "run_id": run_id.bytes,
                 "lane_id": self.lane_book.ids(connection, [key])[key],
                 "due_at": stamp(due_at),
                 "error": CANCELLED_BY_REQUEST,
@@ -165,4 +178,6 @@ def stop_run(
 def _end_waiting(
     connection: Connection, now: int, tenant_id: int, run_id: bytes, reason: str = CANCELLED_BY_REQUEST
 ) -> None:
-    connection.execute("cancel_waiting", {"tenant_id": tenant_id, "run_id": run_id, "now": now, "error": reason})
+    ended = {"tenant_id": tenant_id, "run_id": run_id, "now": now, "error": reason}
+    if connection.execute("cancel_waiting", ended):
+        tell(connection, now, EventKind.CANCELLED, tenant_id, [identity(run_id)])

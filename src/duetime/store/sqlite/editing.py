@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from duetime.model.edit import Changes
+from duetime.model.event import EventKind
 from duetime.model.job import Job
 from duetime.model.lane import LaneKey
 from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
@@ -11,7 +12,9 @@ from duetime.store.keys import LiveRun
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.labelling import put_labels_again
 from duetime.store.sqlite.reading import ReadingRole, read_job
+from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 from duetime.store.steering import check_steerable
 from duetime.store.views import Fields
@@ -67,6 +70,9 @@ class EditingRole(ReadingRole):
             key = LaneKey(tenant_id, edit.content.queue, edit.content.tier, edit.content.task)
             lane_id = self.lane_book.ids(connection, [key])[key]
             connection.execute("revise_runs", {**of_job, "lane_id": lane_id, "now": now})
+        if edit.content.options != row["options"]:
+            put_labels_again(connection, tenant_id, job_id, edit.content.options)
+        tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
         return edit
 
 
@@ -74,7 +80,7 @@ def steerable(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
     """A job that can be steered, with its cursor."""
     of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
     rows = connection.records("lock_schedule", of_job)
-    runs = [] if rows else connection.rows("lock_live_runs", of_job)
+    runs = [] if rows or connection.value("is_deleted", of_job) else connection.rows("lock_live_runs", of_job)
     return check_steerable(rows[0] if rows else None, job_id, has_runs=bool(runs))
 
 

@@ -1,8 +1,11 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
+from duetime.model.event import EventKind
 from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
 from duetime.model.lane import LaneKey
 from duetime.store.completions import REPLACED
@@ -10,6 +13,7 @@ from duetime.store.protocol import Hint, PlanFires, Scan
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.telling import is_heard, tell
 from duetime.store.sqlite.values import duration, identity, maybe_stamp, moment, stamp
 
 
@@ -55,6 +59,7 @@ class FiringRole(Role):
         runs, skips, cursors = [], [], []
         for fire in fires:
             of_job = {"job_id": fire.job_id.bytes, "lane_id": lanes[fire.lane], "now": now}
+            of_job["tenant_id"] = fire.lane.tenant_id
             for run in fire.runs:
                 due_at = stamp(run.due_at)
                 planned = {"run_id": run.run_id.bytes, "due_at": due_at, "ready_at": due_at, "blocked": run.blocked}
@@ -63,9 +68,20 @@ class FiringRole(Role):
                 missed = {"run_id": skip.run_id.bytes, "due_at": stamp(skip.due_at), "reason": skip.reason}
                 skips.append({**of_job, **missed})
             cursors.append({**of_job, **_cursor(fire)})
+        for kind, rows in ((EventKind.FIRED, runs), (EventKind.SKIPPED, skips)):
+            if rows and is_heard(connection, now):
+                _tell(connection, now, kind, rows)
         connection.many("make_runs", runs)
         connection.many("skip_runs", skips)
         connection.many("move_cursors", cursors)
+
+
+def _tell(connection: Connection, now: int, kind: EventKind, rows: Sequence[dict[str, Any]]) -> None:
+    by_tenant: dict[int, list[UUID]] = defaultdict(list)
+    for row in rows:
+        by_tenant[row["tenant_id"]].append(identity(row["run_id"]))
+    for tenant_id, run_ids in by_tenant.items():
+        tell(connection, now, kind, tenant_id, run_ids)
 
 
 def _due(connection: Connection, row: tuple[Any, ...]) -> DueJob:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from duetime.model.edit import changes_for
+from duetime.model.event import EventKind
 from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
@@ -29,6 +30,8 @@ from duetime.store.protocol import Hint
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.editing import EditingRole, live_runs
+from duetime.store.sqlite.labelling import put_labels
+from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 
@@ -107,6 +110,9 @@ class IntakeRole(EditingRole):
                     for row in keys
                 ],
             )
+        stored = [place.job for place in placed.values()]
+        put_labels(connection, tenant_id, stored)
+        tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in stored])
         return answers
 
     def _edit_named(self, connection: Connection, now: int, tenant_id: int, met: Editable, job: NewJob) -> Submitted:
@@ -128,6 +134,8 @@ def _insert_ready(
             for job, run_id in zip(jobs, run_ids, strict=True)
         ],
     )
+    put_labels(connection, tenant_id, jobs)
+    tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
     due_at = moment(now)
     return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
@@ -222,4 +230,5 @@ def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> 
     met = meet(job, known, standing)
     if isinstance(met, Placed):
         connection.execute("withdraw_runs", of_job)
+        connection.execute("drop_labels", of_job)
     return met

@@ -5,17 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_cancelled
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, listed, microseconds, moment, places
-
-_names = msgspec.json.Decoder(tuple[str, ...])
+from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, places
 
 
 class LeasingRole(Role):
@@ -29,6 +25,7 @@ class LeasingRole(Role):
                     "tasks": listed(worker.tasks),
                     "queues": listed(worker.queues),
                     "slots": worker.slots,
+                    "tenant_id": worker.tenant_id,
                     "lease": microseconds(lease),
                     "now": now,
                 },
@@ -38,16 +35,11 @@ class LeasingRole(Role):
         return moment(await self.database.run(work))
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        this = {"worker_id": worker_id.bytes, "lease": microseconds(lease), "open": listed(open_claims)}
-
-        def work(connection: Connection, now: int) -> Renewal:
-            lease_until = connection.value("renew_lease", {**this, "now": now})
-            if lease_until is None:
-                raise LeaseLost("the worker was reaped: its lease is over")
-            freed = _free_unlisted(connection, {**this, "now": now})
-            return Renewal(moment(lease_until), _cancellations(connection, worker_id), freed)
-
-        renewal = await self.database.run(work)
+        renewal = await self.database.run(
+            lambda connection, now: renew_one(connection, now, worker_id, lease, open_claims)
+        )
+        if renewal is None:
+            raise LeaseLost("the worker was reaped: its lease is over")
         if renewal.freed:
             self.hints.give(Hint.READY)
         return renewal
@@ -58,20 +50,34 @@ class LeasingRole(Role):
     async def leave(self, worker_id: UUID) -> None:
         await self.database.run(lambda connection, _: connection.execute("leave", {"worker_id": worker_id.bytes}))
 
-    async def workers(self) -> list[Worker]:
-        rows = await self.database.run(lambda connection, _: connection.rows("list_workers", {}))
+    async def workers(self, tenant_id: int | None = None) -> list[Worker]:
+        wanted = {"tenant_id": tenant_id}
+        rows = await self.database.run(lambda connection, _: connection.rows("list_workers", wanted))
         return [
             Worker(
                 identity(row[0]),
                 row[1],
-                _names.decode(row[2]),
-                _names.decode(row[3]),
+                names(row[2]),
+                names(row[3]),
                 row[4],
                 moment(row[5]),
                 moment(row[6]),
+                row[7],
             )
             for row in rows
         ]
+
+
+def renew_one(
+    connection: Connection, now: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]
+) -> Renewal | None:
+    """Extend a lease; None when it is over."""
+    this = {"worker_id": worker_id.bytes, "lease": microseconds(lease), "open": listed(open_claims), "now": now}
+    lease_until = connection.value("renew_lease", this)
+    if lease_until is None:
+        return None
+    freed = _free_unlisted(connection, this)
+    return Renewal(moment(lease_until), _cancellations(connection, worker_id), freed)
 
 
 def _free_unlisted(connection: Connection, this: dict[str, Any]) -> int:

@@ -1,24 +1,54 @@
-"""Pruning: in small steps, each a transaction of its own, so that nothing waits long behind it."""
+"""Pruning: in small steps, each a transaction of its own, so that nothing waits long behind it.
+
+What belongs to a job that may live in any home (its labels, its payloads) is gone through from old to young, a part
+at a time and round and round, and removed where the job is nowhere any more.
+"""
 
 from datetime import timedelta
+from typing import Any
 
+from duetime.ids import first_id_at
+from duetime.store.service_views import FIRST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import microseconds
+from duetime.store.sqlite.values import microseconds, moment, places
 
 _KEYS_AT_LEAST = timedelta(hours=24)
+_EVENTS = timedelta(minutes=10)
+_A_PARTITION = timedelta(days=2)
 
 
 class PruningRole(Role):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._swept = {"labels": FIRST_ID.bytes, "payloads": FIRST_ID.bytes}
+
     async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
         removed = await self._prune("prune_jobs", retention, batch)
         await self._prune("prune_users", retention, batch)
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
         removed += await self._prune("prune_keys", _KEYS_AT_LEAST, batch)
+        removed += await self._prune("prune_events", _EVENTS, batch)
+        longest = max(retention, dead_letter_retention) + _A_PARTITION
+        removed += await self._prune("prune_deleted_jobs", longest, batch)
+        removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", retention, batch)
+        removed += await self._sweep("payloads", "payloads_in_turn", "sweep_payloads", retention, batch)
         return removed + await self._prune("prune_history", retention, batch)
 
     async def _prune(self, name: str, age: timedelta, batch: int) -> int:
         def work(connection: Connection, now: int) -> int:
             return connection.execute(name, {"now": now, "age": microseconds(age), "batch": batch})
+
+        return await self.database.run(work)
+
+    async def _sweep(self, what: str, in_turn: str, sweep: str, retention: timedelta, batch: int) -> int:
+        def work(connection: Connection, now: int) -> int:
+            before = first_id_at(moment(now) - retention).bytes
+            rows = connection.rows(in_turn, {"after": self._swept[what], "before": before, "batch": batch})
+            self._swept[what] = rows[-1][0] if len(rows) >= batch else FIRST_ID.bytes
+            ids = b"".join([row[0] for row in rows])
+            removed = connection.execute(sweep, {"ids": ids, "places": places(ids)})
+            connection.execute("sweep_payload_refs", {"ids": ids, "places": places(ids)})
+            return removed
 
         return await self.database.run(work)

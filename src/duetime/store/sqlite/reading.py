@@ -22,7 +22,7 @@ class ReadingRole(Role):
         return await self.database.run(lambda connection, _: read_run(connection, tenant_id, run_id))
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
-        found = await self.database.run(lambda connection, _: _runs_of_job(connection, tenant_id, job_id, limit))
+        found = await self.database.run(lambda connection, _: runs_of_job(connection, tenant_id, job_id, limit))
         return [run for run, _, _ in found]
 
     async def counts(self) -> Counts:
@@ -32,12 +32,18 @@ class ReadingRole(Role):
 
 
 def read_job(connection: Connection, tenant_id: int, job_id: UUID) -> Job:
+    return find_job(connection, tenant_id, job_id)[0]
+
+
+def find_job(connection: Connection, tenant_id: int, job_id: UUID) -> tuple[Job, bool | None]:
+    """A job, wherever it lives; and whether it is recurring, as long as it is in its first home."""
     of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
     for row in connection.records("find_job", of_job):
-        return stored_job(row, maybe_moment(connection.value("next_live_run", of_job)))
-    for run, options, timeout_ms in _runs_of_job(connection, tenant_id, job_id, 1):
-        return one_off(run, options, timeout_ms)
-    raise NotFound(f"there is no job {show('job', job_id)}")
+        return stored_job(row, maybe_moment(connection.value("next_live_run", of_job))), bool(row["recurring"])
+    runs = runs_of_job(connection, tenant_id, job_id, 1)
+    if not runs or connection.value("is_deleted", of_job):
+        raise NotFound(f"there is no job {show('job', job_id)}")
+    return one_off(*runs[0]), None
 
 
 def read_run(connection: Connection, tenant_id: int, run_id: UUID) -> Run:
@@ -50,7 +56,7 @@ def read_run(connection: Connection, tenant_id: int, run_id: UUID) -> Run:
     return ended_run(attempts, MOST_ATTEMPTS)
 
 
-def _runs_of_job(
+def runs_of_job(
     connection: Connection, tenant_id: int, job_id: UUID, limit: int
 ) -> list[tuple[Run, bytes | None, int | None]]:
     wanted = {"tenant_id": tenant_id, "run_id": None, "job_id": job_id.bytes, "limit": limit}

@@ -4,31 +4,43 @@ import copy
 from collections.abc import Callable
 
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.access import AccessRole
 from duetime.store.sqlite.calendars import CalendarRole
-from duetime.store.sqlite.claiming import ClaimingRole
+from duetime.store.sqlite.coalescing import CoalescingRole
 from duetime.store.sqlite.completing import CompletingRole
-from duetime.store.sqlite.control import ControlRole
+from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.guests import GuestRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
+from duetime.store.sqlite.listing import ListingRole
+from duetime.store.sqlite.mending import MendingRole
+from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
+from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.tenancy import TenancyRole
 
 
 class SqliteStore(
     SchemaRole,
     IntakeRole,
     FiringRole,
-    ClaimingRole,
+    CoalescingRole,
     LeasingRole,
     CompletingRole,
     ReapingRole,
-    ControlRole,
+    MendingRole,
     CalendarRole,
     PruningRole,
     GuestRole,
+    TenancyRole,
+    AccessRole,
+    ListingRole,
+    EventRole,
+    QueueRole,
+    PayloadRole,
 ):
     embedded = True
     _is_companion = False

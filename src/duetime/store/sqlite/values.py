@@ -18,24 +18,32 @@ _ID_LENGTH = 16
 
 _MOMENTS = frozenset(
     {
+        "at",
         "created_at",
+        "died_at",
         "due_at",
+        "expires_at",
         "finished_at",
         "last_fire_at",
+        "last_used_at",
         "lease_until",
         "next_fire_at",
+        "paused_at",
         "ready_at",
         "requested_at",
+        "revoked_at",
         "started_at",
+        "waiting",
     }
 )
-_IDS = frozenset({"id", "job_id", "run_id", "worker_id"})
+_IDS = frozenset({"id", "job_id", "highest", "key_id", "lowest", "run_id", "worker_id"})
 _DURATIONS = frozenset({"ran_for"})
 
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__
 _set_safety: Callable[[UUID, SafeUUID], None] = UUID.__dict__["is_safe"].__set__
 
 _encoder = msgspec.json.Encoder()
+_names = msgspec.json.Decoder(tuple[str, ...])
 
 
 def stamp(moment: datetime) -> int:
@@ -87,6 +95,11 @@ def listed(values: Sequence[Any]) -> str:
     return _encoder.encode(values).decode()
 
 
+def names(text: str) -> tuple[str, ...]:
+    """A list of names as it stands in a column."""
+    return _names.decode(text)
+
+
 def places(ids: bytes) -> str:
     """A list as long as the ids in a blob, for statements that have nothing else to say of each."""
     return listed([0] * (len(ids) // _ID_LENGTH))
@@ -126,7 +139,7 @@ def _read(name: str, value: Any) -> Any:
     if name in _MOMENTS:
         return moment(value)
     if name in _IDS:
-        return identity(value)
+        return identity(value) if isinstance(value, bytes) else value
     if name in _DURATIONS:
         return duration(value)
     return value

@@ -32,8 +32,6 @@ begin
 end $$;
 
 -- What runs with the owner's rights is for those who are named.
-revoke execute on function duetime.submit_job from public;
-revoke execute on function duetime.complete_run from public;
 
 -- No cursor shall stand where a scanner cannot read it.
 alter table duetime.cursors

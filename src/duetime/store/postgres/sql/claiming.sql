@@ -31,3 +31,16 @@ update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
 from held where r.id = held.id and r.worker_id = $1 and r.claim_no = any($2::bigint[])
 returning r.id, r.tenant_id, r.cancel_requested;
+
+-- claim_many: lease ready runs of each lane and deal them to workers in order
+select *, (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint),
+    (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
+from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::int[]);
+
+-- claims_before: the runs of claims whose answers were lost
+select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+    r.options, r.timeout_ms, r.checkpoint
+from unnest($1::uuid[], $2::bigint[]) as s(worker_id, claim_no)
+join duetime.claims c on c.worker_id = s.worker_id and c.claim_no = s.claim_no
+join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()
+join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no;

@@ -8,6 +8,11 @@ kept as (
     select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, duetime.now(), timeout_ms,
         args, options, $3
     from done
+),
+told as (
+    insert into duetime.events (at, kind, tenant_id, ids)
+    select duetime.now(), 6, $1, array_agg(id) from done
+    where (select l.until > duetime.now() from duetime.listening l where l.one) having count(*) > 0
 )
 select array_agg(id) from done;
 
@@ -31,6 +36,10 @@ with gone as (
 ),
 cursor_of as (
     delete from duetime.cursors where job_id = $2
+),
+told as (
+    insert into duetime.events (at, kind, tenant_id, ids)
+    select duetime.now(), 6, $1, array[$3::uuid] from duetime.listening l where l.one and l.until > duetime.now()
 )
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
     failure, due_at, finished_at, timeout_ms, args, options, error)
@@ -49,7 +58,8 @@ where tenant_id = $1 and id = $2;
 select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.args, j.options, j.timeout_ms,
     c.next_fire_at, c.last_fire_at, c.exact
 from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
-where j.tenant_id = $1 and j.id = $2 for update of j;
+where j.tenant_id = $1 and j.id = $2 and not exists (select 1 from duetime.deleted_jobs d where d.job_id = j.id)
+for update of j;
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
 update duetime.cursors set scan_at = '9999-01-01Z', next_fire_at = $2, made = greatest(0, made - $3) where job_id = $1;

@@ -13,6 +13,7 @@ select id from duetime.runs where id = any($1::uuid[]) order by id for update sk
 select id from duetime.runs where id = any($1::uuid[]);
 
 -- make_runs: make runs of stored jobs; those that are blocked have no lane yet
+with made as (
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
     timeout_ms)
 select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id, f.blocked::int,
@@ -20,15 +21,26 @@ select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lan
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::boolean[])
     as f(job_id, run_id, lane_id, due_at, ready_at, blocked)
 join duetime.jobs j on j.id = f.job_id
-on conflict (id) do nothing;
+on conflict (id) do nothing
+returning id, tenant_id
+)
+insert into duetime.events (at, kind, tenant_id, ids)
+select duetime.now(), 2, m.tenant_id, array_agg(m.id) from made m
+where (select l.until > duetime.now() from duetime.listening l where l.one) group by m.tenant_id;
 
 -- skip_runs: keep occurrences that made no run, and why
+with kept as (
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
     due_at, finished_at, error)
 select s.run_id, s.job_id, j.tenant_id, s.lane_id, 0, 0, 0, 6, 7, s.due_at, duetime.now(), s.reason
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::text[])
     as s(job_id, run_id, lane_id, due_at, reason)
-join duetime.jobs j on j.id = s.job_id;
+join duetime.jobs j on j.id = s.job_id
+returning run_id, tenant_id
+)
+insert into duetime.events (at, kind, tenant_id, ids)
+select duetime.now(), 7, k.tenant_id, array_agg(k.run_id) from kept k
+where (select l.until > duetime.now() from duetime.listening l where l.one) group by k.tenant_id;
 
 -- move_cursors: move the cursors of recurring jobs on, and the rows of one-offs out
 with fire as materialized (

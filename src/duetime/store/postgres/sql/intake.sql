@@ -30,6 +30,10 @@ later as (
 cursor_of as (
     insert into duetime.cursors (job_id, scan_at, next_fire_at)
     select id, due_at - $15::interval, due_at from job where due_at > duetime.now() + $15::interval
+),
+told as (
+    insert into duetime.events (at, kind, tenant_id, ids)
+    select duetime.now(), 1, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
 )
 select id, due_at, due_at <= duetime.now() + $15::interval as soon from job;
 
@@ -39,6 +43,10 @@ with stored as (
     select j.run_id, j.id, $1, j.lane_id, j.lane_id, duetime.now(), duetime.clock(), j.args, j.options, j.timeout_ms
     from unnest($2::uuid[], $3::uuid[], $4::int[], $5::bytea[], $6::bytea[], $7::int[])
         as j(id, run_id, lane_id, args, options, timeout_ms)
+),
+told as (
+    insert into duetime.events (at, kind, tenant_id, ids)
+    select duetime.now(), 1, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
 )
 select duetime.now();
 
@@ -47,6 +55,10 @@ with job as (
     insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version,
                               created_at)
     values ($1, $2, $3, $4, $5, $6, true, $7, $8, $9, $10, duetime.now())
+),
+told as (
+    insert into duetime.events (at, kind, tenant_id, ids)
+    select duetime.now(), 1, $2::int, array[$1::uuid] from duetime.listening l where l.one and l.until > duetime.now()
 )
 insert into duetime.cursors (job_id, scan_at, next_fire_at, exact) values ($1, $11, $12, $13);
 
@@ -91,3 +103,19 @@ delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and 
 -- restamp_runs: runs that were held and stay are ready anew, above the mark of any claim that passed over them
 update duetime.runs set ready_at = greatest(ready_at, duetime.clock())
 where tenant_id = $1 and job_id = $2 and worker_id is null;
+
+-- put_labels: remember what jobs are found by
+insert into duetime.labels (tenant_id, kind, value, job_id)
+select $1, l.kind::"char", l.value, l.job_id from unnest($2::text[], $3::text[], $4::uuid[]) as l(kind, value, job_id)
+on conflict do nothing;
+
+-- drop_labels: forget what a job is found by
+delete from duetime.labels where tenant_id = $1 and job_id = $2;
+
+-- drop_said_labels: forget what an edited job was found by; its key stays
+delete from duetime.labels where tenant_id = $1 and job_id = $2 and kind <> 'k';
+
+-- put_payload_refs: remember which payloads jobs refer to
+insert into duetime.payload_refs (payload_id, job_id, tenant_id)
+select r.payload_id, r.job_id, $1 from unnest($2::uuid[], $3::uuid[]) as r(payload_id, job_id)
+on conflict do nothing;

@@ -1,6 +1,6 @@
 -- register_worker: begin a worker's lease
-insert into duetime.workers (id, name, tasks, queues, slots, started_at, lease_until)
-values ($1, $2, $3::text[], $4::text[], $5, duetime.now(), duetime.now() + $6::interval)
+insert into duetime.workers (id, name, tasks, queues, slots, tenant_id, started_at, lease_until)
+values ($1, $2, $3::text[], $4::text[], $5, $7, duetime.now(), duetime.now() + $6::interval)
 on conflict (id) do update set lease_until = excluded.lease_until
 returning lease_until;
 
@@ -29,5 +29,30 @@ where c.worker_id = $1 order by c.run_id;
 -- leave: end a worker's lease
 delete from duetime.workers where id = $1;
 
--- list_workers: all workers that have neither left nor been reaped
-select id, name, tasks, queues, slots, started_at, lease_until from duetime.workers order by started_at, id;
+-- list_workers: the workers that have not left, all or those that work for a tenant
+select id, name, tasks, queues, slots, started_at, lease_until, tenant_id from duetime.workers
+where $1::int is null or coalesce(tenant_id, $1) = $1 order by started_at, id;
+
+-- renew_leases: extend the leases of workers that were not reaped
+update duetime.workers w set lease_until = duetime.now() + $2::interval
+from (select id from duetime.workers where id = any($1::uuid[]) order by id for update) o
+where w.id = o.id
+returning w.id, w.lease_until;
+
+-- free_unlisted_of_many: runs of old claims that their workers do not hold wait again, nothing spent
+with gone as (
+    delete from duetime.claims c
+    where c.worker_id = any($1::uuid[]) and c.claimed_at < duetime.now() - $2::interval
+        and not exists (
+            select 1 from unnest($3::uuid[], $4::bigint[]) as o(worker_id, claim_no)
+            where o.worker_id = c.worker_id and o.claim_no = c.claim_no)
+    returning c.worker_id, c.claim_no, c.run_ids
+)
+update duetime.runs r
+set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
+from gone where r.id = any(gone.run_ids) and r.worker_id = gone.worker_id and r.claim_no = gone.claim_no
+returning gone.worker_id, r.id, r.tenant_id, r.cancel_requested;
+
+-- cancels_of_workers: runs that workers hold and are asked to stop
+select c.worker_id, c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
+where c.worker_id = any($1::uuid[]) order by c.worker_id, c.run_id;

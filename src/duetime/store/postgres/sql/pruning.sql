@@ -14,3 +14,48 @@ delete from duetime.keys where ctid = any(array(
         and not exists (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2)
         and not exists (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
     order by k.created_at limit $2 for update skip locked));
+
+-- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
+delete from duetime.deleted_jobs where job_id in (
+    select job_id from duetime.deleted_jobs where deleted_at < duetime.now() - $1::interval order by deleted_at limit $2
+    for update skip locked);
+
+-- sweep_labels: forget the labels of jobs that are nowhere any more; how many jobs were looked at, and the last of them
+with part as materialized (
+    select distinct l.tenant_id, l.job_id from (
+        select tenant_id, job_id from duetime.labels where job_id > $1 and job_id < $2 order by job_id limit $3) l
+),
+gone as (
+    delete from duetime.labels l using part p
+    where l.job_id = p.job_id
+        and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
+        and not exists (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id)
+        and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id)
+        and not exists (select 1 from duetime.dead_letters d where d.job_id = p.job_id)
+    returning 1
+)
+select (select count(*) from (
+            select 1 from duetime.labels where job_id > $1 and job_id < $2 order by job_id limit $3) seen),
+    (select job_id from part order by job_id desc limit 1), (select count(*) from gone);
+
+-- sweep_payloads: remove payloads that nothing refers to any more; how many were looked at, and the last of them
+with part as materialized (
+    select id from duetime.payloads where id > $1 and id < $2 order by id limit $3
+),
+alive as materialized (
+    select distinct f.payload_id from part p join duetime.payload_refs f on f.payload_id = p.id
+    where exists (select 1 from duetime.jobs j where j.id = f.job_id)
+        or exists (select 1 from duetime.runs r where r.tenant_id = f.tenant_id and r.job_id = f.job_id)
+        or exists (select 1 from duetime.history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id)
+        or exists (select 1 from duetime.dead_letters d where d.job_id = f.job_id)
+),
+refs as (
+    delete from duetime.payload_refs f using part p
+    where f.payload_id = p.id and not exists (select 1 from alive a where a.payload_id = p.id)
+),
+gone as (
+    delete from duetime.payloads o using part p
+    where o.id = p.id and not exists (select 1 from alive a where a.payload_id = p.id)
+    returning 1
+)
+select (select count(*) from part), (select id from part order by id desc limit 1), (select count(*) from gone);

@@ -128,7 +128,7 @@ create table history (
     logs blob,
     error text
 ) strict;
-create index history_of_job on history (job_id, run_id) where end_state is not null;
+create index history_of_job on history (tenant_id, job_id, run_id) where end_state is not null;
 -- With the fence, so that the newest attempts of a run are found however many it has had.
 create index history_of_tenant on history (tenant_id, run_id, fence);
 

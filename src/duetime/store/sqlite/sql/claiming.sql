@@ -22,8 +22,8 @@ select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_
 from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where r.worker_id = :worker_id and r.claim_no = :claim_no;
 
--- alive: whether a worker has a lease
-select 1 from workers where id = :worker_id and lease_until > :now;
+-- alive: a worker that has a lease, and what it is bound to
+select tenant_id, queues from workers where id = :worker_id and lease_until > :now;
 
 -- find_claim: the runs of a claim
 select run_ids from claims where worker_id = :worker_id and claim_no = :claim_no;
@@ -42,3 +42,7 @@ set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null,
 where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
     and worker_id = :worker_id and claim_no = :claim_no
 returning id, tenant_id, cancel_requested;
+
+-- is_served: whether a worker that is bound to a tenant, and perhaps to queues, may take from a lane
+select 1 from lanes where id = :lane_id and tenant_id = :tenant_id
+    and (:queues = '[]' or queue in (select value from json_each(:queues)));

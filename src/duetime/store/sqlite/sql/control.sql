@@ -32,7 +32,8 @@ update jobs set state = 3, ended_at = :now where tenant_id = :tenant_id and id =
 -- lock_schedule: a job in its home with its cursor
 select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.args, j.options, j.timeout_ms,
     c.next_fire_at, c.last_fire_at, c.exact
-from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id;
+from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id
+    and not exists (select 1 from deleted_jobs d where d.job_id = j.id);
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
 update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, made = max(0, made - :withdrawn)

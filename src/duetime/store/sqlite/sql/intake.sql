@@ -32,3 +32,15 @@ select id, fence = 0 as unclaimed, due_at from runs where tenant_id = :tenant_id
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
 delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual;
+
+-- put_labels: remember what jobs are found by
+insert into labels (tenant_id, kind, value, job_id) values (?, ?, ?, ?) on conflict do nothing;
+
+-- drop_labels: forget what a job is found by
+delete from labels where tenant_id = :tenant_id and job_id = :job_id;
+
+-- drop_said_labels: forget what an edited job was found by; its key stays
+delete from labels where tenant_id = :tenant_id and job_id = :job_id and kind <> 'k';
+
+-- put_payload_refs: remember which payloads jobs refer to
+insert into payload_refs (payload_id, job_id, tenant_id) values (?, ?, ?) on conflict do nothing;

@@ -1,6 +1,6 @@
 -- register_worker: begin a worker's lease
-insert into workers (id, name, tasks, queues, slots, started_at, lease_until)
-values (:id, :name, :tasks, :queues, :slots, :now, :now + :lease)
+insert into workers (id, name, tasks, queues, slots, tenant_id, started_at, lease_until)
+values (:id, :name, :tasks, :queues, :slots, :tenant_id, :now, :now + :lease)
 on conflict (id) do update set lease_until = excluded.lease_until
 returning lease_until;
 
@@ -26,5 +26,6 @@ where c.worker_id = :worker_id order by c.run_id;
 -- leave: end a worker's lease
 delete from workers where id = :worker_id;
 
--- list_workers: all workers that have neither left nor been reaped
-select id, name, tasks, queues, slots, started_at, lease_until from workers order by started_at, id;
+-- list_workers: the workers that have not left, all or those that work for a tenant
+select id, name, tasks, queues, slots, started_at, lease_until, tenant_id from workers
+where :tenant_id is null or coalesce(tenant_id, :tenant_id) = :tenant_id order by started_at, id;

@@ -16,3 +16,34 @@ delete from keys where (tenant_id, kind, key) in (
         and not exists (select 1 from jobs j where j.id = k.job_id and j.state < 2)
         and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
     order by k.created_at limit :batch);
+
+-- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
+delete from deleted_jobs where job_id in (
+    select job_id from deleted_jobs where deleted_at < :now - :age order by deleted_at limit :batch);
+
+-- labels_in_turn: jobs with labels, from old to young
+select distinct job_id from labels where job_id > :after and job_id < :before order by job_id limit :batch;
+
+-- sweep_labels: forget the labels of those of these jobs that are nowhere any more
+delete from labels where job_id in (
+    select substr(:ids, x.key * 16 + 1, 16) as id from json_each(:places) x)
+    and not exists (select 1 from jobs j where j.id = labels.job_id)
+    and not exists (select 1 from runs r where r.tenant_id = labels.tenant_id and r.job_id = labels.job_id)
+    and not exists (select 1 from history h where h.tenant_id = labels.tenant_id and h.job_id = labels.job_id)
+    and not exists (select 1 from dead_letters d where d.job_id = labels.job_id);
+
+-- payloads_in_turn: payloads, from old to young
+select id from payloads where id > :after and id < :before order by id limit :batch;
+
+-- sweep_payloads: remove those of these payloads that nothing refers to any more
+delete from payloads where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
+    and not exists (
+        select 1 from payload_refs f where f.payload_id = payloads.id and (
+            exists (select 1 from jobs j where j.id = f.job_id)
+            or exists (select 1 from runs r where r.tenant_id = f.tenant_id and r.job_id = f.job_id)
+            or exists (select 1 from history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id)
+            or exists (select 1 from dead_letters d where d.job_id = f.job_id)));
+
+-- sweep_payload_refs: forget references to payloads that are gone
+delete from payload_refs where payload_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
+    and not exists (select 1 from payloads p where p.id = payload_refs.payload_id);

@@ -1,9 +1,13 @@
 -- find_job: a job in its first home
-select j.id, j.tenant_id, j.task, j.queue, j.tier, j.schedule, j.state, c.next_fire_at, j.args, j.options,
+select j.id, j.tenant_id, j.task, j.queue, j.tier, j.schedule, j.recurring, j.state, c.next_fire_at, j.args, j.options,
     j.timeout_ms, j.version, j.created_at, j.problem, coalesce(c.made, j.made) as made,
     coalesce(c.missed, j.missed) as missed
 from jobs j left join cursors c on c.job_id = j.id
-where j.tenant_id = :tenant_id and j.id = :job_id;
+where j.tenant_id = :tenant_id and j.id = :job_id
+    and not exists (select 1 from deleted_jobs d where d.job_id = j.id);
+
+-- is_deleted: whether a job was deleted
+select 1 from deleted_jobs where tenant_id = :tenant_id and job_id = :job_id;
 
 -- next_live_run: when the soonest waiting run of a job is due
 select min(due_at) from runs where tenant_id = :tenant_id and job_id = :job_id and worker_id is null;

@@ -1,0 +1,88 @@
+"""Who may do what: roles, the actions they cover, and API keys as they are stored.
+
+A key belongs to one tenant and one role; a root key belongs to no tenant and acts in any. What a role may do is one
+table, so that every way in (API, dashboard) decides alike.
+"""
+
+from datetime import datetime
+from enum import Enum, IntEnum, auto
+from uuid import UUID
+
+import msgspec
+
+
+class Role(IntEnum):
+    """The numbers are stored: never reuse one."""
+
+    ROOT = 0
+    """The platform's operator: all tenants."""
+    ADMIN = 1
+    OPERATOR = 2
+    SUBMITTER = 3
+    VIEWER = 4
+    WORKER = 5
+
+
+class Action(Enum):
+    READ = auto()
+    """Jobs, runs, dead letters, queues, workers, tasks, events; what a schedule means."""
+    SUBMIT = auto()
+    """Create jobs and payloads."""
+    CONTROL = auto()
+    """Change, cancel, pause, trigger, retry, replay and delete."""
+    STEER_QUEUES = auto()
+    WORK = auto()
+    """Register as a worker, claim, complete; read a payload under a lease."""
+    ERASE = auto()
+    """Remove a payload that is still referred to."""
+    MANAGE_KEYS = auto()
+    READ_AUDIT = auto()
+    MANAGE_TENANTS = auto()
+
+
+_IN_A_TENANT = frozenset(Action) - {Action.MANAGE_TENANTS}
+
+ALLOWED: dict[Role, frozenset[Action]] = {
+    Role.ROOT: frozenset(Action),
+    Role.ADMIN: _IN_A_TENANT,
+    Role.OPERATOR: frozenset({Action.READ, Action.SUBMIT, Action.CONTROL, Action.STEER_QUEUES}),
+    Role.SUBMITTER: frozenset({Action.READ, Action.SUBMIT}),
+    Role.VIEWER: frozenset({Action.READ}),
+    Role.WORKER: frozenset({Action.WORK}),
+}
+
+
+def may(role: Role, action: Action) -> bool:
+    return action in ALLOWED[role]
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """An API key that is about to be stored: of its text, only the hash."""
+
+    id: UUID
+    tenant_id: int | None
+    """None exactly for a root key."""
+    role: Role
+    name: str
+    hash: bytes
+    hint: str
+    """The first and last characters of the text, to tell keys apart."""
+    queues: tuple[str, ...] = ()
+    """What a worker key is bound to; none: all queues of its tenant."""
+    expires_at: datetime | None = None
+
+
+class ApiKey(msgspec.Struct, frozen=True):
+    """An API key as it is read back."""
+
+    id: UUID
+    tenant_id: int | None
+    role: Role
+    name: str
+    hint: str
+    queues: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    """Coarse: to the minute or so."""

@@ -1,0 +1,44 @@
+"""Events: what changed, for those who watch. One event says what happened to a batch of one tenant's jobs or runs."""
+
+from datetime import datetime
+from enum import IntEnum
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+
+class EventKind(IntEnum):
+    """What happened. The numbers are stored: never reuse one. 4 to 7 are the end states of runs."""
+
+    SUBMITTED = 1
+    FIRED = 2
+    STARTED = 3
+    SUCCEEDED = 4
+    FAILED = 5
+    CANCELLED = 6
+    SKIPPED = 7
+    RETRYING = 8
+    CHANGED = 9
+    """A job was paused, resumed, edited or cancelled."""
+    DELETED = 10
+
+    @property
+    def of_jobs(self) -> bool:
+        """Whether the ids are those of jobs; else they are those of runs."""
+        return self in (EventKind.SUBMITTED, EventKind.CHANGED, EventKind.DELETED)
+
+
+class EventMark(NamedTuple):
+    """A place in the stream of events. Everything at or before a mark that was read has been seen, without gaps."""
+
+    transaction: int
+    number: int
+
+
+class Event(msgspec.Struct, frozen=True):
+    mark: EventMark
+    at: datetime
+    kind: EventKind
+    tenant_id: int
+    ids: tuple[UUID, ...]

@@ -1,0 +1,192 @@
+"""How a page of a list is made from several homes, decided the same way by every store.
+
+Each home is read newest first and up to a bound. A home that was cut short has a *horizon*: below it nobody has
+looked. A page shows what lies above the highest horizon, so that nothing is passed over; the next goes on from there.
+
+History holds many rows of one job. `EndedWalk` goes through it job by job: it is fed some rows at a time, and asks for
+those below the last job it was given.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from duetime.model.job import JobState
+from duetime.model.listing import JobFilter, JobStatus, Page
+from duetime.model.run import RunState
+from duetime.store.views import Fields
+
+BOUND = 2000
+"""How many rows a page may read of one home when a filter is given."""
+LIVE_BOUND = 1000
+"""How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
+SPARSE_BOUND = 3000
+"""How many live runs of all tenants are searched for those of one."""
+_ROWS_AT_ONCE = 200
+_MOST_STEPS = 20
+MOST_LABELLED = 200
+
+
+class Source(NamedTuple):
+    """What one home gave: items by id, and how far down it was read (None: to its end)."""
+
+    items: Sequence[tuple[UUID, Any]]
+    horizon: UUID | None = None
+
+    def is_enough(self, limit: int) -> bool:
+        """Whether looking further could not bring more onto the page."""
+        return self.horizon is None or len(self.items) > limit
+
+
+def make_page(sources: Iterable[Source], limit: int) -> Page[Any]:
+    found: list[tuple[UUID, Any]] = []
+    horizon: UUID | None = None
+    for source in sources:
+        found += source.items
+        if source.horizon is not None and (horizon is None or source.horizon > horizon):
+            horizon = source.horizon
+    if horizon is not None:
+        found = [item for item in found if item[0] >= horizon]
+    found.sort(key=lambda item: item[0], reverse=True)
+    if len(found) > limit:
+        found = found[:limit]
+        horizon = found[-1][0]
+    return Page(tuple(item for _, item in found), horizon)
+
+
+def floor_of(sources: Iterable[Source], limit: int) -> UUID | None:
+    """Below this id, nothing can come onto the page any more: so much was found above it already."""
+    ids = sorted((item_id for source in sources for item_id, _ in source.items), reverse=True)
+    return ids[limit] if len(ids) > limit else None
+
+
+def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None = None) -> UUID | None:
+    """How far a home was read, given the ends of what was seen. Where rows share ids (`highest` is given), those of the
+    lowest one may have been cut in two: it is left for the next page, unless it was all there is."""
+    if seen < bound or lowest is None:
+        return None
+    if highest is None or lowest == highest:
+        return lowest
+    return UUID(int=lowest.int + 1)
+
+
+def bounds(limit: int, most: int) -> tuple[int, ...]:
+    """How far to look: first a little, which is enough where most rows match; then as far as a page may."""
+    few = 4 * limit + 50
+    return (few, most) if few < most else (most,)
+
+
+class HomeFilter(NamedTuple):
+    """What a filter asks of jobs in their first home; None: of any kind."""
+
+    states: list[int] | None
+    recurring: bool | None
+
+
+def of_first_home(filter: JobFilter) -> HomeFilter | None:
+    """None: no job there can match."""
+    match filter.status:
+        case None:
+            return HomeFilter(None, filter.recurring)
+        case JobStatus.PENDING:
+            wanted = HomeFilter([JobState.ACTIVE], False)
+        case JobStatus.ACTIVE:
+            wanted = HomeFilter([JobState.ACTIVE], True)
+        case JobStatus.PAUSED | JobStatus.ENDED | JobStatus.CANCELLED:
+            wanted = HomeFilter([JobState[filter.status.name]], None)
+        case _:
+            return None
+    if filter.recurring is None or wanted.recurring == filter.recurring:
+        return wanted
+    return wanted._replace(recurring=filter.recurring) if wanted.recurring is None else None
+
+
+def run_state_wanted(filter: JobFilter) -> RunState | None:
+    """The state that a one-off's run must be in; None: any."""
+    return None if filter.status is None else RunState.__members__.get(filter.status.name)
+
+
+def wants_live(filter: JobFilter) -> bool:
+    """Whether one-off jobs with a live run can match."""
+    state = run_state_wanted(filter)
+    return not filter.recurring and (filter.status is None or (state is not None and not state.is_end))
+
+
+def wants_ended(filter: JobFilter) -> bool:
+    """Whether one-off jobs that are over can match."""
+    state = run_state_wanted(filter)
+    return not filter.recurring and (filter.status is None or (state is not None and state.is_end))
+
+
+def in_due_range(due_at: datetime, filter: JobFilter) -> bool:
+    after_start = filter.due_from is None or due_at >= filter.due_from
+    return after_start and (filter.due_until is None or due_at < filter.due_until)
+
+
+class EndedWalk:
+    """One-off jobs that are over, newest first. Rows have the columns of `history_by_job`, and say what else lives of
+    the job (`elsewhere`)."""
+
+    def __init__(self, filter: JobFilter, before: UUID, limit: int) -> None:
+        self.place = before
+        """Everything from here up has been seen."""
+        self.found: list[Fields] = []
+        self.done = False
+        self.horizon: UUID | None = None
+        self._filter = filter
+        self._state = run_state_wanted(filter)
+        self._limit = limit
+        self._steps = 0
+
+    @property
+    def state(self) -> int | None:
+        """The end state to look for, if the rows can be found by it."""
+        return None if self._state is None else int(self._state)
+
+    @property
+    def rows_at_once(self) -> int:
+        plain = self._filter == JobFilter()
+        return min(_ROWS_AT_ONCE, 2 * self._limit + 10) if plain and not self._steps else _ROWS_AT_ONCE
+
+    def look_at(self, rows: Sequence[Fields]) -> None:
+        """Take rows that were found in another way, all there are."""
+        self._take(rows)
+        self.done = True
+
+    def feed(self, rows: Sequence[Fields]) -> None:
+        full = len(rows) >= self.rows_at_once
+        self._steps += 1
+        settled = self._take(rows)
+        self.done = not full
+        if not full:
+            return
+        last = rows[-1]["job_id"]
+        # A job whose last run was cut in two is read again, from its beginning.
+        cut = not settled and rows[0]["job_id"] != last
+        self.place = UUID(int=last.int + 1) if cut else last
+        if len(self.found) > self._limit or self._steps >= _MOST_STEPS:
+            self.done = True
+            self.horizon = self.place
+
+    def _take(self, rows: Sequence[Fields]) -> bool:
+        """Keep what matches of the rows that ended the last run of each job; false if the last job's is not here."""
+        job_id = run_id = None
+        for row in rows:
+            if row["job_id"] != job_id:
+                job_id, run_id = row["job_id"], row["run_id"]
+            if row["run_id"] == run_id and row["end_state"] is not None:
+                run_id = None  # one run has one end
+                if self._matches(row):
+                    self.found.append(row)
+        return run_id is None
+
+    def _matches(self, row: Fields) -> bool:
+        wanted = self._filter
+        return (
+            not row["elsewhere"]
+            and (self._state is None or row["end_state"] == self._state)
+            and (wanted.task is None or row["task"] == wanted.task)
+            and (wanted.queue is None or row["queue"] == wanted.queue)
+            and in_due_range(row["due_at"], wanted)
+        )

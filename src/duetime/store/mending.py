@@ -1,0 +1,67 @@
+"""Repeating runs: what the new run is called and says, decided the same way by every store."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import Conflict
+from duetime.ids import run_id, show, time_of
+from duetime.model.job import Options, decode_options, encode_options
+from duetime.model.run import RunState
+
+REPEATABLE = (RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED)
+
+
+class Repeat(NamedTuple):
+    """A new run in place of one that is over."""
+
+    run_id: UUID
+    job_id: UUID
+    lane_id: int
+    due_at: datetime
+    ready_at: datetime
+    args: bytes
+    options: bytes | None
+    timeout_ms: int | None
+
+
+def repeat(
+    old: UUID,
+    job_id: UUID,
+    lane_id: int,
+    args: bytes | None,
+    options: bytes | None,
+    timeout_ms: int | None,
+    *,
+    now: datetime,
+    nonce: bytes,
+    delay: timedelta = timedelta(0),
+) -> Repeat:
+    """The nonce and the old run keep the new id apart from that of any other run of the job; and it sorts after the old
+    one, whose id may have been drawn by a process whose clock was ahead: the last run of a job is the newest."""
+    moment = max(now, time_of(old) + timedelta(milliseconds=1))
+    said: Options = msgspec.structs.replace(decode_options(options), replays=show("run", old))
+    return Repeat(
+        run_id(job_id, moment, nonce + old.bytes),
+        job_id,
+        lane_id,
+        now,
+        now + delay,
+        args if args is not None else b"{}",
+        encode_options(said),
+        timeout_ms,
+    )
+
+
+def check_repeatable(run: UUID, state: RunState) -> None:
+    if state not in REPEATABLE:
+        raise Conflict(
+            f"{show('run', run)} is {state.name}",
+            remedy="only a run that is RETRYING, FAILED, CANCELLED or SKIPPED can be retried",
+        )
+
+
+def deleted_meanwhile(job_id: UUID) -> Conflict:
+    return Conflict(f"{show('job', job_id)} was deleted", remedy="submit it again")

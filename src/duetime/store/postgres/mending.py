@@ -1,0 +1,109 @@
+"""Mending: deleting jobs, trying runs again, repeating dead letters."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from duetime.model.attempt import Run
+from duetime.model.event import EventKind
+from duetime.model.listing import DeadFilter, Replayed
+from duetime.model.run import RunState
+from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, repeat
+from duetime.store.postgres.control import ControlRole
+from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.reading import find_job, find_run
+from duetime.store.protocol import Hint
+
+
+class MendingRole(ControlRole):
+    async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
+        async with self.database.acting_for(tenant_id) as connection:
+            await self.stop_job(connection, tenant_id, job_id)
+            job, _ = await find_job(connection, tenant_id, job_id)
+            if job.options.key is not None:
+                await connection.execute(SQL["forget_key"], tenant_id, job_id, job.options.key)
+            await connection.execute(SQL["mark_deleted"], tenant_id, job_id)
+            await connection.execute(SQL["drop_labels"], tenant_id, job_id)
+            await connection.execute(SQL["tell"], EventKind.DELETED, tenant_id, [job_id])
+        self.hints.give(Hint.CANCEL)
+
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
+        async with self.database.acting_for(tenant_id) as connection:
+            await connection.execute(SQL["lock_runs"], tenant_id, [run_id])
+            old = await connection.fetchrow(SQL["lock_dead_letter"], tenant_id, run_id)
+            if old is None:
+                run = await find_run(connection, tenant_id, run_id)
+                if run.state is RunState.RETRYING:
+                    await connection.execute(SQL["ready_now"], tenant_id, run_id)
+                else:
+                    check_repeatable(run_id, run.state)
+                    old = await connection.fetchrow(SQL["ended_run"], tenant_id, run_id)
+            new_id = run_id
+            if old is not None:
+                if await connection.fetchval(SQL["is_deleted"], tenant_id, old["job_id"]):
+                    raise deleted_meanwhile(old["job_id"])
+                new = _repeat(run_id, old, await connection.fetchval(SQL["clock"]), nonce)
+                await _replace(connection, tenant_id, [run_id], [new])
+                new_id = new.run_id
+            found = await find_run(connection, tenant_id, new_id)
+        self.hints.give(Hint.READY)
+        return found
+
+    async def replay_dead_letters(
+        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+    ) -> Replayed:
+        async with self.database.acting_for(tenant_id) as connection:
+            rows = await _lock_dead(connection, tenant_id, filter, limit + 1, also_deleted=False)
+            now = await connection.fetchval(SQL["clock"])
+            old = [row["run_id"] for row in rows[:limit]]
+            new = [
+                _repeat(row["run_id"], row, now, nonce, timedelta(seconds=place / rate))
+                for place, row in enumerate(rows[:limit])
+            ]
+            await _replace(connection, tenant_id, old, new)
+        self.hints.give(Hint.READY)
+        return Replayed(tuple(zip(old, [item.run_id for item in new], strict=True)), more=len(rows) > limit)
+
+    async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
+        async with self.database.acting_for(tenant_id) as connection:
+            rows = await _lock_dead(connection, tenant_id, filter, limit, also_deleted=True)
+            await connection.execute(SQL["remove_dead_letters"], tenant_id, [row["run_id"] for row in rows])
+        return len(rows)
+
+
+def _repeat(old: UUID, row: Row, now: datetime, nonce: bytes, delay: timedelta = timedelta(0)) -> Repeat:
+    return repeat(
+        old,
+        row["job_id"],
+        row["lane_id"],
+        row["args"],
+        row["options"],
+        row["timeout_ms"],
+        now=now,
+        nonce=nonce,
+        delay=delay,
+    )
+
+
+async def _replace(connection: Connection, tenant_id: int, old: Sequence[UUID], new: Sequence[Repeat]) -> None:
+    await connection.execute(SQL["remove_dead_letters"], tenant_id, list(old))
+    await connection.execute(SQL["repeat_runs"], tenant_id, *columns(new, 8))
+
+
+async def _lock_dead(
+    connection: Connection, tenant_id: int, filter: DeadFilter, limit: int, *, also_deleted: bool
+) -> list[Row]:
+    return await connection.fetch(
+        SQL["lock_dead_letters"],
+        tenant_id,
+        filter.run_id,
+        filter.job_id,
+        filter.task,
+        filter.queue,
+        filter.failure,
+        filter.died_from,
+        filter.died_until,
+        filter.error,
+        limit,
+        also_deleted,
+    )

@@ -1,0 +1,660 @@
+-- The service around the homes: tenants, keys, lists, queues, payloads, events; and row-level security behind it all.
+
+alter table duetime.tenants
+    add column state smallint not null default 0,
+    add column tier text not null default 'standard',
+    add column weight integer not null default 100,
+    add column stored_jobs bigint,
+    add column running_runs integer,
+    add column submissions_per_second double precision,
+    add column encrypt_args boolean not null default false;
+
+-- What all nodes must agree on and nobody else may know.
+create table duetime.secrets (
+    name text primary key,
+    value bytea not null
+);
+
+create table duetime.api_keys (
+    id uuid primary key,
+    tenant_id integer, -- null: a root key
+    role smallint not null,
+    name text not null,
+    hash bytea not null unique,
+    hint text not null,
+    queues text[] not null,
+    created_at timestamptz not null,
+    expires_at timestamptz,
+    revoked_at timestamptz,
+    last_used_at timestamptz
+) with (fillfactor = 80);
+create index api_keys_of_tenant on duetime.api_keys (coalesce(tenant_id, 0), id);
+
+create table duetime.audit (
+    id uuid primary key,
+    at timestamptz not null,
+    tenant_id integer,
+    key_id uuid,
+    actor text not null,
+    action text not null,
+    object text not null,
+    detail text
+);
+create index audit_of_tenant on duetime.audit (tenant_id, id);
+create function duetime.refuse_to_rewrite() returns trigger language plpgsql as $$
+begin
+    raise exception 'the audit log is only added to';
+end $$;
+create trigger audit_is_append_only before update or delete on duetime.audit
+    for each row execute function duetime.refuse_to_rewrite();
+
+-- What jobs are found by beside their id: owner, name, tags, key. Written with the job, for what is given only.
+create table duetime.labels (
+    tenant_id integer not null,
+    kind "char" not null, -- 'o' owner, 'n' name, 't' tag, 'k' key
+    value text not null,
+    job_id uuid not null,
+    primary key (tenant_id, kind, value, job_id)
+);
+create index labels_of_job on duetime.labels (job_id);
+
+-- Jobs that are not to be seen any more, while their runs stay in history.
+create table duetime.deleted_jobs (
+    job_id uuid primary key,
+    tenant_id integer not null,
+    deleted_at timestamptz not null
+);
+create index deleted_jobs_by_age on duetime.deleted_jobs (deleted_at);
+
+-- The ends that are looked for and that are rare. Succeeding writes to neither.
+create index history_ends_of_jobs on duetime.history (tenant_id, end_state, job_id, run_id)
+    where end_state is not null and end_state <> 4;
+create index history_ends_of_runs on duetime.history (tenant_id, end_state, run_id)
+    where end_state is not null and end_state <> 4;
+create index dead_letters_of_job on duetime.dead_letters (job_id);
+
+-- Queues that somebody has steered; the others exist by having lanes.
+create table duetime.queues (
+    tenant_id integer not null,
+    name text not null,
+    paused_at timestamptz,
+    primary key (tenant_id, name)
+);
+
+alter table duetime.workers add column tenant_id integer; -- null: works for all
+
+-- Bytes that jobs refer to. Encrypted above the store, so compressing them is of no use.
+create table duetime.payloads (
+    id uuid primary key,
+    tenant_id integer not null,
+    created_at timestamptz not null,
+    body bytea not null
+);
+alter table duetime.payloads alter column body set storage external;
+create table duetime.payload_refs (
+    payload_id uuid not null,
+    job_id uuid not null,
+    tenant_id integer not null,
+    primary key (payload_id, job_id)
+);
+
+-- What changed: a row per batch, tenant and kind, ordered by transaction so that nothing appears behind a reader.
+-- Written only while `listening` says that somebody reads.
+create table duetime.events (
+    xid xid8 not null default pg_current_xact_id(),
+    id bigint generated always as identity,
+    at timestamptz not null,
+    kind smallint not null,
+    tenant_id integer not null,
+    ids uuid[] not null,
+    primary key (xid, id)
+);
+create index events_by_age on duetime.events (at);
+create table duetime.listening (
+    one boolean primary key default true check (one),
+    until timestamptz not null
+);
+insert into duetime.listening (until) values ('-infinity');
+
+-- Lease ready runs of each lane to a worker, without touching any index.
+create function duetime.claim(
+    lanes integer[], takes integer[], marks timestamptz[], worker uuid, number bigint)
+returns table (
+    id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint, due_at timestamptz,
+    ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer, checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with alive as materialized (
+        select w.tenant_id, w.queues from duetime.workers w where w.id = claim.worker and w.lease_until > duetime.now()
+    ),
+    picked as materialized (
+        select r.place from alive a, unnest(claim.lanes, claim.takes, claim.marks) as l(lane, take, mark)
+        cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+            order by r.ready_at, r.id limit l.take for update skip locked
+        ) r
+        where a.tenant_id is null or duetime.is_served(l.lane, a.tenant_id, a.queues)
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = claim.worker, claim_no = claim.number, fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = duetime.now(), progress = null, message = null
+        where r.ctid = any(array(select place from picked))
+        returning r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+            r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select claim.worker, claim.number, duetime.now(),
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t having count(*) > 0
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), 3, t.tenant_id, array_agg(t.id) from taken t
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
+    )
+    select t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at, t.args, t.options,
+        t.timeout_ms, t.checkpoint
+    from taken t;
+end $$;
+
+-- Whether a worker that is bound to a tenant, and perhaps to queues, may take from a lane.
+create function duetime.is_served(lane integer, tenant integer, queues text[]) returns boolean
+language plpgsql stable set enable_seqscan = off as $$
+begin
+    return exists (
+        select 1 from duetime.lanes l where l.id = is_served.lane and l.tenant_id = is_served.tenant
+            and (cardinality(is_served.queues) = 0 or l.queue = any(is_served.queues)));
+end $$;
+
+-- Lease ready runs of each lane and deal them to workers in order, each as many as it has room for.
+create function duetime.claim_many(lanes integer[], takes integer[], marks timestamptz[], workers uuid[],
+    numbers bigint[], rooms integer[])
+returns table (
+    worker_id uuid, id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint,
+    due_at timestamptz, ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer,
+    checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    seat record;
+    seats uuid[] := '{}'; -- for each run in turn, whom it goes to
+    seat_numbers bigint[] := '{}';
+    allowed boolean[] := array_fill(true, array[coalesce(cardinality(lanes), 0)]);
+begin
+    for seat in
+        select w.id, s.number, s.room, w.tenant_id, w.queues
+        from unnest(claim_many.workers, claim_many.numbers, claim_many.rooms) as s(worker, number, room)
+        join duetime.workers w on w.id = s.worker and w.lease_until > duetime.now()
+        where not exists (select 1 from duetime.claims c where c.worker_id = s.worker and c.claim_no = s.number)
+    loop
+        seats := seats || array_fill(seat.id, array[seat.room]);
+        seat_numbers := seat_numbers || array_fill(seat.number, array[seat.room]);
+        if seat.tenant_id is not null then
+            for place in 1 .. cardinality(lanes) loop
+                allowed[place] := allowed[place] and duetime.is_served(lanes[place], seat.tenant_id, seat.queues);
+            end loop;
+        end if;
+    end loop;
+    return query
+    with picked as materialized (
+        select r.place, row_number() over () as seat
+        from unnest(claim_many.lanes, claim_many.takes, claim_many.marks, allowed) as l(lane, take, mark, allowed)
+        cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+            order by r.ready_at, r.id limit l.take for update skip locked
+        ) r
+        where l.allowed limit cardinality(seats)
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = seats[p.seat], claim_no = seat_numbers[p.seat], fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = duetime.now(), progress = null, message = null
+        from picked p where r.ctid = p.place
+        returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
+            r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select t.worker_id, t.claim_no, duetime.now(),
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t group by t.worker_id, t.claim_no
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), 3, t.tenant_id, array_agg(t.id) from taken t
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
+    )
+    select t.worker_id, t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at,
+        t.args, t.options, t.timeout_ms, t.checkpoint
+    from taken t;
+end $$;
+
+-- End runs that succeeded without a word: the short road. Returns those that were accepted.
+create function duetime.succeed_runs(ids uuid[], fences integer[], worker uuid, closed bigint[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    accepted uuid[];
+begin
+    with done as (
+        delete from duetime.runs r using unnest(succeed_runs.ids, succeed_runs.fences) as x(id, fence)
+        where r.id = x.id and r.fence = x.fence and r.worker_id = succeed_runs.worker
+        returning r.*
+    ),
+    gone as (
+        delete from duetime.claims c where c.worker_id = succeed_runs.worker and c.claim_no = any(succeed_runs.closed)
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+            due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options)
+        select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.attempt, d.lost, 1, 4, d.due_at, d.ready_at,
+            d.started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options
+        from done d
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), 4, d.tenant_id, array_agg(d.id) from done d
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by d.tenant_id
+    )
+    select array_agg(d.id) into accepted from done d;
+    return accepted;
+end $$;
+
+-- End runs in any other way; failed ones become dead letters too. Returns those that were accepted.
+create function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[], attempt_states smallint[],
+    end_states smallint[], failures smallint[], errors text[], results bytea[], logs bytea[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    accepted uuid[];
+begin
+    with done as (
+        delete from duetime.runs r
+        using unnest(end_runs.ids, end_runs.fences, attempt_states, end_states, failures, errors, results, end_runs.logs)
+            as x(id, fence, attempt_state, end_state, failure, error, result, log)
+        where r.id = x.id and r.fence = x.fence and r.worker_id = end_runs.worker
+        returning r.*, x.attempt_state, x.end_state, x.failure, x.error, x.result, x.log,
+            r.attempt - (x.attempt_state = 3)::int as spent, r.lost + (x.attempt_state = 3)::int as lost_by_now
+    ),
+    gone as (
+        delete from duetime.claims c where c.worker_id = end_runs.worker and c.claim_no = any(end_runs.closed)
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+            failure, due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs, error)
+        select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.spent, d.lost_by_now, d.attempt_state, d.end_state,
+            d.failure, d.due_at, d.ready_at, d.started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options,
+            d.result, d.log, d.error
+        from done d
+    ),
+    dead as (
+        insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at,
+            died_at, timeout_ms, args, options)
+        select d.id, d.job_id, d.tenant_id, d.home_lane, d.spent, d.lost_by_now, d.failure, d.error, d.due_at,
+            duetime.now(), d.timeout_ms, d.args, d.options
+        from done d where d.end_state = 5
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), d.end_state, d.tenant_id, array_agg(d.id) from done d
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by d.tenant_id, d.end_state
+    )
+    select array_agg(d.id) into accepted from done d;
+    return accepted;
+end $$;
+
+-- Make runs wait again, with a row in history for the attempt; not those that shall be cancelled.
+create function duetime.retry_runs(ids uuid[], fences integer[], worker uuid, attempt_states smallint[],
+    failures smallint[], errors text[], logs bytea[], delays interval[], spents boolean[], lanes integer[])
+returns uuid[] language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    accepted uuid[];
+begin
+    with again as (
+        update duetime.runs r
+        set worker_id = null, claim_no = null, ready_at = duetime.clock() + x.delay,
+            attempt = r.attempt - (not x.spent)::int, lost = r.lost + (x.attempt_state = 3)::int,
+            lane_id = coalesce(x.lane, r.lane_id)
+        from unnest(retry_runs.ids, retry_runs.fences, attempt_states, failures, errors, retry_runs.logs, delays, spents,
+            retry_runs.lanes) as x(id, fence, attempt_state, failure, error, log, delay, spent, lane)
+        where r.id = x.id and r.fence = x.fence and r.worker_id = retry_runs.worker and not r.cancel_requested
+        returning r.*, x.attempt_state, x.failure, x.error, x.log,
+            r.attempt + (not x.spent and x.attempt_state <> 3)::int as tried
+    ),
+    kept as (
+        insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, failure,
+            due_at, started_at, finished_at, worker_id, timeout_ms, logs, error)
+        select a.id, a.job_id, a.tenant_id, a.home_lane, a.fence, a.tried, a.lost, a.attempt_state, a.failure, a.due_at,
+            a.started_at, duetime.now(), retry_runs.worker, a.timeout_ms, a.log, a.error
+        from again a
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), 8, a.tenant_id, array_agg(a.id) from again a
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by a.tenant_id
+    )
+    select array_agg(a.id) into accepted from again a;
+    return accepted;
+end $$;
+
+-- Completing a run inside the caller's own transaction: effect and completion are one commit. False when the run
+-- belongs to someone else by now.
+create function duetime.complete_run(run_id uuid, fence integer, worker_id uuid, result bytea, logs bytea)
+returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    done duetime.runs;
+begin
+    delete from duetime.runs r
+        where r.id = complete_run.run_id and r.fence = complete_run.fence and r.worker_id = complete_run.worker_id
+        returning * into done;
+    if not found then
+        return false;
+    end if;
+    insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+            due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs)
+        values (done.id, done.job_id, done.tenant_id, done.home_lane, done.fence, done.attempt, done.lost, 1, 4,
+            done.due_at, done.ready_at, done.started_at, duetime.clock(), done.worker_id, done.timeout_ms, done.args,
+            done.options, complete_run.result, complete_run.logs);
+    insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), 4, done.tenant_id, array[done.id] from duetime.listening l
+        where l.one and l.until > duetime.now();
+    return true;
+end $$;
+
+-- Submitting inside the caller's own transaction, now with labels and a reference to a payload.
+-- Submitting inside the caller's own transaction, on the caller's own connection and role. Always enters through
+-- `jobs` (a scanner finds it after the commit), never waits on a lane or sends a notification.
+-- The caller may be anybody who was granted this, so everything is checked here too: what is stored can be processed.
+create function duetime.submit_job(
+    job_id uuid, tenant_id integer, task text, queue text, tier smallint, due_at timestamptz,
+    delay interval, args bytea, options bytea, timeout_ms integer,
+    idempotency_key text default null, fingerprint bytea default '',
+    label_kinds text[] default '{}', label_values text[] default '{}', payload_id uuid default null
+) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    known duetime.keys;
+    fire_at timestamptz := greatest(coalesce(due_at, duetime.clock() + coalesce(delay, interval '0')), duetime.clock());
+    name constant text := '^[A-Za-z0-9_][A-Za-z0-9_.:/@-]{0,199}$';
+    problem constant text := case
+        when job_id is null or substr(job_id::text, 15, 1) <> '7' or job_id::text >= 'e677d21f-dc00'
+            then 'job_id: must be a UUID of version 7'
+        when tenant_id is null or not exists (select 1 from duetime.tenants t where t.id = submit_job.tenant_id)
+            then 'tenant_id: there is no such tenant'
+        when task is null or task !~ name then 'task: is not a name'
+        when queue is null or queue !~ name then 'queue: is not a name'
+        when tier is null or tier not between 0 and 2 then 'tier: must be 0, 1 or 2'
+        when not isfinite(fire_at) or fire_at >= '9999-12-31Z' then 'due_at: lies too far in the future'
+        when args is null or octet_length(args) > 67108864 then 'args: must be a JSON object of at most 64 MiB'
+        when octet_length(options) > 65536 then 'options: must be a JSON object of at most 64 KiB'
+        when timeout_ms not between 1 and 604800000 then 'timeout_ms: more than nothing, at most 7 days'
+        when idempotency_key !~ '^[^[:cntrl:]]{1,255}$' then 'idempotency_key: 1 to 255 printable characters'
+        when label_kinds is null or label_values is null or cardinality(label_kinds) <> cardinality(label_values)
+            or cardinality(label_kinds) > 100 or exists (
+                select 1 from unnest(label_kinds, label_values) as l(kind, value)
+                where l.kind is null or l.kind not in ('o', 'n', 't', 'k') or l.value is null or length(l.value) > 255)
+            then 'label_kinds: at most 100, each with a value'
+        when fingerprint is null or octet_length(fingerprint) > 64 then 'fingerprint: at most 64 bytes'
+    end;
+begin
+    if problem is not null then
+        raise exception using errcode = 'DT400', message = problem;
+    end if;
+    -- What is no JSON at all is refused by the cast itself, in its own words.
+    if json_typeof(convert_from(args, 'UTF8')::json) <> 'object' then
+        raise exception using errcode = 'DT400', message = 'args: must be a JSON object';
+    end if;
+    if json_typeof(convert_from(options, 'UTF8')::json) <> 'object' then
+        raise exception using errcode = 'DT400', message = 'options: must be a JSON object, or null';
+    end if;
+    if idempotency_key is not null then
+        if not pg_try_advisory_xact_lock(hashtextextended('duetime i ' || tenant_id || ' ' || idempotency_key, 0)) then
+            raise exception using errcode = 'DT409', message = 'another request holds this idempotency key';
+        end if;
+        select * into known from duetime.keys k
+            where k.tenant_id = submit_job.tenant_id and k.kind = 'i' and k.key = idempotency_key;
+        if found then
+            if known.fingerprint <> submit_job.fingerprint then
+                raise exception using errcode = 'DT422', message = 'this idempotency key came with another request';
+            end if;
+            return known.job_id;
+        end if;
+        insert into duetime.keys (tenant_id, kind, key, job_id, fingerprint, next_run, created_at)
+            values (submit_job.tenant_id, 'i', idempotency_key, submit_job.job_id, submit_job.fingerprint, fire_at,
+                    duetime.clock());
+    end if;
+    insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, created_at)
+        values (submit_job.job_id, submit_job.tenant_id, submit_job.task, submit_job.queue, submit_job.tier,
+                convert_to(json_build_object('type', 'once', 'at',
+                    to_char(fire_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text, 'UTF8'),
+                false, submit_job.args, submit_job.options, submit_job.timeout_ms, duetime.clock());
+    insert into duetime.cursors (job_id, scan_at, next_fire_at)
+        values (submit_job.job_id, fire_at - interval '15 seconds', fire_at);
+    insert into duetime.labels (tenant_id, kind, value, job_id)
+        select submit_job.tenant_id, l.kind::"char", l.value, submit_job.job_id
+        from unnest(label_kinds, label_values) as l(kind, value) on conflict do nothing;
+    if submit_job.payload_id is not null then
+        insert into duetime.payload_refs (payload_id, job_id, tenant_id)
+            values (submit_job.payload_id, submit_job.job_id, submit_job.tenant_id) on conflict do nothing;
+    end if;
+    insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), 1, submit_job.tenant_id, array[submit_job.job_id] from duetime.listening l
+        where l.one and l.until > duetime.now();
+    return submit_job.job_id;
+end $$;
+revoke execute on function duetime.submit_job from public;
+revoke execute on function duetime.complete_run from public;
+
+-- Row-level security: whatever a query forgets, the role below sees one tenant's rows, and none before it is told which.
+-- The service's own role owns the tables, so its hot paths pay nothing for this.
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'duetime_tenant') then
+        begin
+            create role duetime_tenant nologin;
+        exception
+            when duplicate_object or unique_violation then null; -- another database of this server was quicker
+            when insufficient_privilege then
+                raise exception using errcode = 'DT403',
+                    message = format('the role duetime_tenant is missing, and %I may not create it', current_user),
+                    hint = format('as an administrator: create role duetime_tenant nologin; grant duetime_tenant to %I',
+                        current_user);
+        end;
+    end if;
+    if not (select rolsuper from pg_roles where rolname = current_user) then
+        begin
+            execute format('grant duetime_tenant to %I', current_user);
+        exception when insufficient_privilege then null; -- it may have been granted already: the next line tells
+        end;
+        begin
+            set local role duetime_tenant;
+            reset role;
+        exception when insufficient_privilege then
+            raise exception using errcode = 'DT403',
+                message = format('%I may not act as duetime_tenant', current_user),
+                hint = format('as an administrator: grant duetime_tenant to %I', current_user);
+        end;
+    end if;
+end $$;
+
+create function duetime.current_tenant() returns integer language sql stable parallel safe
+    as $$ select nullif(current_setting('duetime.tenant', true), '')::integer $$;
+
+do $$
+declare
+    name text;
+begin
+    foreach name in array array['jobs', 'runs', 'history', 'dead_letters', 'lanes', 'keys', 'labels', 'deleted_jobs',
+        'queues', 'payloads', 'payload_refs', 'events', 'api_keys', 'audit', 'calendars', 'calendar_users']
+    loop
+        execute format('alter table duetime.%I enable row level security', name);
+        -- Said of a list of one, and not as an equality: see `jobs_below`.
+        execute format('create policy own on duetime.%I to duetime_tenant using'
+            ' (tenant_id = any (array[duetime.current_tenant()]))', name);
+        execute format('grant select, insert on duetime.%I to duetime_tenant', name);
+        if name <> 'audit' then
+            execute format('grant update, delete on duetime.%I to duetime_tenant', name);
+        end if;
+    end loop;
+end $$;
+
+-- Tables that name no tenant: a row belongs to whoever its job or run belongs to.
+alter table duetime.tenants enable row level security;
+create policy own on duetime.tenants to duetime_tenant using (id = duetime.current_tenant());
+grant select on duetime.tenants to duetime_tenant;
+alter table duetime.cursors enable row level security;
+create policy own on duetime.cursors to duetime_tenant
+    using (exists (select 1 from duetime.jobs j where j.id = job_id and j.tenant_id = duetime.current_tenant()));
+grant select, insert, update, delete on duetime.cursors to duetime_tenant;
+alter table duetime.cancels enable row level security;
+create policy own on duetime.cancels to duetime_tenant
+    using (exists (select 1 from duetime.runs r where r.id = run_id and r.tenant_id = duetime.current_tenant()));
+grant select, insert on duetime.cancels to duetime_tenant;
+alter table duetime.workers enable row level security;
+create policy serving on duetime.workers for select to duetime_tenant
+    using (duetime.current_tenant() is not null and coalesce(tenant_id, duetime.current_tenant()) = duetime.current_tenant());
+grant select on duetime.workers to duetime_tenant;
+grant select on duetime.listening to duetime_tenant;
+grant usage on schema duetime to duetime_tenant;
+
+-- The running runs of the tenant that the transaction acts for; claims name no tenant, so they are read here only.
+create function duetime.running_runs() returns setof uuid
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select r.id from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
+    join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+    where r.tenant_id = duetime.current_tenant();
+end $$;
+
+-- What lists read of history. These are functions for the same reason as the hot path: a plan that sorts a tenant's
+-- history, instead of walking an index to its bound, is a thousand times slower.
+
+-- The next ids below one, of a tenant. The planner must not walk the primary key, along which it would pass by the rows
+-- of all other tenants. It cannot if what is sorted by begins with the tenant; but where a tenant *equals* something, it
+-- knows better than to sort by it. So here and in the policies a tenant is one of a list of one.
+create function duetime.jobs_below(tenant integer, before uuid, most integer) returns setof uuid
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select j.id from duetime.jobs j where j.tenant_id = any (array[tenant]) and j.id < before
+    order by j.tenant_id desc, j.id desc limit most;
+end $$;
+create function duetime.dead_letters_below(tenant integer, before uuid, most integer) returns setof uuid
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select d.run_id from duetime.dead_letters d where d.tenant_id = any (array[tenant]) and d.run_id < before
+    order by d.tenant_id desc, d.run_id desc limit most;
+end $$;
+create function duetime.labelled_below(tenant integer, label_kind "char", label text, before uuid, most integer)
+returns setof uuid language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    select l.job_id from duetime.labels l
+    where l.tenant_id = any (array[tenant]) and l.kind = label_kind and l.value = label and l.job_id < before
+    order by l.tenant_id desc, l.kind desc, l.value desc, l.job_id desc limit most;
+end $$;
+create function duetime.live_jobs_below(tenant integer, before uuid, above uuid, most integer)
+returns table (
+    id uuid, job_id uuid, home_lane integer, lane_id integer, worker_id uuid, attempt smallint, lost smallint,
+    due_at timestamptz, ready_at timestamptz, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
+    from duetime.runs r where r.tenant_id = tenant and r.job_id < before and r.job_id > above
+    order by r.job_id desc limit most;
+end $$;
+
+-- Rows of jobs, newest job first and of each the newest run first; with a state, only ends in that state.
+create function duetime.history_by_job(tenant integer, before uuid, above uuid, state smallint, most integer)
+returns table (
+    job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    if state is null or state = 4 then
+        return query
+        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        where h.tenant_id = tenant and h.job_id < before and h.job_id > above and h.end_state is not null
+        order by h.job_id desc, h.run_id desc limit most;
+    else
+        return query
+        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        where h.tenant_id = tenant and h.end_state = state and h.end_state is not null and h.end_state <> 4
+            and h.job_id < before and h.job_id > above
+        order by h.job_id desc, h.run_id desc limit most;
+    end if;
+end $$;
+
+-- Rows of runs, newest run first: of one job, or those that ended in a rare state, or all.
+create function duetime.history_by_run(tenant integer, before uuid, job uuid, state smallint, most integer)
+returns table (
+    run_id uuid, job_id uuid, lane_id integer, attempt smallint, lost smallint, end_state smallint, failure smallint,
+    error text, due_at timestamptz, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
+    worker_id uuid, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    if job is not null then
+        return query
+        select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
+            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+        from duetime.history h where h.tenant_id = tenant and h.job_id = job and h.run_id < before
+            and h.end_state is not null
+        order by h.job_id desc, h.run_id desc limit most;
+    elsif state > 4 then
+        return query
+        select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
+            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+        from duetime.history h where h.tenant_id = tenant and h.end_state = state and h.end_state is not null
+            and h.end_state <> 4 and h.run_id < before
+        order by h.run_id desc limit most;
+    else
+        return query
+        select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
+            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+        from duetime.history h where h.tenant_id = tenant and h.run_id < before
+        order by h.run_id desc limit most;
+    end if;
+end $$;

@@ -1,0 +1,43 @@
+-- create_key: add an API key
+insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, created_at)
+values ($1, $2, $3, $4, $5, $6, $7::text[], $8, duetime.now())
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+
+-- list_keys: the keys of a tenant, or those of none
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+from duetime.api_keys where coalesce(tenant_id, 0) = coalesce($1::int, 0) and id > $2 order by id limit $3;
+
+-- key_by_hash: the key whose text has this hash, if it may be used
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+from duetime.api_keys
+where hash = $1 and revoked_at is null and (expires_at is null or expires_at > duetime.now());
+
+-- revoke_key: it cannot be used any more
+update duetime.api_keys set revoked_at = coalesce(revoked_at, duetime.now())
+where id = $2 and coalesce(tenant_id, 0) = coalesce($1::int, 0)
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+
+-- lock_key: a key, held against other changes, and whether it may be used
+select role, queues, revoked_at is null and (expires_at is null or expires_at > duetime.now()) as usable
+from duetime.api_keys where id = $2 and coalesce(tenant_id, 0) = coalesce($1::int, 0) for update;
+
+-- end_key: let a key work for a while longer at most
+update duetime.api_keys set expires_at = least(expires_at, duetime.now() + $2::interval) where id = $1;
+
+-- touch_keys: note that keys were used, unless that was noted lately
+update duetime.api_keys set last_used_at = duetime.now()
+where id = any($1::uuid[]) and (last_used_at is null or last_used_at < duetime.now() - interval '1 minute');
+
+-- record_audit: add to the audit log
+insert into duetime.audit (id, at, tenant_id, key_id, actor, action, object, detail)
+select e.id, duetime.now(), e.tenant_id, e.key_id, e.actor, e.action, e.object, e.detail
+from unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[])
+    as e(id, tenant_id, key_id, actor, action, object, detail);
+
+-- list_audit: the newest entries of a tenant
+select id, tenant_id, key_id, actor, action, object, detail, at
+from duetime.audit where tenant_id = $1 and id < $2 order by id desc limit $3;
+
+-- list_all_audit: the newest entries of all
+select id, tenant_id, key_id, actor, action, object, detail, at
+from duetime.audit where id < $1 order by id desc limit $2;

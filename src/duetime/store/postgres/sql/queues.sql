@@ -1,0 +1,30 @@
+-- pause_queue: start nothing more from a queue
+insert into duetime.queues (tenant_id, name, paused_at) values ($1, $2, duetime.now())
+on conflict (tenant_id, name) do update set paused_at = coalesce(duetime.queues.paused_at, duetime.now());
+
+-- resume_queue: start again
+update duetime.queues set paused_at = null where tenant_id = $1 and name = $2;
+
+-- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap
+with known as (
+    select name, paused_at from duetime.queues where tenant_id = $1 and ($2::text is null or name = $2)
+    union all
+    select distinct l.queue, null::timestamptz from duetime.lanes l
+    where l.tenant_id = $1 and ($2::text is null or l.queue = $2)
+        and not exists (select 1 from duetime.queues q where q.tenant_id = $1 and q.name = l.queue)
+)
+select k.name, k.paused_at, l.tier, (
+    select count(*) from (
+        select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null limit $3) w) as depth
+from known k left join duetime.lanes l on l.tenant_id = $1 and l.queue = k.name
+order by k.name, l.tier;
+
+-- paused_lanes: the lanes that nobody may claim from now
+select l.id from duetime.queues q join duetime.lanes l on l.tenant_id = q.tenant_id and l.queue = q.name
+where q.paused_at is not null
+union
+select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id where t.state = 1;
+
+-- list_tasks: the tasks of live workers for a tenant, one row for each worker
+select t.name, w.queues from duetime.workers w cross join lateral unnest(w.tasks) as t(name)
+where w.lease_until > duetime.now() and coalesce(w.tenant_id, $1) = $1 order by t.name;

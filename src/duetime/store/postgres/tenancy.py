@@ -1,0 +1,74 @@
+"""Tenants, and the secrets that all nodes share."""
+
+import asyncpg
+
+from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
+from duetime.store.postgres.database import SQL
+from duetime.store.postgres.role import Role
+from duetime.store.service_views import no_tenant, stored_tenant, taken
+
+
+class TenancyRole(Role):
+    async def create_tenant(self, tenant: NewTenant) -> Tenant:
+        async with self.database.connection() as connection:
+            try:
+                row = await connection.fetchrow(
+                    SQL["create_tenant"],
+                    tenant.name,
+                    tenant.tier,
+                    tenant.weight,
+                    *_limits(tenant.limits),
+                    tenant.encrypt_args,
+                )
+            except asyncpg.UniqueViolationError as error:
+                raise taken(tenant.name) from error
+        assert row is not None
+        return stored_tenant(row)
+
+    async def tenant(self, name: str) -> Tenant:
+        row = await self.database.fetchrow("find_tenant", name)
+        if row is None:
+            raise no_tenant(repr(name))
+        return stored_tenant(row)
+
+    async def tenant_by_id(self, tenant_id: int) -> Tenant:
+        row = await self.database.fetchrow("find_tenant_by_id", tenant_id)
+        if row is None:
+            raise no_tenant(str(tenant_id))
+        return stored_tenant(row)
+
+    async def tenants(self, after: int = 0, limit: int = 100) -> list[Tenant]:
+        return [stored_tenant(row) for row in await self.database.fetch("list_tenants", after, limit)]
+
+    async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
+        async with self.database.connection() as connection:
+            try:
+                row = await connection.fetchrow(
+                    SQL["update_tenant"],
+                    tenant_id,
+                    change.name,
+                    change.state,
+                    change.tier,
+                    change.weight,
+                    change.encrypt_args,
+                    change.limits is not None,
+                    *_limits(change.limits or TenantLimits()),
+                )
+            except asyncpg.UniqueViolationError as error:
+                raise taken(change.name) from error
+        if row is None:
+            raise no_tenant(str(tenant_id))
+        return stored_tenant(row)
+
+    async def stored_jobs(self, tenant_id: int, most: int) -> int:
+        count: int = await self.database.fetchval("count_jobs", tenant_id, most)
+        return min(most, count)
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        await self.database.execute("keep_secret", name, fresh)
+        kept: bytes = await self.database.fetchval("find_secret", name)
+        return kept
+
+
+def _limits(limits: TenantLimits) -> tuple[int | None, int | None, float | None]:
+    return limits.stored_jobs, limits.running_runs, limits.submissions_per_second

@@ -1,0 +1,35 @@
+"""Queues and tasks as they are read back, made from the rows of any store."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from duetime.model.lane import Tier
+from duetime.model.tenant import Depth, Queue, TaskInfo
+from duetime.store.views import Fields
+
+
+def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queue]:
+    """Queues from rows of their lanes, which stand in the order of the queues' names."""
+    found = []
+    for name, lanes in groupby(rows, key=lambda row: row["name"]):
+        waiting = dict.fromkeys(Tier, 0)
+        paused_at, capped = None, False
+        for row in lanes:
+            paused_at = row["paused_at"]
+            if row["tier"] is not None:
+                waiting[Tier(row["tier"])] += row["depth"]
+                capped = capped or row["depth"] >= cap
+        depth = Depth(waiting[Tier.HIGH], waiting[Tier.MEDIUM], waiting[Tier.LOW], capped)
+        found.append(Queue(tenant_id, str(name), paused_at is not None, paused_at, depth))
+    return found
+
+
+def task_infos(rows: Iterable[tuple[str, Sequence[str]]]) -> list[TaskInfo]:
+    """Tasks from (task, queues of one of its workers), in the order of the tasks' names."""
+    found = []
+    for name, workers in groupby(rows, key=lambda row: row[0]):
+        queues = [served for _, served in workers]
+        everywhere = not all(queues)
+        together = () if everywhere else tuple(sorted({queue for served in queues for queue in served}))
+        found.append(TaskInfo(name, len(queues), together))
+    return found

@@ -1,0 +1,193 @@
+"""What a store promises to the service around it: tenants, keys, lists, queues, payloads, events.
+
+The same rules hold as in `protocol.py`: the words are the contract, each method takes effect as a whole or not at all,
+the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from duetime.model.access import ApiKey, NewKey
+from duetime.model.attempt import Claimed, Run
+from duetime.model.audit import Audited, AuditEntry
+from duetime.model.event import Event, EventMark
+from duetime.model.listing import (
+    DeadFilter,
+    DeadLetter,
+    JobFilter,
+    JobItem,
+    JobReport,
+    Page,
+    Replayed,
+    RunFilter,
+    RunItem,
+)
+from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
+from duetime.model.worker import Renewal, Seat
+
+
+class Tenancy(Protocol):
+    async def create_tenant(self, tenant: NewTenant) -> Tenant:
+        """Add a tenant. Raises `NameTaken`."""
+
+    async def tenant(self, name: str) -> Tenant:
+        """A tenant by its name. Raises `NotFound`."""
+
+    async def tenant_by_id(self, tenant_id: int) -> Tenant:
+        """A tenant by its number, as keys and rows have it. Raises `NotFound`."""
+
+    async def tenants(self, after: int = 0, limit: int = 100) -> list[Tenant]:
+        """The tenants with an id above `after`, in order of id."""
+
+    async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
+        """Change what is given. Raises `NotFound`, `NameTaken`."""
+
+    async def stored_jobs(self, tenant_id: int, most: int) -> int:
+        """How many jobs of the tenant are not over, counted up to `most`: what a quota is checked against.
+
+        It reads up to `most` index entries, so it is asked now and then, never for each submission.
+        """
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        """A secret that all nodes share (to sign cursors with): `fresh` the first time, and from then on that."""
+
+
+class Access(Protocol):
+    async def create_key(self, key: NewKey) -> ApiKey:
+        """Add a key."""
+
+    async def keys(self, tenant_id: int | None, after: UUID | None = None, limit: int = 100) -> list[ApiKey]:
+        """The keys of a tenant, or (None) the root keys, oldest first; revoked and expired ones too."""
+
+    async def key_by_hash(self, hash: bytes) -> ApiKey | None:
+        """The key whose text has this hash, if it may be used now: not revoked, not expired. One index probe."""
+
+    async def revoke_key(self, tenant_id: int | None, key_id: UUID) -> ApiKey:
+        """It cannot be used any more. Again changes nothing. Raises `NotFound`."""
+
+    async def rotate_key(self, tenant_id: int | None, key_id: UUID, successor: NewKey, overlap: timedelta) -> ApiKey:
+        """Add `successor` with the role, tenant and queues of a key, which goes on working for `overlap` only.
+
+        Of the successor, id, hash, hint, name and expiry count. Raises `NotFound`, and `Conflict` for a key that
+        cannot be used any more.
+        """
+
+    async def touch_keys(self, key_ids: Sequence[UUID]) -> None:
+        """Note that these keys were used about now. Written at most once a minute for each."""
+
+
+class Audit(Protocol):
+    async def record(self, entries: Sequence[AuditEntry]) -> None:
+        """Add to the audit log. Nothing can be changed or removed there, by any method or statement."""
+
+    async def audit(self, tenant_id: int | None, before: UUID | None = None, limit: int = 100) -> list[Audited]:
+        """The entries of a tenant, or (None) of all and of none, newest first, below the id `before`."""
+
+
+class Listing(Protocol):
+    async def list_jobs(
+        self, tenant_id: int, filter: JobFilter, before: UUID | None = None, limit: int = 50
+    ) -> Page[JobItem]:
+        """A page of jobs, newest first by id, from all homes in one snapshot: a job that moves is neither missed nor
+        doubled. The effort for a page is bounded; see `model/listing.py`. Deleted jobs are not shown."""
+
+    async def list_runs(
+        self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
+    ) -> Page[RunItem]:
+        """A page of runs, newest first by id (so by the time they were due), from both homes in one snapshot."""
+
+    async def list_dead_letters(
+        self, tenant_id: int, filter: DeadFilter, before: UUID | None = None, limit: int = 50
+    ) -> Page[DeadLetter]:
+        """A page of dead letters, newest first by the id of their run."""
+
+    async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
+        """How a job stands. Raises `NotFound`."""
+
+
+class Mending(Protocol):
+    """Putting right what went wrong, and removing what is not wanted."""
+
+    async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
+        """No further run; waiting ones end CANCELLED, running ones are asked to stop; from now on there is no such
+        job, while its runs stay in history. Raises `NotFound`."""
+
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
+        """Try a run again. One that is RETRYING becomes ready now; one that ended FAILED, CANCELLED or SKIPPED is
+        repeated by a new run, due now, which says so in its options (`replays`), and is a dead letter no more.
+
+        Raises `NotFound`, and `Conflict` for a run in any other state, or of a job that was deleted.
+        """
+
+    async def replay_dead_letters(
+        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+    ) -> Replayed:
+        """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second.
+
+        Each dead letter is repeated once, whoever else asks. Those of deleted jobs are passed over.
+        """
+
+    async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
+        """Remove dead letters that match, oldest first; returns how many."""
+
+
+class Queues(Protocol):
+    async def pause_queue(self, tenant_id: int, queue: str) -> Queue:
+        """Start nothing more from a queue, which need not exist yet; what runs goes on. Again changes nothing."""
+
+    async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
+        """Start again. Again changes nothing."""
+
+    async def queue(self, tenant_id: int, queue: str, cap: int = 10_000) -> Queue:
+        """One queue, paused or not; a queue that nobody has used is empty."""
+
+    async def queues(self, tenant_id: int, cap: int = 10_000) -> list[Queue]:
+        """The queues of a tenant by name, with what waits in them, counted up to `cap` for each lane."""
+
+    async def tasks(self, tenant_id: int) -> list[TaskInfo]:
+        """The tasks that live workers have for this tenant, by name."""
+
+
+class Coalescing(Protocol):
+    """What a server does for many remote workers at once."""
+
+    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
+        """Lease up to `take` ready runs of each (lane, take), and deal them to the seats in order, each up to its room.
+
+        What `claim` promises holds for each seat: no run is leased twice, asking again with the same number returns the
+        same runs, a worker whose lease is over gets nothing, and one that is bound to a tenant or to queues gets
+        nothing from other lanes. Seats of different tenants must not be mixed. Every seat is in the answer.
+        """
+
+    async def renew_many(
+        self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
+    ) -> dict[UUID, Renewal | None]:
+        """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
+
+
+class Payloads(Protocol):
+    """Bytes kept beside jobs that refer to them. What they mean, and whether they are encrypted, is not known here."""
+
+    async def put_payload(self, tenant_id: int, payload_id: UUID, body: bytes) -> None:
+        """Keep bytes under a fresh id. A job whose options refer to it (`pay_…`) keeps it."""
+
+    async def payload(self, tenant_id: int, payload_id: UUID) -> bytes:
+        """The bytes. Raises `NotFound`."""
+
+    async def held_payload(self, worker_id: UUID, payload_id: UUID) -> tuple[int, bytes]:
+        """Their tenant and the bytes, for a worker that holds a run of a job that refers to them. Raises `NotFound`."""
+
+    async def drop_payload(self, tenant_id: int, payload_id: UUID) -> None:
+        """Erase it, whoever refers to it. Raises `NotFound`."""
+
+
+class Events(Protocol):
+    """What changes, for those who watch. Written only while somebody does, so that others do not pay for it."""
+
+    async def keep_listening(self, period: timedelta) -> EventMark:
+        """Have events written for at least `period` from now on; returns the place after which new ones come."""
+
+    async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
+        """The events after a place, in order. None that commits later will stand before one that was read."""

@@ -1,0 +1,67 @@
+"""Tenants, keys and entries of the audit log as they are read back, made from the rows of any store."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from duetime.errors import NameTaken, NotFound
+from duetime.ids import show
+from duetime.model.access import ApiKey, Role
+from duetime.model.audit import Audited, AuditEntry
+from duetime.model.tenant import Tenant, TenantLimits, TenantState
+from duetime.store.views import Fields
+
+FIRST_ID = UUID(int=0)
+"""Below every id there is."""
+LAST_ID = UUID(int=(1 << 128) - 1)
+"""Above every id there is."""
+
+
+def stored_tenant(row: Fields) -> Tenant:
+    return Tenant(
+        row["id"],
+        row["name"],
+        TenantState(row["state"]),
+        row["tier"],
+        row["weight"],
+        TenantLimits(row["stored_jobs"], row["running_runs"], row["submissions_per_second"]),
+        bool(row["encrypt_args"]),
+        row["created_at"],
+    )
+
+
+def stored_key(row: Fields, queues: Sequence[str]) -> ApiKey:
+    return ApiKey(
+        row["id"],
+        row["tenant_id"],
+        Role(row["role"]),
+        row["name"],
+        row["hint"],
+        tuple(queues),
+        row["created_at"],
+        row["expires_at"],
+        row["revoked_at"],
+        row["last_used_at"],
+    )
+
+
+def audited(row: Fields) -> Audited:
+    entry = AuditEntry(
+        row["id"], row["tenant_id"], row["key_id"], row["actor"], row["action"], row["object"], row["detail"]
+    )
+    return Audited(entry, row["at"])
+
+
+def no_tenant(name: str) -> NotFound:
+    return NotFound(f"there is no tenant {name}", field="tenant")
+
+
+def no_key(key_id: UUID) -> NotFound:
+    return NotFound(f"there is no key {show('key', key_id)}")
+
+
+def taken(name: str | None) -> NameTaken:
+    return NameTaken(f"there is a tenant {name!r} already", field="name", remedy="choose another name")
+
+
+def no_payload(payload_id: UUID) -> NotFound:
+    return NotFound(f"there is no payload {show('pay', payload_id)}")

@@ -1,0 +1,107 @@
+"""API keys and the audit log."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import Conflict
+from duetime.model.access import ApiKey, NewKey, Role
+from duetime.model.audit import Audited, AuditEntry
+from duetime.store.service_views import FIRST_ID, LAST_ID, audited, no_key, stored_key
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role as StoreRole
+from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, microseconds, names
+
+
+class AccessRole(StoreRole):
+    async def create_key(self, key: NewKey) -> ApiKey:
+        return await self.database.run(lambda connection, now: _create(connection, now, key))
+
+    async def keys(self, tenant_id: int | None, after: UUID | None = None, limit: int = 100) -> list[ApiKey]:
+        page = {"tenant_id": tenant_id, "after": (after or FIRST_ID).bytes, "limit": limit}
+        return [
+            _key(row) for row in await self.database.run(lambda connection, _: connection.records("list_keys", page))
+        ]
+
+    async def key_by_hash(self, hash: bytes) -> ApiKey | None:
+        rows = await self.database.run(
+            lambda connection, now: connection.records("key_by_hash", {"hash": hash, "now": now})
+        )
+        return _key(rows[0]) if rows else None
+
+    async def revoke_key(self, tenant_id: int | None, key_id: UUID) -> ApiKey:
+        this = {"tenant_id": tenant_id, "key_id": key_id.bytes}
+        rows = await self.database.run(lambda connection, now: connection.records("revoke_key", {**this, "now": now}))
+        if not rows:
+            raise no_key(key_id)
+        return _key(rows[0])
+
+    async def rotate_key(self, tenant_id: int | None, key_id: UUID, successor: NewKey, overlap: timedelta) -> ApiKey:
+        this = {"tenant_id": tenant_id, "key_id": key_id.bytes}
+
+        def work(connection: Connection, now: int) -> ApiKey:
+            row = connection.row("lock_key", {**this, "now": now})
+            if row is None:
+                raise no_key(key_id)
+            role, queues, usable = row
+            if not usable:
+                raise Conflict("this key cannot be used any more", remedy="create a new one")
+            connection.execute("end_key", {**this, "until": now + microseconds(overlap)})
+            same = {"tenant_id": tenant_id, "role": Role(role), "queues": names(queues)}
+            return _create(connection, now, msgspec.structs.replace(successor, **same))
+
+        return await self.database.run(work)
+
+    async def touch_keys(self, key_ids: Sequence[UUID]) -> None:
+        def work(connection: Connection, now: int) -> None:
+            connection.many("touch_keys", [{"key_id": key_id.bytes, "now": now} for key_id in key_ids])
+
+        await self.database.run(work)
+
+    async def record(self, entries: Sequence[AuditEntry]) -> None:
+        def work(connection: Connection, now: int) -> None:
+            connection.many("record_audit", [_entry(entry, now) for entry in entries])
+
+        await self.database.run(work)
+
+    async def audit(self, tenant_id: int | None, before: UUID | None = None, limit: int = 100) -> list[Audited]:
+        page = {"tenant_id": tenant_id, "before": (before or LAST_ID).bytes, "limit": limit}
+        name = "list_all_audit" if tenant_id is None else "list_audit"
+        rows = await self.database.run(lambda connection, _: connection.records(name, page))
+        return [audited(row) for row in rows]
+
+
+def _create(connection: Connection, now: int, key: NewKey) -> ApiKey:
+    values = {
+        "id": key.id.bytes,
+        "tenant_id": key.tenant_id,
+        "role": key.role,
+        "name": key.name,
+        "hash": key.hash,
+        "hint": key.hint,
+        "queues": listed(key.queues),
+        "expires_at": maybe_stamp(key.expires_at),
+        "now": now,
+    }
+    (row,) = connection.records("create_key", values)
+    return _key(row)
+
+
+def _key(row: dict[str, Any]) -> ApiKey:
+    return stored_key(row, names(row["queues"]))
+
+
+def _entry(entry: AuditEntry, now: int) -> dict[str, Any]:
+    return {
+        "id": entry.id.bytes,
+        "tenant_id": entry.tenant_id,
+        "key_id": maybe_bytes(entry.key_id),
+        "actor": entry.actor,
+        "action": entry.action,
+        "object": entry.object,
+        "detail": entry.detail,
+        "now": now,
+    }

@@ -1,0 +1,32 @@
+"""Events: a file has one writer, so their numbers are their order."""
+
+from datetime import timedelta
+
+from duetime.model.event import Event, EventKind, EventMark
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, microseconds, moment, unpacked
+
+
+class EventRole(Role):
+    async def keep_listening(self, period: timedelta) -> EventMark:
+        def work(connection: Connection, now: int) -> int:
+            connection.execute("keep_listening", {"until": now + microseconds(period)})
+            number: int = connection.value("last_mark", {})
+            return number
+
+        return EventMark(0, await self.database.run(work))
+
+    async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
+        page = {"after": after.number, "limit": limit}
+        rows = await self.database.run(lambda connection, _: connection.rows("list_events", page))
+        return [
+            Event(
+                EventMark(0, number),
+                moment(at),
+                EventKind(kind),
+                tenant_id,
+                tuple(identity(body) for body in unpacked(ids)),
+            )
+            for number, at, kind, tenant_id, ids in rows
+        ]

@@ -1,0 +1,129 @@
+"""Mending: deleting jobs, trying runs again, repeating dead letters."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from duetime.model.attempt import Run
+from duetime.model.event import EventKind
+from duetime.model.listing import DeadFilter, Replayed
+from duetime.model.run import RunState
+from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, repeat
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.control import ControlRole
+from duetime.store.sqlite.listing import dead_wanted
+from duetime.store.sqlite.reading import read_job, read_run
+from duetime.store.sqlite.telling import tell
+from duetime.store.sqlite.values import moment, stamp
+
+
+class MendingRole(ControlRole):
+    async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
+        def work(connection: Connection, now: int) -> None:
+            this = {"tenant_id": tenant_id, "job_id": job_id.bytes, "now": now}
+            self.stop_job(connection, now, tenant_id, job_id)
+            key = read_job(connection, tenant_id, job_id).options.key
+            if key is not None:
+                connection.execute("forget_key", {**this, "key": key})
+            connection.execute("mark_deleted", this)
+            connection.execute("drop_labels", this)
+            tell(connection, now, EventKind.DELETED, tenant_id, [job_id])
+
+        await self.database.run(work)
+        self.hints.give(Hint.CANCEL)
+
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
+        def work(connection: Connection, now: int) -> Run:
+            this = {"tenant_id": tenant_id, "run_id": run_id.bytes, "now": now}
+            old = connection.records("lock_dead_letter", this)
+            if not old:
+                run = read_run(connection, tenant_id, run_id)
+                if run.state is RunState.RETRYING:
+                    connection.execute("ready_now", this)
+                    return read_run(connection, tenant_id, run_id)
+                check_repeatable(run_id, run.state)
+                old = connection.records("ended_run", this)
+            job_id = old[0]["job_id"]
+            if connection.value("is_deleted", {"tenant_id": tenant_id, "job_id": job_id.bytes}):
+                raise deleted_meanwhile(job_id)
+            new = _repeat(run_id, old[0], moment(now), nonce)
+            _replace(connection, now, tenant_id, [run_id], [new])
+            return read_run(connection, tenant_id, new.run_id)
+
+        found = await self.database.run(work)
+        self.hints.give(Hint.READY)
+        return found
+
+    async def replay_dead_letters(
+        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+    ) -> Replayed:
+        def work(connection: Connection, now: int) -> Replayed:
+            rows = _matching(connection, tenant_id, filter, limit + 1, also_deleted=False)
+            old = [row["run_id"] for row in rows[:limit]]
+            new = [
+                _repeat(row["run_id"], row, moment(now), nonce, timedelta(seconds=place / rate))
+                for place, row in enumerate(rows[:limit])
+            ]
+            _replace(connection, now, tenant_id, old, new)
+            return Replayed(tuple(zip(old, [item.run_id for item in new], strict=True)), more=len(rows) > limit)
+
+        replayed = await self.database.run(work)
+        self.hints.give(Hint.READY)
+        return replayed
+
+    async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
+        def work(connection: Connection, _now: int) -> int:
+            rows = _matching(connection, tenant_id, filter, limit, also_deleted=True)
+            _remove(connection, tenant_id, [row["run_id"] for row in rows])
+            return len(rows)
+
+        return await self.database.run(work)
+
+
+def _matching(
+    connection: Connection, tenant_id: int, filter: DeadFilter, limit: int, *, also_deleted: bool
+) -> list[dict[str, Any]]:
+    wanted = {**dead_wanted(filter), "tenant_id": tenant_id, "limit": limit, "also_deleted": also_deleted}
+    return connection.records("lock_dead_letters", wanted)
+
+
+def _repeat(old: UUID, row: dict[str, Any], now: datetime, nonce: bytes, delay: timedelta = timedelta(0)) -> Repeat:
+    return repeat(
+        old,
+        row["job_id"],
+        row["lane_id"],
+        row["args"],
+        row["options"],
+        row["timeout_ms"],
+        now=now,
+        nonce=nonce,
+        delay=delay,
+    )
+
+
+def _remove(connection: Connection, tenant_id: int, run_ids: Sequence[UUID]) -> None:
+    connection.many("remove_dead_letters", [{"tenant_id": tenant_id, "run_id": run_id.bytes} for run_id in run_ids])
+
+
+def _replace(connection: Connection, now: int, tenant_id: int, old: Sequence[UUID], new: Sequence[Repeat]) -> None:
+    _remove(connection, tenant_id, old)
+    connection.many(
+        "repeat_runs",
+        [
+            {
+                "id": item.run_id.bytes,
+                "job_id": item.job_id.bytes,
+                "tenant_id": tenant_id,
+                "lane_id": item.lane_id,
+                "due_at": stamp(item.due_at),
+                "ready_at": stamp(item.ready_at),
+                "args": item.args,
+                "options": item.options,
+                "timeout_ms": item.timeout_ms,
+            }
+            for item in new
+        ],
+    )
+    tell(connection, now, EventKind.FIRED, tenant_id, [item.run_id for item in new])

@@ -1,0 +1,114 @@
+-- The service around the homes: tenants, keys, lists, queues, payloads, events.
+
+alter table tenants add column state integer not null default 0;
+alter table tenants add column tier text not null default 'standard';
+alter table tenants add column weight integer not null default 100;
+alter table tenants add column stored_jobs integer;
+alter table tenants add column running_runs integer;
+alter table tenants add column submissions_per_second real;
+alter table tenants add column encrypt_args integer not null default 0;
+
+-- What must stay the same, and nobody else may know.
+create table secrets (
+    name text primary key,
+    value blob not null
+) strict, without rowid;
+
+create table api_keys (
+    id blob primary key,
+    tenant_id integer, -- null: a root key
+    role integer not null,
+    name text not null,
+    hash blob not null unique,
+    hint text not null,
+    queues text not null,
+    created_at integer not null,
+    expires_at integer,
+    revoked_at integer,
+    last_used_at integer
+) strict;
+create index api_keys_of_tenant on api_keys (coalesce(tenant_id, 0), id);
+
+create table audit (
+    id blob primary key,
+    at integer not null,
+    tenant_id integer,
+    key_id blob,
+    actor text not null,
+    action text not null,
+    object text not null,
+    detail text
+) strict;
+create index audit_of_tenant on audit (tenant_id, id);
+create trigger audit_is_not_changed before update on audit
+begin
+    select raise(abort, 'the audit log is only added to');
+end;
+create trigger audit_is_not_removed before delete on audit
+begin
+    select raise(abort, 'the audit log is only added to');
+end;
+
+-- What jobs are found by beside their id: owner, name, tags, key. Written with the job, for what is given only.
+create table labels (
+    tenant_id integer not null,
+    kind text not null, -- 'o' owner, 'n' name, 't' tag, 'k' key
+    value text not null,
+    job_id blob not null,
+    primary key (tenant_id, kind, value, job_id)
+) strict, without rowid;
+create index labels_of_job on labels (job_id);
+
+-- Jobs that are not to be seen any more, while their runs stay in history.
+create table deleted_jobs (
+    job_id blob primary key,
+    tenant_id integer not null,
+    deleted_at integer not null
+) strict, without rowid;
+create index deleted_jobs_by_age on deleted_jobs (deleted_at);
+
+-- The ends that are looked for and that are rare. Succeeding writes to neither.
+create index history_ends_of_jobs on history (tenant_id, end_state, job_id, run_id)
+    where end_state is not null and end_state <> 4;
+create index history_ends_of_runs on history (tenant_id, end_state, run_id)
+    where end_state is not null and end_state <> 4;
+create index dead_letters_of_job on dead_letters (job_id);
+
+-- Queues that somebody has steered; the others exist by having lanes.
+create table queues (
+    tenant_id integer not null,
+    name text not null,
+    paused_at integer,
+    primary key (tenant_id, name)
+) strict, without rowid;
+
+alter table workers add column tenant_id integer; -- null: works for all
+
+-- Bytes that jobs refer to.
+create table payloads (
+    id blob primary key,
+    tenant_id integer not null,
+    created_at integer not null,
+    body blob not null
+) strict;
+create table payload_refs (
+    payload_id blob not null,
+    job_id blob not null,
+    tenant_id integer not null,
+    primary key (payload_id, job_id)
+) strict, without rowid;
+
+-- What changed: a row per batch, tenant and kind, the ids one after the other. Written only while `listening` says that
+-- somebody reads.
+create table events (
+    id integer primary key autoincrement,
+    at integer not null,
+    kind integer not null,
+    tenant_id integer not null,
+    ids blob not null
+) strict;
+create table listening (
+    one integer primary key check (one = 1),
+    until integer not null
+) strict;
+insert into listening (one, until) values (1, 0);

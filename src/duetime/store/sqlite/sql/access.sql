@@ -1,0 +1,40 @@
+-- create_key: add an API key
+insert into api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, created_at)
+values (:id, :tenant_id, :role, :name, :hash, :hint, :queues, :expires_at, :now)
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+
+-- list_keys: the keys of a tenant, or those of none
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+from api_keys where coalesce(tenant_id, 0) = coalesce(:tenant_id, 0) and id > :after order by id limit :limit;
+
+-- key_by_hash: the key whose text has this hash, if it may be used
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+from api_keys where hash = :hash and revoked_at is null and (expires_at is null or expires_at > :now);
+
+-- revoke_key: it cannot be used any more
+update api_keys set revoked_at = coalesce(revoked_at, :now)
+where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id, 0)
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+
+-- lock_key: a key, and whether it may be used
+select role, queues, revoked_at is null and (expires_at is null or expires_at > :now) as usable
+from api_keys where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id, 0);
+
+-- end_key: let a key work for a while longer at most
+update api_keys set expires_at = min(coalesce(expires_at, :until), :until) where id = :key_id;
+
+-- touch_keys: note that a key was used, unless that was noted lately
+update api_keys set last_used_at = :now
+where id = :key_id and (last_used_at is null or last_used_at < :now - 60000000);
+
+-- record_audit: add to the audit log
+insert into audit (id, at, tenant_id, key_id, actor, action, object, detail)
+values (:id, :now, :tenant_id, :key_id, :actor, :action, :object, :detail);
+
+-- list_audit: the newest entries of a tenant
+select id, tenant_id, key_id, actor, action, object, detail, at
+from audit where tenant_id = :tenant_id and id < :before order by id desc limit :limit;
+
+-- list_all_audit: the newest entries of all
+select id, tenant_id, key_id, actor, action, object, detail, at
+from audit where id < :before order by id desc limit :limit;

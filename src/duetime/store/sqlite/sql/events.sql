@@ -1,0 +1,20 @@
+-- is_heard: whether somebody listens
+select 1 from listening where one = 1 and until > :now;
+
+-- tell: note for those who listen what happened to jobs or runs
+insert into events (at, kind, tenant_id, ids) values (:now, :kind, :tenant_id, :ids);
+
+-- tenants_of_runs: whose runs these are
+select r.id, r.tenant_id from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
+
+-- keep_listening: have events written for a while
+update listening set until = max(until, :until) where one = 1;
+
+-- last_mark: the place after which new events come
+select coalesce(max(seq), 0) from sqlite_sequence where name = 'events';
+
+-- list_events: events after a place
+select id, at, kind, tenant_id, ids from events where id > :after order by id limit :limit;
+
+-- prune_events: remove events that everybody has read or missed
+delete from events where at < :now - :age;

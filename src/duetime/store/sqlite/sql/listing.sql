@@ -1,0 +1,214 @@
+-- list_labelled: jobs that have a label, newest first; `among` is false where another wanted label is missing
+select l.job_id, not exists (
+    select 1 from json_each(:others) w where not exists (
+        select 1 from labels o where o.tenant_id = :tenant_id and o.kind = w.value ->> 0 and o.value = w.value ->> 1
+            and o.job_id = l.job_id)) as among
+from labels l not indexed where l.tenant_id = :tenant_id and l.kind = :kind and l.value = :value and l.job_id < :before
+order by l.job_id desc limit :bound;
+
+-- list_stored_jobs: jobs in their first home, newest first or by id; and the bounds of what was looked at
+with looked as materialized (
+    select * from (
+        select id, tenant_id, task, queue, tier, state, recurring, schedule, options, version, created_at, problem
+        from jobs where :ids is null and tenant_id = :tenant_id and id < :before order by id desc limit :bound)
+    union all
+    select j.id, j.tenant_id, j.task, j.queue, j.tier, j.state, j.recurring, j.schedule, j.options, j.version,
+        j.created_at, j.problem
+    from json_each(:places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16) and j.tenant_id = :tenant_id
+),
+found as (
+    select l.*, c.next_fire_at from looked l left join cursors c on c.job_id = l.id
+    where (:states is null or l.state in (select value from json_each(:states)))
+        and (:recurring is null or l.recurring = :recurring)
+        and (:task is null or l.task = :task) and (:queue is null or l.queue = :queue)
+        and (:due_from is null or c.next_fire_at >= :due_from) and (:due_until is null or c.next_fire_at < :due_until)
+        and not exists (select 1 from deleted_jobs d where d.job_id = l.id)
+    order by l.id desc limit :limit
+)
+select b.seen, b.lowest, f.*, (
+    select min(r.due_at) from runs r
+    where r.tenant_id = :tenant_id and r.job_id = f.id and r.worker_id is null) as waiting
+from (select count(*) as seen, min(id) as lowest from looked) b left join found f on true;
+
+-- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
+with looked as materialized (
+    select * from (
+        select id, job_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, options from runs
+        where :ids is null and :held is null and tenant_id = :tenant_id and job_id < :before and job_id > :floor
+        order by job_id desc limit :bound)
+    union all
+    select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
+    from json_each(:places) x
+    cross join runs r on r.tenant_id = :tenant_id and r.job_id = substr(:ids, x.key * 16 + 1, 16)
+    union all
+    select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
+    from json_each(:held_places) x cross join runs r on r.id = substr(:held, x.key * 16 + 1, 16)
+    where r.tenant_id = :tenant_id and r.job_id < :before
+),
+found as (
+    select max(l.id) as id, l.job_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
+        l.ready_at, l.options
+    from looked l join lanes n on n.id = l.home_lane
+    where (:state is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
+                                      when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+        and not exists (select 1 from jobs j where j.id = l.job_id)
+        and not exists (select 1 from deleted_jobs d where d.job_id = l.job_id)
+    group by l.job_id order by l.job_id desc limit :limit
+)
+select b.seen, b.lowest, b.highest, f.*
+from (select count(*) as seen, min(job_id) as lowest, max(job_id) as highest from looked) b left join found f on true;
+
+-- walk_ended_jobs: rows of history by job, newest first, and whether their job lives elsewhere or was deleted
+select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
+    exists (select 1 from jobs j where j.id = h.job_id)
+    or exists (select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = h.job_id)
+    or exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
+from history h indexed by history_of_job join lanes n on n.id = h.lane_id
+where h.tenant_id = :tenant_id and h.job_id < :before and h.job_id > :floor and h.end_state is not null
+order by h.job_id desc, h.run_id desc limit :bound;
+
+-- walk_ended_jobs_by_state: the same of those that ended in one of the rare states
+select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
+    exists (select 1 from jobs j where j.id = h.job_id)
+    or exists (select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = h.job_id)
+    or exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
+from history h indexed by history_ends_of_jobs join lanes n on n.id = h.lane_id
+where h.tenant_id = :tenant_id and h.end_state = :state and h.end_state is not null and h.end_state <> 4
+    and h.job_id < :before and h.job_id > :floor
+order by h.job_id desc, h.run_id desc limit :bound;
+
+-- find_ended_jobs: the same of some jobs
+select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
+    exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
+from json_each(:places) x
+cross join history h on h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
+    and h.end_state is not null and h.run_id = (
+        select max(o.run_id) from history o where o.tenant_id = :tenant_id and o.job_id = h.job_id and o.end_state is not null)
+join lanes n on n.id = h.lane_id
+order by h.job_id desc;
+
+-- tried_again: of these ends of jobs, those that a later run of their job has replaced
+select substr(:ids, x.key * 16 + 1, 16) as job_id from json_each(:places) x where exists (
+    select 1 from history h where h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
+        and h.end_state is not null and h.run_id > substr(:run_ids, x.key * 16 + 1, 16));
+
+-- held_runs: the runs of all claims
+select run_ids from claims;
+
+-- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
+with looked as materialized (
+    select * from (
+        select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at, options
+        from runs where :job_id is null and :held is null and not :everybodys and tenant_id = :tenant_id and id < :before
+        order by tenant_id, job_id limit :bound)
+    union all
+    select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
+        r.started_at, r.options
+    from runs r where :job_id is not null and r.tenant_id = :tenant_id and r.job_id = :job_id and r.id < :before
+    union all
+    select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
+        r.started_at, r.options
+    from json_each(:held_places) x cross join runs r on r.id = substr(:held, x.key * 16 + 1, 16)
+    where :job_id is null and r.tenant_id = :tenant_id and r.id < :before
+    union all
+    select * from (
+        select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at, options
+        from runs where :everybodys and id < :before order by id desc limit :bound)
+),
+found as (
+    select l.id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
+        l.ready_at, l.started_at, l.options
+    from looked l join lanes n on n.id = l.home_lane
+    where l.tenant_id = :tenant_id
+        and (:state is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
+                                        when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+    order by l.id desc limit :limit
+)
+select b.seen, b.lowest, f.* from (select count(*) as seen, min(id) as lowest from looked) b left join found f on true;
+
+-- list_ended_runs: runs that are over, newest first
+with looked as materialized (
+    select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
+        started_at, finished_at, worker_id, options
+    from history indexed by history_of_tenant where tenant_id = :tenant_id and run_id < :before
+    order by run_id desc limit :bound
+),
+found as (
+    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+    from looked l join lanes n on n.id = l.lane_id
+    where l.end_state is not null and (:state is null or l.end_state = :state)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+select b.seen, b.lowest, b.highest, f.*
+from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
+
+-- list_ended_runs_of_job: the same of one job
+with looked as materialized (
+    select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
+        started_at, finished_at, worker_id, options
+    from history indexed by history_of_job
+    where tenant_id = :tenant_id and job_id = :job_id and run_id < :before and end_state is not null
+    order by run_id desc limit :bound
+),
+found as (
+    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+    from looked l join lanes n on n.id = l.lane_id
+    where l.end_state is not null and (:state is null or l.end_state = :state)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+select b.seen, b.lowest, b.highest, f.*
+from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
+
+-- list_ended_runs_by_state: the same of those that ended in one of the rare states
+with looked as materialized (
+    select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
+        started_at, finished_at, worker_id, options
+    from history indexed by history_ends_of_runs
+    where tenant_id = :tenant_id and end_state = :state and end_state is not null and end_state <> 4
+        and run_id < :before
+    order by run_id desc limit :bound
+),
+found as (
+    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+    from looked l join lanes n on n.id = l.lane_id
+    where l.end_state is not null and (:state is null or l.end_state = :state)
+        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
+        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
+)
+select b.seen, b.lowest, b.highest, f.*
+from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
+
+-- list_dead_letters: dead letters, newest first, and the bounds of what was looked at
+with looked as materialized (
+    select * from (
+        select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
+        from dead_letters where tenant_id = :tenant_id and run_id < :before and :job_id is null
+        order by run_id desc limit :bound)
+    union all
+    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
+    from dead_letters where tenant_id = :tenant_id and run_id < :before and job_id = :job_id
+),
+found as (
+    select l.run_id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.failure,
+        substr(l.error, 1, 500) as error, l.due_at, l.died_at, l.options
+    from looked l join lanes n on n.id = l.lane_id
+    where (:run_id is null or l.run_id = :run_id) and (:task is null or n.task = :task)
+        and (:queue is null or n.queue = :queue) and (:failure is null or l.failure = :failure)
+        and (:died_from is null or l.died_at >= :died_from) and (:died_until is null or l.died_at < :died_until)
+        and (:error is null or instr(l.error, :error) > 0)
+    order by l.run_id desc limit :limit
+)
+select b.seen, b.lowest, f.* from (select count(*) as seen, min(run_id) as lowest from looked) b
+left join found f on true;

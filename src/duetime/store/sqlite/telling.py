@@ -1,0 +1,32 @@
+"""Telling those who listen what changed. While nobody does, it costs a look at one row."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from duetime.model.event import EventKind
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.values import packed, places
+
+
+def is_heard(connection: Connection, now: int) -> bool:
+    return bool(connection.value("is_heard", {"now": now}))
+
+
+def tell(connection: Connection, now: int, kind: int, tenant_id: int, ids: Sequence[UUID]) -> None:
+    if ids and is_heard(connection, now):
+        _tell(connection, now, kind, tenant_id, packed(ids))
+
+
+def tell_of_runs(connection: Connection, now: int, kind: EventKind, run_ids: Iterable[UUID]) -> None:
+    """Tell of live runs of any tenants; somebody is known to listen."""
+    ids = packed(run_ids)
+    by_tenant: dict[int, list[bytes]] = defaultdict(list)
+    for run_id, tenant_id in connection.rows("tenants_of_runs", {"ids": ids, "places": places(ids)}):
+        by_tenant[tenant_id].append(run_id)
+    for tenant_id, found in by_tenant.items():
+        _tell(connection, now, kind, tenant_id, b"".join(found))
+
+
+def _tell(connection: Connection, now: int, kind: int, tenant_id: int, ids: bytes) -> None:
+    connection.execute("tell", {"now": now, "kind": kind, "tenant_id": tenant_id, "ids": ids})

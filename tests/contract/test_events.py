@@ -1,0 +1,152 @@
+"""Events: written while somebody listens, read in order, without gaps."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from duetime.model.event import Event, EventKind, EventMark
+from duetime.model.listing import DeadFilter
+from duetime.model.schedule import Every, Once
+from duetime.store.protocol import Store
+from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
+from tests.contract.worlds import PostgresWorld, Time, World
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+async def read(store: Store, after: EventMark, limit: int = 1000) -> list[Event]:
+    return await store.events(after, limit)
+
+
+def told(events: Sequence[Event]) -> list[tuple[EventKind, int, set[UUID]]]:
+    return [(event.kind, event.tenant_id, set(event.ids)) for event in events]
+
+
+async def test_nothing_is_written_while_nobody_listens(store: Store) -> None:
+    beginning = EventMark(0, 0)
+    worker = await hand(store)
+    await submit(store, job())
+    await worker.succeed(await worker.claim_one())
+    assert await read(store, beginning) == []
+
+
+async def test_the_life_of_a_run_is_told(store: Store, other: Store, time: Time) -> None:
+    mark = await store.keep_listening(MINUTE)
+    worker = await hand(other, HOUR)
+    submitted = await submit(other, job())
+    assert submitted.run_id is not None
+    await worker.retry(await worker.claim_one())
+    await worker.fail(await worker.claim_one())
+    await other.replay_dead_letters(TENANT, DeadFilter(), b"n")
+    again = await worker.claim_one()
+    await worker.succeed(again)
+    found = await read(store, mark)
+    run, new = {submitted.run_id}, {again.run_id}
+    assert told(found) == [
+        (EventKind.SUBMITTED, TENANT, {submitted.job_id}),
+        (EventKind.STARTED, TENANT, run),
+        (EventKind.RETRYING, TENANT, run),
+        (EventKind.STARTED, TENANT, run),
+        (EventKind.FAILED, TENANT, run),
+        (EventKind.FIRED, TENANT, new),
+        (EventKind.STARTED, TENANT, new),
+        (EventKind.SUCCEEDED, TENANT, new),
+    ]
+    assert {event.at for event in found} == {time.now}
+
+
+async def test_the_life_of_a_job_is_told(store: Store, time: Time) -> None:
+    mark = await store.keep_listening(HOUR)
+    recurring = {(await submit(store, job(Every(MINUTE)))).job_id}
+    (job_id,) = recurring
+    time.advance(minutes=1)
+    await fire(store)
+    await store.pause_job(TENANT, job_id)
+    await store.resume_job(TENANT, job_id)
+    await store.trigger_job(TENANT, job_id, b"n")
+    await store.cancel_job(TENANT, job_id)
+    await store.delete_job(TENANT, job_id)
+    kinds = [event.kind for event in await read(store, mark)]
+    assert kinds[:5] == [
+        EventKind.SUBMITTED,
+        EventKind.FIRED,
+        EventKind.CHANGED,
+        EventKind.CHANGED,
+        EventKind.FIRED,
+    ]
+    assert set(kinds[5:-1]) == {EventKind.CANCELLED, EventKind.CHANGED}
+    assert kinds[-1] is EventKind.DELETED
+
+
+async def test_a_batch_of_a_tenant_is_one_event(store: Store) -> None:
+    mark = await store.keep_listening(MINUTE)
+    mine = [job(), job(), job(Once(delay=HOUR))]
+    await submit(store, *mine)
+    theirs = await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
+    worker = await hand(store)
+    claimed = await worker.claim()
+    await worker.succeed(*claimed)
+    found = told(await read(store, mark))
+    assert found[:2] == [
+        (EventKind.SUBMITTED, TENANT, {item.id for item in mine}),
+        (EventKind.SUBMITTED, STRANGER, {theirs.job_id}),
+    ]
+    assert sorted(found[2:4], key=lambda event: event[1]) == [
+        (EventKind.STARTED, TENANT, {run.run_id for run in claimed if run.job_id != theirs.job_id}),
+        (EventKind.STARTED, STRANGER, {theirs.run_id}),
+    ]
+    assert len(found) == 6
+
+
+async def test_lost_runs_are_told(store: Store, time: Time) -> None:
+    mark = await store.keep_listening(HOUR)
+    submitted = await submit(store, job())
+    await (await hand(store)).claim_one()
+    time.advance(minutes=5)
+    await reap(store)
+    assert told(await read(store, mark))[-1] == (EventKind.RETRYING, TENANT, {submitted.run_id})
+
+
+async def test_events_are_read_on_from_a_place(store: Store) -> None:
+    mark = await store.keep_listening(MINUTE)
+    submitted = [(await submit(store, job())).job_id for _ in range(5)]
+    first = await read(store, mark, 2)
+    rest = await read(store, first[-1].mark)
+    assert [event.ids for event in first + rest] == [(job_id,) for job_id in submitted]
+    assert await read(store, rest[-1].mark) == []
+    assert await read(store, await store.keep_listening(MINUTE)) == []
+
+
+async def test_listening_ends_after_a_while(store: Store, time: Time) -> None:
+    mark = await store.keep_listening(MINUTE)
+    await store.keep_listening(timedelta(seconds=1))
+    time.advance(seconds=59)
+    await submit(store, job())
+    time.advance(seconds=1)
+    await submit(store, job())
+    assert len(await read(store, mark)) == 1
+
+
+async def test_events_are_pruned_after_minutes(store: Store, time: Time) -> None:
+    mark = await store.keep_listening(HOUR)
+    await submit(store, job())
+    time.advance(minutes=5)
+    await submit(store, job())
+    time.advance(minutes=6)
+    await store.prune(timedelta(days=30), timedelta(days=90))
+    assert len(await read(store, mark)) == 1
+
+
+async def test_nothing_appears_before_what_was_read(world: World, store: Store) -> None:
+    """A transaction that is under way holds back what others told after it: its own events come first."""
+    if not isinstance(world, PostgresWorld):
+        return  # a file has one writer
+    mark = await store.keep_listening(MINUTE)
+    async with world.store.database.transaction() as connection:
+        await connection.execute("insert into duetime.events (at, kind, tenant_id, ids) values (now(), 1, 1, '{}')")
+        await submit(store, job())
+        assert await read(store, mark) == []
+        await connection.execute("insert into duetime.events (at, kind, tenant_id, ids) values (now(), 2, 1, '{}')")
+    found = await read(store, mark)
+    assert [event.kind for event in found] == [EventKind.SUBMITTED, EventKind.FIRED, EventKind.SUBMITTED]

@@ -1,0 +1,91 @@
+"""Payloads: kept as long as something refers to them."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.errors import NotFound
+from duetime.ids import new_id, show
+from duetime.model.job import Options, encode_options
+from duetime.model.listing import JobFilter
+from duetime.model.schedule import Every
+from duetime.store.protocol import Store
+from tests.contract.hands import STRANGER, TENANT, hand, job, submit
+from tests.contract.worlds import Time
+
+MONTH = timedelta(days=30)
+QUARTER = timedelta(days=90)
+BODY = bytes(range(256)) * 4096
+
+
+async def test_bytes_are_read_back_by_their_tenant_alone(store: Store) -> None:
+    payload_id = new_id()
+    await store.put_payload(TENANT, payload_id, BODY)
+    assert await store.payload(TENANT, payload_id) == BODY
+    for tenant_id, wanted in ((STRANGER, payload_id), (TENANT, new_id())):
+        with pytest.raises(NotFound):
+            await store.payload(tenant_id, wanted)
+        with pytest.raises(NotFound):
+            await store.drop_payload(tenant_id, wanted)
+    await store.drop_payload(TENANT, payload_id)
+    with pytest.raises(NotFound):
+        await store.payload(TENANT, payload_id)
+
+
+async def test_a_worker_reads_it_while_it_holds_a_run_that_needs_it(store: Store, time: Time) -> None:
+    payload_id, other_id = new_id(), new_id()
+    for wanted in (payload_id, other_id):
+        await store.put_payload(TENANT, wanted, b"sealed")
+    await submit(store, job(options=encode_options(Options(payload_ref=show("pay", payload_id)))))
+    worker, idle = await hand(store), await hand(store)
+    with pytest.raises(NotFound):
+        await store.held_payload(worker.id, payload_id)
+    run = await worker.claim_one()
+    assert await store.held_payload(worker.id, payload_id) == (TENANT, b"sealed")
+    for asking, wanted in ((idle.id, payload_id), (worker.id, other_id)):
+        with pytest.raises(NotFound):
+            await store.held_payload(asking, wanted)
+    time.advance(seconds=31)
+    with pytest.raises(NotFound):
+        await store.held_payload(worker.id, payload_id)
+    await worker.succeed(run)
+
+
+async def test_another_tenants_payload_is_not_read_by_naming_it(store: Store) -> None:
+    payload_id = new_id()
+    await store.put_payload(TENANT, payload_id, b"sealed")
+    said = encode_options(Options(payload_ref=show("pay", payload_id)))
+    await submit(store, job(options=said, tenant_id=STRANGER), tenant_id=STRANGER)
+    worker = await hand(store)
+    await worker.claim_one()
+    with pytest.raises(NotFound):
+        await store.held_payload(worker.id, payload_id)
+
+
+@pytest.mark.parametrize("schedule", [None, Every(timedelta(hours=1))])
+async def test_it_goes_when_nothing_refers_to_it_any_more(store: Store, time: Time, schedule: Every | None) -> None:
+    used, unused = new_id(), new_id()
+    for payload_id in (used, unused):
+        await store.put_payload(TENANT, payload_id, b"sealed")
+    said = encode_options(Options(payload_ref=show("pay", used), owner="u1"))
+    submitted = await submit(store, job(schedule, options=said) if schedule else job(options=said))
+    if schedule is None:
+        worker = await hand(store, QUARTER)
+        await worker.fail(await worker.claim_one())
+    # Ids are drawn by the machine's clock, which is not the store's here: years go by to be sure that they are old.
+    time.advance(days=400)
+    keep_dead = timedelta(days=500)
+    for _ in range(3):
+        await store.prune(MONTH, keep_dead)
+    with pytest.raises(NotFound):
+        await store.payload(TENANT, unused)
+    assert await store.payload(TENANT, used) == b"sealed"
+    if schedule is not None:
+        assert len((await store.list_jobs(TENANT, JobFilter(owner="u1"))).items) == 1
+        await store.delete_job(TENANT, submitted.job_id)
+    time.advance(days=200)
+    for _ in range(3):
+        await store.prune(MONTH, QUARTER)
+    with pytest.raises(NotFound):
+        await store.payload(TENANT, used)
+    assert (await store.list_jobs(TENANT, JobFilter(owner="u1"))).items == ()

@@ -1,0 +1,157 @@
+"""Row-level security (PostgreSQL): whatever a statement forgets, a tenant's transaction sees its own rows only."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from duetime.errors import StoreError
+from duetime.ids import new_id, show
+from duetime.model.access import NewKey, Role
+from duetime.model.audit import AuditEntry
+from duetime.model.job import Options, encode_options
+from duetime.model.listing import JobFilter, JobStatus
+from duetime.model.schedule import Every
+from duetime.store.postgres import PostgresStore
+from tests.conftest import INSTALLED
+from tests.contract.hands import STRANGER, TENANT, hand, job, submit
+from tests.contract.worlds import PostgresWorld, query
+from tests.support.postgres import Server
+
+HOUR = timedelta(hours=1)
+# What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
+NOT_FOR_TENANTS = {"claims", "secrets", "schema_versions"}
+
+
+@pytest.fixture(params=INSTALLED, ids=str)
+def world(request: pytest.FixtureRequest) -> PostgresWorld:
+    return PostgresWorld(request.param)
+
+
+@pytest.fixture
+async def store(world: PostgresWorld) -> AsyncIterator[PostgresStore]:
+    await world.store.open()
+    await _fill(world.store)
+    yield world.store
+    await world.store.close()
+
+
+async def _fill(store: PostgresStore) -> None:
+    """Something of one tenant in every table that a tenant may see."""
+    payload_id = new_id()
+    await store.put_payload(TENANT, payload_id, b"sealed")
+    said = encode_options(Options(owner="u1", payload_ref=show("pay", payload_id)))
+    await store.keep_listening(HOUR)
+    await submit(store, job(Every(HOUR)), job(options=said, key="k"), job(), job(), job())
+    await store.delete_job(TENANT, (await submit(store, job())).job_id)
+    worker = await hand(store)
+    one, two, running, *_ = await worker.claim()
+    await worker.succeed(one)
+    await worker.fail(two)
+    await store.cancel_run(TENANT, running.run_id)
+    await store.pause_queue(TENANT, "mail")
+    await store.create_key(NewKey(new_id(), TENANT, Role.ADMIN, "k", uuid.uuid4().bytes, "…"))
+    await store.record([AuditEntry(new_id(), TENANT, None, "x", "y", "z")])
+
+
+def _tables(world: PostgresWorld) -> list[str]:
+    rows = query(
+        world.dsn,
+        "select relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+        " where nspname = 'duetime' and relkind in ('r', 'p') and not relispartition order by 1",
+    )
+    return [row[0] for row in rows]
+
+
+async def test_a_query_that_forgets_the_tenant_returns_nothing(world: PostgresWorld, store: PostgresStore) -> None:
+    for table in _tables(world):
+        if table in NOT_FOR_TENANTS:
+            continue
+        statement = f"select count(*) from duetime.{table}"
+        filled = query(world.dsn, statement)[0][0]
+        assert filled > 0, f"the test has nothing in {table}"
+        if table == "listening":
+            continue  # one row, of nobody
+        async with store.database.acting_for(STRANGER, snapshot=True) as connection:
+            seen = await connection.fetchval(statement)
+            assert seen == (1 if table == "workers" else 0), table
+        async with store.database.acting_for(TENANT, snapshot=True) as connection:
+            assert await connection.fetchval(statement) > 0, table
+        async with store.database.transaction() as connection:
+            await connection.execute("set local role duetime_tenant")
+            assert await connection.fetchval(statement) == 0, table
+
+
+async def test_every_table_is_covered(world: PostgresWorld, store: PostgresStore) -> None:
+    """So that a table which is added later is not forgotten: with a policy, or out of reach."""
+    rows = query(
+        world.dsn,
+        "select c.relname, c.relrowsecurity, has_table_privilege('duetime_tenant', c.oid, 'select')"
+        " from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+        " where nspname = 'duetime' and relkind in ('r', 'p')",
+    )
+    open_to_all = {name for name, secured, granted in rows if granted and not secured}
+    assert open_to_all == {"listening"}
+    for name, _, granted in rows:
+        assert granted != (name in NOT_FOR_TENANTS or name.startswith("history_")), name
+
+
+async def test_a_statement_cannot_write_into_another_tenant(store: PostgresStore) -> None:
+    with pytest.raises(StoreError):
+        async with store.database.acting_for(STRANGER) as connection:
+            await connection.execute("insert into duetime.queues (tenant_id, name) values (1, 'x')")
+    async with store.database.acting_for(STRANGER) as connection:
+        assert await connection.execute("update duetime.jobs set state = 3") == "UPDATE 0"
+        assert await connection.execute("delete from duetime.runs") == "DELETE 0"
+
+
+async def test_nothing_of_the_role_is_left_on_the_connection(world: PostgresWorld) -> None:
+    store = PostgresStore(world.dsn, pool_size=1)
+    await store.open()
+    await store.list_jobs(STRANGER, JobFilter())
+    with pytest.raises(ZeroDivisionError):
+        async with store.database.acting_for(STRANGER):
+            raise ZeroDivisionError
+    async with store.database.connection() as connection:
+        assert await connection.fetchval("select current_user") != "duetime_tenant"
+        assert not connection.is_in_transaction()
+    await store.close()
+
+
+@pytest.fixture
+def modest(each_postgres: Server) -> Iterator[tuple[str, str]]:
+    """A database whose owner is nobody special, and the owner's name."""
+    name, role = f"modest_{uuid.uuid4().hex}", f"app_{uuid.uuid4().hex}"
+    dsn = each_postgres.create_database(name)
+    with psycopg.connect(each_postgres.dsn(), autocommit=True) as connection:
+        connection.execute(f"create role {role} login")
+        connection.execute(f"alter database {name} owner to {role}")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("do $$ begin create role duetime_tenant nologin; exception when others then null; end $$")
+    parts = urlsplit(dsn)
+    yield parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}").geturl(), role
+    each_postgres.drop_database(name)
+    with psycopg.connect(each_postgres.dsn(), autocommit=True) as connection:
+        connection.execute(f"drop role {role}")
+
+
+async def test_an_owner_without_rights_is_told_what_to_ask_for(modest: tuple[str, str], each_postgres: Server) -> None:
+    dsn, role = modest
+    store = PostgresStore(dsn)
+    await store.open()
+    with pytest.raises(StoreError, match="may not act as duetime_tenant") as refused:
+        await store.migrate()
+    assert refused.value.remedy == f"as an administrator: grant duetime_tenant to {role}"
+    with psycopg.connect(each_postgres.dsn(), autocommit=True) as connection:
+        connection.execute(f"grant duetime_tenant to {role}")
+    assert await store.migrate()
+    submitted = await submit(store, job())
+    worker = await hand(store)
+    await worker.succeed(await worker.claim_one())
+    (item,) = (await store.list_jobs(TENANT, JobFilter())).items
+    assert (item.id, item.status) == (submitted.job_id, JobStatus.SUCCEEDED)
+    await store.delete_job(TENANT, submitted.job_id)
+    await store.close()
