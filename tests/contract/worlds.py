@@ -34,8 +34,10 @@ create or replace function duetime.now() returns timestamptz language sql stable
 create or replace function duetime.clock() returns timestamptz language sql volatile parallel safe
     as 'select moment from public.standing_clock';
 """
-_TABLES = ("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes")
-_TABLES += ("calendars", "calendar_users", "meta")
+_TABLES = (
+    *("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes"),
+    *("calendars", "calendar_users", "meta"),
+)
 
 T = TypeVar("T")
 
