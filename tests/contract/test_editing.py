@@ -259,6 +259,15 @@ async def test_an_edit_by_id_stays_until_the_request_under_the_key_changes(store
     assert (await store.job(TENANT, submitted.job_id)).args == b"[2]"
 
 
+async def test_a_one_off_that_is_moved_into_the_past_runs_now_and_says_so(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(Once(delay=HOUR), key="k"))
+    answer = await submit(store, job(Once(at=START - HOUR), key="k"))
+    assert (answer.job_id, answer.next_run) == (submitted.job_id, START)
+    assert "1h in the past" in (answer.note or "")
+    await fire(store)
+    assert len(await store.runs_of_job(TENANT, submitted.job_id)) == 1
+
+
 async def test_a_one_off_is_moved_to_another_time(store: Store, time: Time) -> None:
     submitted = await submit(store, job(Once(delay=HOUR)))
     edited = await edit(store, submitted.job_id, schedule=Once(at=START + MINUTE))

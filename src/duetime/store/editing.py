@@ -19,9 +19,10 @@ from duetime.ids import show
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
 from duetime.model.firing import scan_time
-from duetime.model.job import JobState, Options, decode_options, encode_options
+from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options
 from duetime.model.schedule import Every, Once, Schedule, decode_schedule, encode_schedule, same_schedule
 from duetime.store.keys import LiveRun
+from duetime.store.placing import past_note
 from duetime.store.steering import HELD, last_occurrence
 from duetime.store.views import Fields
 
@@ -130,8 +131,14 @@ def calendars_named(changes: Changes) -> tuple[str, ...]:
     return () if changes.schedule is UNSET or isinstance(changes.schedule, Once) else changes.schedule.calendars
 
 
-def next_run_after(edit: Edit | None, row: Fields, runs: Iterable[LiveRun]) -> datetime | None:
-    """When the job runs next, for the answer to whoever edited it."""
+def answer_edit(job_id: UUID, asked: NewJob, edit: Edit | None, row: Fields, runs: Sequence[LiveRun]) -> Submitted:
+    """The answer to a request that was an edit of the job with this id."""
+    next_run = _next_run(edit, row, runs)
+    at = asked.schedule.at if isinstance(asked.schedule, Once) else None
+    return Submitted(job_id, next_run, created=False, note=None if next_run is None else past_note(at, next_run))
+
+
+def _next_run(edit: Edit | None, row: Fields, runs: Iterable[LiveRun]) -> datetime | None:
     if edit is not None and edit.starts_anew:
         return edit.cursor.next_fire_at if edit.cursor is not None else None
     waiting = [run.due_at for run in runs if run.unclaimed and (edit is None or run.id != edit.withdraws)]

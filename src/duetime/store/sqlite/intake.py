@@ -11,7 +11,7 @@ from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import Once, encode_schedule
-from duetime.store.editing import next_run_after
+from duetime.store.editing import answer_edit
 from duetime.store.keys import (
     IDEMPOTENCY,
     KEY,
@@ -120,7 +120,7 @@ class IntakeRole(EditingRole):
         row, runs = met.standing
         assert row is not None
         edit = self.edit_within(connection, now, tenant_id, met.job_id, row, runs, changes_for(job))
-        return Submitted(met.job_id, next_run_after(edit, row, runs), created=False)
+        return answer_edit(met.job_id, job, edit, row, runs)
 
 
 def _insert_ready(
