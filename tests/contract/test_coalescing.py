@@ -6,7 +6,7 @@ from datetime import timedelta
 from duetime.ids import new_id
 from duetime.model.worker import Seat
 from duetime.store.protocol import Store
-from tests.contract.hands import LEASE, TENANT, Hand, hand, job, submit
+from tests.contract.hands import GRACE, LEASE, TENANT, Hand, hand, job, judge, submit
 from tests.contract.worlds import Time
 
 HOUR = timedelta(hours=1)
@@ -81,6 +81,7 @@ async def test_many_leases_are_renewed_at_once(store: Store, time: Time) -> None
     await submit(store, *(job() for _ in range(3)))
     gone = await hand(store)
     time.advance(seconds=31)
+    await store.reap(10, judge, GRACE)
     keeping, losing = await hand(store), await hand(store)
     (kept,) = await keeping.claim(1)
     await losing.claim(1)

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from urllib.parse import urlsplit
 
 import psycopg
@@ -14,7 +14,7 @@ from duetime.model.access import NewKey, Role
 from duetime.model.audit import AuditEntry
 from duetime.model.job import Options, encode_options
 from duetime.model.listing import JobFilter, JobStatus
-from duetime.model.schedule import Every
+from duetime.model.schedule import Cron, Every, make_exclusion
 from duetime.store.postgres import PostgresStore
 from tests.conftest import INSTALLED
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
@@ -23,7 +23,7 @@ from tests.support.postgres import Server
 
 HOUR = timedelta(hours=1)
 # What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
-NOT_FOR_TENANTS = {"claims", "secrets", "schema_versions"}
+NOT_FOR_TENANTS = {"claims", "secrets", "schema_versions", "meta"}
 
 
 @pytest.fixture(params=INSTALLED, ids=str)
@@ -45,7 +45,17 @@ async def _fill(store: PostgresStore) -> None:
     await store.put_payload(TENANT, payload_id, b"sealed")
     said = encode_options(Options(owner="u1", payload_ref=show("pay", payload_id)))
     await store.keep_listening(HOUR)
-    await submit(store, job(Every(HOUR)), job(options=said, key="k"), job(), job(), job())
+    await store.set_calendar(TENANT, "holidays", [date(2026, 12, 25)])
+    resting = make_exclusion(calendars=["holidays"])
+    await submit(
+        store,
+        job(Cron("0 9 * * *", exclude=resting)),
+        job(Every(HOUR)),
+        job(options=said, key="k"),
+        job(),
+        job(),
+        job(),
+    )
     await store.delete_job(TENANT, (await submit(store, job())).job_id)
     worker = await hand(store)
     one, two, running, *_ = await worker.claim()

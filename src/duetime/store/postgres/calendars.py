@@ -13,24 +13,27 @@ from duetime.store.recomputing import BATCH
 
 class CalendarRole(RecomputingRole):
     async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar:
-        await self.database.execute("put_calendar", tenant_id, name, list(dates))
+        async with self.database.acting_for(tenant_id) as connection:
+            await connection.execute(SQL["put_calendar"], tenant_id, name, list(dates))
         # In steps, so that nobody waits long; what is left if we die in between is found by the next node.
         while await self.recompute_calendars(BATCH):
             pass
         return await self.calendar(tenant_id, name)
 
     async def calendar(self, tenant_id: int, name: str) -> Calendar:
-        row = await self.database.fetchrow("find_calendars", tenant_id, name)
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            row = await connection.fetchrow(SQL["find_calendars"], tenant_id, name)
         if row is None:
             raise NotFound(f"there is no calendar {name!r}", field="calendar")
         return Calendar(row["name"], tuple(row["dates"]), row["version"], row["jobs"])
 
     async def calendars(self, tenant_id: int) -> list[Calendar]:
-        rows = await self.database.fetch("find_calendars", tenant_id, None)
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            rows = await connection.fetch(SQL["find_calendars"], tenant_id, None)
         return [Calendar(row["name"], tuple(row["dates"]), row["version"], row["jobs"]) for row in rows]
 
     async def delete_calendar(self, tenant_id: int, name: str) -> None:
-        async with self.database.transaction() as connection:
+        async with self.database.acting_for(tenant_id) as connection:
             await connection.fetchval(SQL["lock_calendar"], tenant_id, name)
             # A statement of its own: it sees the jobs of whoever held the calendar before us.
             row = await connection.fetchrow(SQL["find_calendars"], tenant_id, name)
