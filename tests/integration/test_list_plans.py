@@ -26,15 +26,15 @@ create function public.id_at(at timestamptz, salt text) returns uuid language sq
     select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || substr(md5(salt), 1, 3) || '8'
         || substr(md5(salt), 4, 15))::uuid $$;
 insert into duetime.lanes (tenant_id, queue, tier, task)
-    select tenant, queue, 1, 'nothing' from (values (1), (2)) t(tenant), (values ('default'), ('rare')) q(queue);
+    values (1, 'default', 1, 'nothing'), (2, 'default', 1, 'nothing'), (1, 'rare', 1, 'nothing'); -- ids 1, 2, 3
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
         ready_at, started_at, finished_at, args)
     select id_at(at, 'run' || n),
         case when n % 10 = 0 then id_at(now() - interval '2 days', 'recurring' || n % {RECURRING})
              else id_at(at, 'job' || n) end,
-        case when n % 100 = 7 then 2 else 1 end, 1, 1, 1, 0, 1, case when n % 1000 = 1 then 5 else 4 end,
-        at, at, at, at, '{{}}'
-    from (select n, now() - interval '1 day' + n * interval '800 milliseconds' as at
+        tenant, tenant, 1, 1, 0, 1, case when n % 1000 = 1 then 5 else 4 end, at, at, at, at, '{{}}'
+    from (select n, case when n % 100 = 7 then 2 else 1 end as tenant,
+              now() - interval '1 day' + n * interval '800 milliseconds' as at
           from generate_series(1, {ROWS}) n) x;
 insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, state, created_at)
     select id_at(at, 'stored' || n), case when n % 100 = 7 then 2 else 1 end, 'nothing',
@@ -48,9 +48,9 @@ insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring,
 insert into duetime.cursors (job_id, scan_at, next_fire_at)
     select id, now() + interval '1 day', now() + interval '1 day' from duetime.jobs;
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args)
-    select id_at(at, 'live run' || n), id_at(at, 'live' || n), case when n % 100 = 7 then 2 else 1 end, 1, 1, at, at,
-        '{{}}'
-    from (select n, now() + n * interval '1 millisecond' as at from generate_series(1, {ROWS // 2}) n) x;
+    select id_at(at, 'live run' || n), id_at(at, 'live' || n), tenant, tenant, tenant, at, at, '{{}}'
+    from (select n, case when n % 100 = 7 then 2 else 1 end as tenant, now() + n * interval '1 millisecond' as at
+          from generate_series(1, {ROWS // 2}) n) x;
 insert into duetime.labels (tenant_id, kind, value, job_id)
     select tenant_id, 'o', 'u' || right(id::text, 1), id from duetime.jobs where not recurring;
 insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, due_at, died_at, args, error)
@@ -115,7 +115,7 @@ async def test_a_page_reads_no_more_than_its_bound(
         before = await reads.now()
         if isinstance(filter, JobFilter):
             jobs = await store.list_jobs(tenant_id, filter)
-            assert jobs.items or jobs.next is not None or "un" in name or filter.status in _NONE, name
+            assert len(jobs.items) == 50 or filter.status or filter.queue or filter.task, name
         elif isinstance(filter, RunFilter):
             await store.list_runs(tenant_id, filter)
         else:
@@ -129,18 +129,15 @@ async def test_a_page_reads_no_more_than_its_bound(
         assert history <= 3 * BOUND, (name, history)
         assert delta["jobs_of_tenant read"] <= 3 * BOUND, name
         assert delta["runs_of_job read"] <= LIVE_BOUND + 3 * BOUND, name
-        assert delta["runs_pkey read"] <= SPARSE_BOUND + BOUND, name
+        assert delta["runs_pkey read"] <= 3 * SPARSE_BOUND, name
         for plan in log.plans():
             assert "JIT" not in plan, (name, plan)
-
-
-_NONE = (JobStatus.CANCELLED, JobStatus.RUNNING, JobStatus.ACTIVE)
 
 
 async def test_a_job_of_many_runs_costs_one_look(store: PostgresStore) -> None:
     """Two hundred recurring jobs stand at the end of history with a hundred runs each: none takes a page of its own."""
     async with store.database.connection() as connection:
-        place: UUID | None = await connection.fetchval("select id_at(now() - interval '1 day', '')")
+        place: UUID | None = await connection.fetchval("select id_at(now() - interval '36 hours', '')")
     pages = 0
     while place is not None:
         page = await store.list_jobs(1, JobFilter(status=JobStatus.SUCCEEDED), place, 50)

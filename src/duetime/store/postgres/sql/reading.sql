@@ -31,8 +31,8 @@ join duetime.lanes l on l.id = h.lane_id
 order by h.run_id desc, h.fence, h.end_state is not null, h.finished_at;
 
 -- ended_runs_of_job: the newest runs of a job that are over
-select run_id from duetime.history where job_id = $2 and tenant_id = $1 and end_state is not null
-order by run_id desc limit $3;
+select run_id from duetime.history where tenant_id = $1 and job_id between $2 and $2 and end_state is not null
+order by job_id desc, run_id desc limit $3;
 
 -- counts: how many rows each home holds
 select (select count(*) from duetime.jobs), (select count(*) from duetime.runs),
