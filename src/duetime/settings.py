@@ -75,6 +75,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.duration("How long runs whose attempts are spent are kept for inspection and replay.", "1h", "36525d"),
     ] = timedelta(days=90)
     max_payload: Annotated[int, kinds.size("The largest arguments that a job may carry.", 1, 64 * 1024**2)] = 256 * 1024
+    max_batch: Annotated[
+        int, kinds.size("The largest body of a request that submits many jobs.", 64 * 1024, 1024**3)
+    ] = 32 * 1024**2
+    max_stored_payload: Annotated[
+        int, kinds.size("The largest payload that is stored to be referred to.", 1, 64 * 1024**2)
+    ] = 10 * 1024**2
+    body_timeout: Annotated[
+        timedelta, kinds.duration("How long the body of a request may take to arrive.", "100ms", "10m")
+    ] = timedelta(seconds=10)
     max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
 

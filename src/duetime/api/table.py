@@ -1,0 +1,6 @@
+"""Every endpoint there is. Those that are asked most come first: routes are tried in this order."""
+
+from duetime.api.endpoint import Endpoint
+from duetime.api.routes import health
+
+ENDPOINTS: tuple[Endpoint, ...] = (*health.routes,)
