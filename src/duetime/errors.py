@@ -12,6 +12,7 @@
     │   ├── CalendarInUse       jobs leave out the days of this calendar
     │   └── NameTaken           there is one with this name already
     ├── QuotaExceeded           the tenant has as much as it may have
+    ├── Overloaded              there is more to do than can be done now: back off and repeat
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
@@ -80,6 +81,10 @@ class NameTaken(Conflict):
 
 class QuotaExceeded(DuetimeError):
     """The tenant has as much as it may have; it can be tried again when it has less."""
+
+
+class Overloaded(DuetimeError):
+    """There is more to do than can be done now; the same can be tried again in a moment."""
 
 
 class LeaseLost(DuetimeError):

@@ -87,6 +87,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
 
+    unknown_tasks: Annotated[
+        Literal["accept", "refuse"],
+        kinds.choice("Jobs for a task that no live worker has: accept with a warning, or refuse.", "accept", "refuse"),
+    ] = "accept"
+
     pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
     prepared_statements: Annotated[
         Literal["on", "off"],

@@ -57,6 +57,10 @@ class Call:
         except InvalidInput:
             raise NotFound(f"there is no {kind} {given[:60]}") from None
 
+    async def act(self, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True) -> None:
+        """Put what was done on the audit trail."""
+        await self.service.trail.record(self.who, action, about, detail, in_tenant=in_tenant)
+
 
 class Reply(msgspec.Struct, frozen=True):
     """An answer that says more than a value."""
@@ -105,8 +109,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Statuses beyond those that every endpoint of its kind may answer."""
     headers: Mapping[str, str] = {}
     """Request headers that it understands, with what they mean."""
-    acts: bool = False
-    """Whether it changes something that the audit log keeps."""
 
     @property
     def parameters(self) -> tuple[str, ...]:

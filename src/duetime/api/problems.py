@@ -17,6 +17,7 @@ from duetime.errors import (
     KeyReused,
     LeaseLost,
     NotFound,
+    Overloaded,
     QuotaExceeded,
     StoreError,
     StoreRejected,
@@ -68,6 +69,7 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (JobBusy, JOB_BUSY),
     (Conflict, CONFLICT),
     (QuotaExceeded, QUOTA),
+    (Overloaded, OVERLOADED),
     (LeaseLost, LEASE_LOST),
     (StoreRejected, INVALID_INPUT),
     (StoreError, UNAVAILABLE),
@@ -124,7 +126,7 @@ def problem_of(error: Exception) -> Problem | None:
     if kind is UNAVAILABLE:
         # What the database said may name hosts and tables: that is for the log.
         return Problem(kind, remedy="ask again in a moment", headers={"retry-after": RETRY_SOON})
-    headers = {"retry-after": RETRY_SOON} if kind is IN_FLIGHT else None
+    headers = {"retry-after": RETRY_SOON} if kind in (IN_FLIGHT, OVERLOADED) else None
     return Problem(kind, error.message, field=error.field, remedy=error.remedy, headers=headers)
 
 

@@ -1,9 +1,16 @@
 """What the handlers of a server share: the store, and everything that stands between it and the callers."""
 
+from duetime.api.cursors import Cursors
 from duetime.api.gate import Gate
+from duetime.api.limits import Limits
 from duetime.api.metrics import Metrics
+from duetime.api.tasks import Tasks
+from duetime.api.trail import Trail
+from duetime.engine.gathering import Gatherer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
+
+_INTERVAL = 1.0
 
 
 class Service:
@@ -12,3 +19,16 @@ class Service:
         self.settings = settings
         self.gate = Gate(store)
         self.metrics = Metrics()
+        self.limits = Limits()
+        self.cursors = Cursors(store)
+        self.trail = Trail(store)
+        self.tasks = Tasks(store, settings)
+        self.intake = Gatherer(store)
+
+    async def tick(self) -> float:
+        """Write down what may be written together: submissions for the audit trail, and which keys were used."""
+        await self.trail.flush()
+        used = self.gate.used()
+        if used:
+            await self.store.touch_keys(used)
+        return _INTERVAL
