@@ -13,6 +13,7 @@ from duetime.api.caller import NOBODY, Caller
 from duetime.api.endpoint import Endpoint
 from duetime.api.memory import Memory
 from duetime.api.problems import FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.api.sessions import Sessions
 from duetime.errors import NotFound
 from duetime.model.access import Action, ApiKey, Role, may
 from duetime.model.job import DEFAULT_TENANT
@@ -29,8 +30,9 @@ _WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Actio
 
 
 class Gate:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, sessions: Sessions) -> None:
         self._store = store
+        self._sessions = sessions
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
         self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
         self._used: set[UUID] = set()
@@ -39,7 +41,7 @@ class Gate:
         """The caller, once it is known that they may do this."""
         if endpoint.may is None:
             return NOBODY
-        key = await self._key(headers)
+        key = await self._key(headers, changes=endpoint.method != "GET")
         if not may(key.role, endpoint.may):
             raise Problem(
                 FORBIDDEN,
@@ -69,7 +71,9 @@ class Gate:
         used, self._used = self._used, set()
         return list(used)
 
-    async def _key(self, headers: Mapping[bytes, bytes]) -> ApiKey:
+    async def _key(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
+        if b"authorization" not in headers and b"cookie" in headers:
+            return await self._key_of_session(headers, changes=changes)
         scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
@@ -87,6 +91,21 @@ class Gate:
                 "the key is unknown, expired or revoked",
                 field="Authorization",
                 remedy="ask an admin for a new one",
+                headers=_CHALLENGE,
+            )
+        return key
+
+    async def _key_of_session(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
+        # Another site's page may make a browser send our cookie along, but cannot speak as this one.
+        foreign = changes and headers.get(b"sec-fetch-site") != b"same-origin"
+        hash = None if foreign else await self._sessions.key_hash(headers[b"cookie"].decode("latin-1"))
+        key = None if hash is None else await self._known(hash)
+        if key is None:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the session is over",
+                field="Cookie",
+                remedy="log in with a new link",
                 headers=_CHALLENGE,
             )
         return key

@@ -1,9 +1,12 @@
 """What the handlers of a server share: the store, and everything that stands between it and the callers."""
 
+import asyncio
+
 from duetime.api.cursors import Cursors
 from duetime.api.gate import Gate
 from duetime.api.limits import Limits
 from duetime.api.metrics import Metrics
+from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
 from duetime.engine.gathering import Gatherer
@@ -17,13 +20,16 @@ class Service:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
-        self.gate = Gate(store)
+        self.sessions = Sessions(store)
+        self.gate = Gate(store, self.sessions)
         self.metrics = Metrics()
         self.limits = Limits()
         self.cursors = Cursors(store)
         self.trail = Trail(store)
         self.tasks = Tasks(store, settings)
         self.intake = Gatherer(store)
+        self.stopping = asyncio.Event()
+        """Set when the server is asked to stop: answers without an end come to one."""
 
     async def tick(self) -> float:
         """Write down what may be written together: submissions for the audit trail, and which keys were used."""

@@ -47,3 +47,7 @@ class ItemProblem(Struct, frozen=True, omit_defaults=True):
     detail: str
     field: str | None = None
     remedy: str | None = None
+
+
+class LoginQuery(Request, frozen=True):
+    token: Annotated[str, Meta(max_length=200)]
