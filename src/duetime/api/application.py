@@ -30,7 +30,9 @@ def make_application(service: Service, endpoints: Iterable[Endpoint]) -> Starlet
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
-    routes = [Route(path, _Door(service, methods)) for path, methods in by_path.items()]
+    # A queue's name may hold slashes, so it takes all that is left: what follows it must be tried first.
+    paths = sorted(by_path, key=lambda path: path.endswith("{queue}"))
+    routes = [Route(path.replace("{queue}", "{queue:path}"), _Door(service, by_path[path])) for path in paths]
     application = Starlette(routes=routes)
     application.router.redirect_slashes = False
     application.router.default = _nothing_here
