@@ -17,6 +17,7 @@
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
     │   ├── StoreRejected       it refuses these very rows: repeating cannot help
+    │   ├── SealBroken          what it keeps encrypted cannot be opened with the keys that are known here
     │   └── SchemaMismatch      its schema is not one that this code knows
     └── StoreLocked             the embedded file belongs to another process
 
@@ -101,6 +102,10 @@ class StoreUnavailable(StoreError):
 
 class StoreRejected(StoreError):
     """The database refuses these rows; the same rows will be refused again."""
+
+
+class SealBroken(StoreError):
+    """What is stored encrypted cannot be opened: its key is not known here, or it was changed."""
 
 
 class SchemaMismatch(StoreError):

@@ -4,10 +4,11 @@ Codes are part of the contract: programs may decide by them, so none is renamed.
 to status codes is here and nowhere else.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from duetime.api.schemas.common import ItemProblem
 from duetime.errors import (
     Conflict,
     DuetimeError,
@@ -89,6 +90,8 @@ class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True, rename={"
     """The part of the request at fault."""
     remedy: str | None = None
     """What to do."""
+    errors: tuple[ItemProblem, ...] = ()
+    """What is wrong with which items of a batch."""
 
 
 class Problem(Exception):
@@ -102,6 +105,7 @@ class Problem(Exception):
         field: str | None = None,
         remedy: str | None = None,
         headers: dict[str, str] | None = None,
+        errors: tuple[ItemProblem, ...] = (),
     ) -> None:
         super().__init__(detail or kind.title)
         self.kind = kind
@@ -109,11 +113,13 @@ class Problem(Exception):
         self.field = field
         self.remedy = remedy
         self.headers = headers or {}
+        self.errors = errors
 
     @property
     def document(self) -> ProblemDocument:
         status, code, title = self.kind
-        return ProblemDocument(f"urn:duetime:problem:{code}", title, status, code, self.detail, self.field, self.remedy)
+        kind = f"urn:duetime:problem:{code}"
+        return ProblemDocument(kind, title, status, code, self.detail, self.field, self.remedy, self.errors)
 
 
 def problem_of(error: Exception) -> Problem | None:
@@ -130,7 +136,9 @@ def problem_of(error: Exception) -> Problem | None:
     return Problem(kind, error.message, field=error.field, remedy=error.remedy, headers=headers)
 
 
-def document_of(error: Exception) -> Any:
-    """The same, as one item of a batch carries it."""
+def item_problem(index: int, error: Exception) -> ItemProblem:
+    """What is wrong with one item of a batch."""
     problem = problem_of(error)
-    return None if problem is None else problem.document
+    if problem is None:
+        raise error
+    return ItemProblem(index, problem.kind.code, str(problem), problem.field, problem.remedy)

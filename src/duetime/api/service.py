@@ -3,6 +3,7 @@
 import asyncio
 
 from duetime.api.cursors import Cursors
+from duetime.api.events import EventHub
 from duetime.api.gate import Gate
 from duetime.api.limits import Limits
 from duetime.api.metrics import Metrics
@@ -10,6 +11,7 @@ from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
 from duetime.engine.gathering import Gatherer
+from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
 
@@ -28,6 +30,8 @@ class Service:
         self.trail = Trail(store)
         self.tasks = Tasks(store, settings)
         self.intake = Gatherer(store)
+        self.sealer = Sealer(settings.sealing_keys)
+        self.events = EventHub(store)
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""
 

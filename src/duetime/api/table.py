@@ -1,14 +1,30 @@
 """Every endpoint there is. Those that are asked most come first: routes are tried in this order."""
 
 from duetime.api.endpoint import Endpoint
-from duetime.api.routes import dead_letters, health, jobs, keys, queues, reference, runs, schedules, tenants
+from duetime.api.routes import (
+    batches,
+    dead_letters,
+    events,
+    health,
+    jobs,
+    keys,
+    payloads,
+    queues,
+    reference,
+    runs,
+    schedules,
+    tenants,
+)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
+    *batches.routes,
     *jobs.routes,
     *runs.routes,
     *dead_letters.routes,
     *schedules.routes,
     *queues.routes,
+    *payloads.routes,
+    *events.routes,
     *tenants.routes,
     *keys.routes,
     *health.routes,

@@ -4,7 +4,7 @@ import asyncio
 
 from rich.markup import escape
 
-from duetime.api.admin_key import make_root_key
+from duetime.api.data_folder import make_root_key
 from duetime.cli.loading import load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
 from duetime.cli.output import clear_errors, say

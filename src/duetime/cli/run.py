@@ -7,7 +7,7 @@ import threading
 import uvloop
 from rich.markup import escape
 
-from duetime.api.admin_key import ADDRESS_FILE, FILE, ensure_admin_key, write_private
+from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
 from duetime.api.serving import HttpServer
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
@@ -69,12 +69,12 @@ def up(
         )
         _log(settings, json=json)
         loaded = None if app is None else load_app(app, settings)
-        node = Node(settings, app=loaded, serve=True, observe=Ticker(json=json), migrate=True)
+        node = Node(with_encryption_key(settings), app=loaded, serve=True, observe=Ticker(json=json), migrate=True)
 
         async def ready(store: Store, server: HttpServer | None) -> None:
             assert server is not None
             key = await ensure_admin_key(store, settings.data_dir)
-            write_private(settings.data_dir / ADDRESS_FILE, server.url + "\n")
+            write_private(settings.data_dir / SERVER_URL, server.url + "\n")
             tasks = [] if loaded is None else sorted(loaded.tasks)
             say(
                 f"[bold]duetime is up[/] on {escape(_where(settings))}, with "
@@ -86,11 +86,11 @@ def up(
                 url=server.url,
             )
             if not json:
-                say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / FILE))}", json=False)
+                say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
                 say(f"Browsers: {server.login_link(key.hash)} (works once)", json=False)
 
         _run(node, ready, json=json)
-        (settings.data_dir / ADDRESS_FILE).unlink(missing_ok=True)
+        (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
 
 
 def server(
