@@ -32,7 +32,6 @@ def limit_of(endpoint: Endpoint, settings: Settings) -> int:
 
 
 async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings) -> bytes:
-    _check_media(endpoint, headers)
     packed = _packing(headers)
     limit = limit_of(endpoint, settings)
     declared = headers.get(b"content-length", b"")
@@ -48,6 +47,8 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
             remedy="send it at once",
             headers=_CLOSE,
         ) from None
+    if body:  # of nothing, it does not matter what it claims to be
+        _check_media(endpoint, headers)
     return _unpack(body, limit) if packed else body
 
 

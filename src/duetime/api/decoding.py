@@ -24,6 +24,13 @@ MAX_DEPTH = 100
 _PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_PATTERN = re.compile(r"Expected `str` matching regex '(.*)'", re.DOTALL)
+_FORMS = {
+    "^[A-Z": "letters, digits and _ . : / @ -, starting with a letter, digit or _",
+    "^job_": "it looks like job_01k…",
+    "^run_": "it looks like run_01k…",
+}
+"""What the patterns of names and ids mean, by their first characters."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 ELSEWHERE = {
@@ -156,6 +163,9 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
         remedy = _meant(name, to)
     elif missing is not None:
         reason, place = "is missing", _joined(place, missing[1])
+    elif (pattern := _PATTERN.fullmatch(reason)) is not None:
+        reason = "does not look as it must"
+        remedy = _FORMS.get(pattern[1][:5], f"it has to match {pattern[1]}")
     return Problem(INVALID_INPUT, reason.replace("`", "'"), field=_joined(field, place)[:200] or None, remedy=remedy)
 
 
