@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from duetime.api.bodies import read_body
@@ -26,17 +25,15 @@ log = logging.getLogger("duetime.api")
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def make_application(service: Service, endpoints: Iterable[Endpoint]) -> Starlette:
+def make_application(service: Service, endpoints: Iterable[Endpoint]) -> Router:
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
     # A queue's name may hold slashes, so it takes all that is left: what follows it must be tried first.
     paths = sorted(by_path, key=lambda path: path.endswith("{queue}"))
     routes = [Route(path.replace("{queue}", "{queue:path}"), _Door(service, by_path[path])) for path in paths]
-    application = Starlette(routes=routes)
-    application.router.redirect_slashes = False
-    application.router.default = _nothing_here
-    return application
+    # The router alone: what its application adds around it (middleware, state) costs a fifth of a request.
+    return Router(routes, redirect_slashes=False, default=_nothing_here)
 
 
 class _Door:

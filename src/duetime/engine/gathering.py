@@ -11,14 +11,12 @@ What waits is bounded: beyond that, or when the store has not answered for too l
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from duetime.clock import monotonic
 from duetime.errors import Conflict, Overloaded, StoreRejected
 from duetime.model.job import NewJob, Submitted
 from duetime.store.protocol import Store
-
-T = TypeVar("T")
 
 MOST_TOGETHER = 500
 MOST_WAITING = 20_000
@@ -55,12 +53,12 @@ class Gatherer:
             task.add_done_callback(self._tasks.discard)
         line.append(_Waiting(job, answer))
         self._waiting += 1
-        return await _in_time(answer)
+        return await answer
 
     async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         """Store all of these jobs or none of them, at once."""
         self.check()
-        return await _in_time(asyncio.ensure_future(self._store.submit(tenant_id, jobs)))
+        return await self._submit(tenant_id, jobs)
 
     def check(self) -> None:
         """Refuse more while the store is behind."""
@@ -82,7 +80,7 @@ class Gatherer:
 
     async def _store_batch(self, tenant_id: int, batch: Sequence[_Waiting]) -> None:
         try:
-            answers = await self._store.submit(tenant_id, [waiting.job for waiting in batch])
+            answers = await self._submit(tenant_id, [waiting.job for waiting in batch])
         except (Conflict, StoreRejected) as error:
             if len(batch) == 1:
                 _refuse(batch, error)
@@ -96,20 +94,20 @@ class Gatherer:
                 if not waiting.answer.done():
                     waiting.answer.set_result(answer)
 
+    async def _submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        storing = asyncio.ensure_future(self._store.submit(tenant_id, jobs))
+        done, _ = await asyncio.wait((storing,), timeout=PATIENCE)
+        if not done:
+            # What was begun goes on: a caller that asks again finds it by its idempotency key.
+            storing.add_done_callback(_forget)
+            raise Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key")
+        return storing.result()
+
 
 def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
     for waiting in batch:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)
-
-
-async def _in_time(answer: "asyncio.Future[T]") -> T:
-    # What was begun goes on: a caller that is told to ask again finds it by its idempotency key.
-    done, _ = await asyncio.wait((answer,), timeout=PATIENCE)
-    if not done:
-        answer.add_done_callback(_forget)
-        raise Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key")
-    return answer.result()
 
 
 def _forget(answer: "asyncio.Future[Any]") -> None:
