@@ -22,14 +22,19 @@ class Sealer:
         self._ciphers: Mapping[bytes, AESGCM] = {name.encode(): AESGCM(key) for name, key in keys}
         self._current = keys[0][0].encode() if keys else None
 
-    def seal(self, body: bytes, *, belongs_to: str) -> bytes:
+    def check(self) -> bytes:
+        """The name of the key to seal with. Raises `Conflict` when there is none."""
         if self._current is None:
             raise Conflict(
                 "there is no key to encrypt with", remedy="set encryption_keys (DUETIME_ENCRYPTION_KEYS) on the server"
             )
+        return self._current
+
+    def seal(self, body: bytes, *, belongs_to: str) -> bytes:
+        name = self.check()
         nonce = os.urandom(_NONCE)
-        head = _MAGIC + bytes([len(self._current)]) + self._current + nonce
-        return head + self._ciphers[self._current].encrypt(nonce, body, belongs_to.encode())
+        head = _MAGIC + bytes([len(name)]) + name + nonce
+        return head + self._ciphers[name].encrypt(nonce, body, belongs_to.encode())
 
     def open(self, sealed: bytes, *, belongs_to: str) -> bytes:
         """The bytes again. Raises `SealBroken` for what cannot be opened here."""

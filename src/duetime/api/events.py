@@ -62,6 +62,11 @@ class EventHub:
         finally:
             self._listeners.discard(listener)
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether this server reads events now."""
+        return self._tail is not None and not self._tail.done()
+
     async def close(self) -> None:
         if self._tail is not None:
             self._tail.cancel()

@@ -11,6 +11,7 @@ from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
 from duetime.engine.gathering import Gatherer
+from duetime.engine.quota import Quota
 from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
@@ -26,6 +27,7 @@ class Service:
         self.gate = Gate(store, self.sessions)
         self.metrics = Metrics()
         self.limits = Limits()
+        self.quota = Quota(store)
         self.cursors = Cursors(store)
         self.trail = Trail(store)
         self.tasks = Tasks(store, settings)

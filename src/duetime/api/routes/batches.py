@@ -46,13 +46,15 @@ async def create_jobs(call: Call) -> Reply:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial=true` all that can be stored."""
     items = _items(call)
     service = call.service
-    told = service.limits.spend(await service.gate.tenant(call.tenant_id), len(items))
+    tenant = await service.gate.tenant(call.tenant_id)
+    told = service.limits.spend(tenant, len(items))
     prepared, refused = await _prepare(call, items)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)
     warnings = {
         task: await service.tasks.check(call.tenant_id, task) for task in {job.lane.task for job in prepared.values()}
     }
+    await service.quota.take(tenant, len(prepared))
     answers = await _store(call, prepared, refused)
     receipts = {
         index: receipt(prepared[index], answer, warnings[prepared[index].lane.task])

@@ -41,7 +41,8 @@ IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first an
 async def create_job(call: Call) -> Reply:
     """Create a job."""
     service, request = call.service, call.body
-    told = service.limits.spend(await service.gate.tenant(call.tenant_id), 1)
+    tenant = await service.gate.tenant(call.tenant_id)
+    told = service.limits.spend(tenant, 1)
     job = make_job(
         request,
         tenant_id=call.tenant_id,
@@ -50,7 +51,14 @@ async def create_job(call: Call) -> Reply:
         idempotency_key=_idempotency_key(call, request.idempotency_key),
     )
     warnings = await service.tasks.check(call.tenant_id, request.task)
-    answer = await service.intake.submit(call.tenant_id, job)
+    await service.quota.take(tenant, 1)
+    try:
+        answer = await service.intake.submit(call.tenant_id, job)
+    except Exception:
+        service.quota.give_back(tenant, 1)
+        raise
+    if not answer.created:
+        service.quota.give_back(tenant, 1)
     if answer.replayed:
         told = told | {"idempotency-replayed": "true"}
     else:

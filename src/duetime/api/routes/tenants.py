@@ -34,6 +34,8 @@ async def list_tenants(call: Call) -> TenantPage:
 async def create_tenant(call: Call) -> TenantView:
     """Create a tenant."""
     request = call.body
+    if request.encrypt_args:
+        call.service.sealer.check()
     tenant = await call.service.store.create_tenant(
         NewTenant(request.name, request.tier, request.weight, _limits(request.limits), request.encrypt_args)
     )
@@ -52,6 +54,8 @@ async def change_tenant(call: Call) -> TenantView:
     """Change a tenant; suspend it, or let it go on."""
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
     names = ", ".join(given)
+    if given.get("encrypt_args"):
+        call.service.sealer.check()
     if "state" in given:
         given["state"] = TenantState[given["state"]]
     if "limits" in given:
