@@ -3,12 +3,15 @@
 import asyncio
 import gzip
 import json
+import re
 import zlib
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duetime.api.decoding import ELSEWHERE
 from duetime.ids import new_id, show
 from duetime.model.access import Role
 from duetime.store.protocol import Counts
@@ -44,10 +47,10 @@ BODIES: dict[str, tuple[bytes, int, str, str | None]] = {
 JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no task": ({"task": None}, "task", "Expected"),
     "an unknown field": ({"taks": 1}, "taks", "did you mean task?"),
-    "a spelling from elsewhere": ({"runAt": "2026-01-01T00:00:00Z"}, "runAt", "use run_at"),
-    "parameters": ({"parameters": {}}, "parameters", "use args"),
-    "user_id": ({"user_id": "u"}, "user_id", "use owner"),
-    "payloadRef": ({"payloadRef": "u"}, "payloadRef", "use payload_ref"),
+    "a spelling from elsewhere": ({"runAt": "2026-01-01T00:00:00Z"}, "runAt", "here it is run_at"),
+    "parameters": ({"parameters": {}}, "parameters", "here it is args"),
+    "user_id": ({"user_id": "u"}, "user_id", "here it is owner"),
+    "payloadRef": ({"payloadRef": "u"}, "payloadRef", "here it is payload_ref"),
     "tenant_id": ({"tenant_id": 2}, "tenant_id", "Duetime-Tenant"),
     "status": ({"status": "SUCCEEDED"}, "status", "is not a field"),
     "job_id": ({"job_id": "job_x"}, "job_id", "is not a field"),
@@ -226,3 +229,10 @@ async def test_batches(api: Served) -> None:
     twice = [{"task": "t", "key": "one"}] * 2
     assert (await api.post("/v1/jobs/batch", twice)).json["errors"][0]["index"] == 1
     assert await api.store.counts() == Counts(0, 0, 0, 0)
+
+
+def test_spellings_from_elsewhere_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
+    rows = re.findall(r"^\| (`.*) \| (.*) \|$", page, re.MULTILINE)
+    documented = {name: ours.replace("`", "") for names, ours in rows for name in re.findall(r"`(\w+)`", names)}
+    assert documented == ELSEWHERE

@@ -25,9 +25,9 @@ from schemathesis.specs.openapi.checks import (
 
 from duetime.api.routes.reference import document
 from duetime.api.table import ENDPOINTS
+from tests.support.openapi_file import FILE
 from tests.support.served import Served, served
 
-FILE = Path(__file__).parents[2] / "openapi.json"
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

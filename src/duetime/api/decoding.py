@@ -33,23 +33,28 @@ _FORMS = {
 """What the patterns of names and ids mean, by their first characters."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+_TENANT = "the header Duetime-Tenant, with a root key"
 ELSEWHERE = {
     "runAt": "run_at",
     "run_time": "run_at",
     "scheduled_at": "run_at",
     "delay": "run_in",
+    "schedule": "cron, every, or when",
+    "cron_expression": "cron, every, or when",
+    "timezone": "tz",
     "parameters": "args",
-    "payload": "args",
     "params": "args",
+    "payload": "args",
     "payloadRef": "payload_ref",
     "next_fire_time": "next_run",
     "user_id": "owner",
-    "timezone": "tz",
-    "schedule": "cron, every or when",
     "max_retries": "retry.retries",
-    "cron_expression": "cron",
-    "tenant_id": "the header Duetime-Tenant, with a root key; any other key has its own tenant",
-    "tenant": "the header Duetime-Tenant, with a root key; any other key has its own tenant",
+    "tenant_id": _TENANT,
+    "tenant": _TENANT,
+    "limit": "page_size",
+    "per_page": "page_size",
+    "page_token": "cursor",
+    "offset": "cursor",
 }
 """What other schedulers call our fields."""
 
@@ -67,7 +72,7 @@ def read_json(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise Problem(INVALID_JSON, f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError as error:
-        raise Problem(INVALID_JSON, _reason(error)) from None
+        raise Problem(INVALID_JSON, str(error)) from None
     if _SURROGATE.search(text) is not None:
         _refuse_half_characters(value)
     return value
@@ -130,10 +135,6 @@ _decoder = json.JSONDecoder(
 )
 
 
-def _reason(error: ValueError) -> str:
-    return str(error)
-
-
 def _refuse_half_characters(value: Any) -> None:
     """Escapes may spell half of a pair; such text has no form in UTF-8."""
     waiting = [value]
@@ -171,9 +172,8 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
 
 def _meant(name: str, to: Any) -> str | None:
     known: tuple[str, ...] = getattr(to, "__struct_encode_fields__", ())
-    elsewhere = ELSEWHERE.get(name)
-    if elsewhere is not None and (elsewhere in known or "header" in elsewhere or " or " in elsewhere):
-        return f"use {elsewhere}"
+    if name in ELSEWHERE:
+        return f"here it is {ELSEWHERE[name]}"
     close = get_close_matches(name, known, n=1)
     if close:
         return f"did you mean {close[0]}?"
