@@ -80,6 +80,7 @@ class Node:
     async def _run_on(self, store: Store, ready: Ready) -> None:
         if self._with_loops:
             self._loops = engine_loops(store, self._settings)
+        service: Service | None = None
         if self._serve:
             service = Service(store, self._settings)
             self._server = HttpServer(service, self._settings)
@@ -95,6 +96,8 @@ class Node:
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        if service is not None:
+            await service.close()
 
     async def _start(self, store: Store, ready: Ready) -> None:
         if self._app is not None:

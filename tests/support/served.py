@@ -112,4 +112,5 @@ async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
         server.stop()
         loop.stop()
         await asyncio.gather(*running)
+        await service.close()
         await store.close()

@@ -1,6 +1,7 @@
 """What the handlers of a server share: the store, and everything that stands between it and the callers."""
 
 import asyncio
+import contextlib
 
 from duetime.api.cursors import Cursors
 from duetime.api.events import EventHub
@@ -12,6 +13,7 @@ from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
 from duetime.engine.gathering import Gatherer
 from duetime.engine.quota import Quota
+from duetime.errors import StoreError
 from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
@@ -36,6 +38,12 @@ class Service:
         self.events = EventHub(store)
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""
+
+    async def close(self) -> None:
+        """Write down what is left, and let go of everything but the store."""
+        await self.events.close()
+        with contextlib.suppress(StoreError):  # it is told to the log by whoever needed the store before us
+            await self.tick()
 
     async def tick(self) -> float:
         """Write down what may be written together: submissions for the audit trail, and which keys were used."""

@@ -7,6 +7,7 @@ import msgspec
 from duetime.api.endpoint import Call, Routes
 from duetime.api.schemas.admin import LimitsBody, TenantPage, TenantPatch, TenantRequest, TenantView
 from duetime.api.schemas.common import PageQuery
+from duetime.errors import NotFound
 from duetime.model.access import Action
 from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits, TenantState
 
@@ -46,7 +47,7 @@ async def create_tenant(call: Call) -> TenantView:
 @routes.get("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, answer=TenantView)
 async def get_tenant(call: Call) -> TenantView:
     """Read a tenant."""
-    return _view(await call.service.store.tenant(call.path["tenant"]))
+    return _view(await _found(call))
 
 
 @routes.patch("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, body=TenantPatch, answer=TenantView, problems=(409,))
@@ -60,11 +61,18 @@ async def change_tenant(call: Call) -> TenantView:
         given["state"] = TenantState[given["state"]]
     if "limits" in given:
         given["limits"] = _limits(given["limits"])
-    found = await call.service.store.tenant(call.path["tenant"])
+    found = await _found(call)
     tenant = await call.service.store.update_tenant(found.id, TenantChange(**given))
     call.service.gate.forget()
     await call.act("tenants.change", tenant.name, names or None, in_tenant=False)
     return _view(tenant)
+
+
+async def _found(call: Call) -> Tenant:
+    name = call.path["tenant"]
+    if not name.isprintable():
+        raise NotFound("there is no such tenant")
+    return await call.service.store.tenant(name)
 
 
 def _limits(given: LimitsBody) -> TenantLimits:
