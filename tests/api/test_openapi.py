@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from duetime.api.problems import KINDS
 from duetime.api.routes.reference import document
 from duetime.api.table import ENDPOINTS
 from tests.support.openapi_file import FILE
@@ -49,6 +51,13 @@ def test_names_are_unique() -> None:
     assert len(names) == len(set(names))
     routes = [(endpoint.method, endpoint.path) for endpoint in ENDPOINTS]
     assert len(routes) == len(set(routes))
+
+
+def test_every_code_is_documented() -> None:
+    page = (FILE.parent / "docs" / "api.md").read_text()
+    rows = re.findall(r"^\| ([0-9]{3}) \| (.*?) \|", page, re.MULTILINE)
+    documented = {(int(status), code) for status, codes in rows for code in re.findall(r"`(\w+)`", codes)}
+    assert documented == {(kind.status, kind.code) for kind in KINDS}
 
 
 @contextmanager
