@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import re
+import tracemalloc
 import zlib
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from duetime.api.bodies import unpack
 from duetime.api.decoding import ELSEWHERE
+from duetime.api.problems import Problem
 from duetime.ids import new_id, show
 from duetime.model.access import Role
 from duetime.store.protocol import Counts
@@ -164,6 +167,17 @@ async def test_packed_bodies(api: Served) -> None:
     for broken in (b"not gzip", fine[:-4], fine + fine, zlib.compress(b"{}")):
         answer = await api.ask("POST", "/v1/jobs", raw=broken, headers=packed)
         assert (answer.status, answer.code) == (400, "bad_request"), broken
+
+
+def test_a_gzip_bomb_does_not_go_off() -> None:
+    bomb = gzip.compress(b"0" * 50_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Problem, match="more than 100,000 bytes"):
+            unpack(bomb, 100_000)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_large_bodies(api: Served) -> None:

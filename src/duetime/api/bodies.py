@@ -49,7 +49,7 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
         ) from None
     if body:  # of nothing, it does not matter what it claims to be
         _check_media(endpoint, headers)
-    return _unpack(body, limit) if packed else body
+    return unpack(body, limit) if packed else body
 
 
 async def _read(receive: Receive, limit: int) -> bytes:
@@ -91,7 +91,8 @@ def _packing(headers: Mapping[bytes, bytes]) -> bool:
             raise Problem(WRONG_MEDIA, field="Content-Encoding", remedy="send it as it is, or as gzip")
 
 
-def _unpack(body: bytes, limit: int) -> bytes:
+def unpack(body: bytes, limit: int) -> bytes:
+    """What a gzip holds. No more of it than the limit is ever in memory."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         found = unpacker.decompress(body, limit + 1)
