@@ -20,6 +20,7 @@ from duetime.errors import (
     NotFound,
     Overloaded,
     QuotaExceeded,
+    StaleVersion,
     StoreError,
     StoreRejected,
 )
@@ -68,6 +69,7 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (KeyInFlight, IN_FLIGHT),
     (KeyReused, KEY_REUSED),
     (JobBusy, JOB_BUSY),
+    (StaleVersion, STALE),
     (Conflict, CONFLICT),
     (QuotaExceeded, QUOTA),
     (Overloaded, OVERLOADED),

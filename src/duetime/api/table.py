@@ -3,7 +3,9 @@
 from duetime.api.endpoint import Endpoint
 from duetime.api.routes import (
     batches,
+    calendars,
     dead_letters,
+    editing,
     events,
     health,
     jobs,
@@ -19,9 +21,11 @@ from duetime.api.routes import (
 ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.routes,
     *jobs.routes,
+    *editing.routes,
     *runs.routes,
     *dead_letters.routes,
     *schedules.routes,
+    *calendars.routes,
     *queues.routes,
     *payloads.routes,
     *events.routes,

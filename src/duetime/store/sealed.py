@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import UnsetType
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, Run
+from duetime.model.edit import Changes
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.worker import Seat
 from duetime.sealing import Sealer, is_sealed
@@ -42,6 +44,12 @@ class _Sealing:
             return jobs
         owner = _owner(tenant_id)
         return [msgspec.structs.replace(job, args=self._sealer.seal(job.args, belongs_to=owner)) for job in jobs]
+
+    async def sealed_changes(self, tenant_id: int, changes: Changes) -> Changes:
+        if isinstance(changes.args, UnsetType) or not await self._wants(tenant_id):
+            return changes
+        args = self._sealer.seal(changes.args, belongs_to=_owner(tenant_id))
+        return msgspec.structs.replace(changes, args=args)
 
     def opened(self, thing: T) -> T:
         if not is_sealed(thing.args):
@@ -77,6 +85,10 @@ class SealedPostgresStore(PostgresStore):
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
 
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        changes = await self._sealing.sealed_changes(tenant_id, changes)
+        return self._sealing.opened(await super().edit_job(tenant_id, job_id, changes, version))
+
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))
 
@@ -103,6 +115,10 @@ class SealedSqliteStore(SqliteStore):
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
+
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        changes = await self._sealing.sealed_changes(tenant_id, changes)
+        return self._sealing.opened(await super().edit_job(tenant_id, job_id, changes, version))
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.api.schemas.common import (
     Args,
@@ -89,6 +89,32 @@ class JobRequest(Request, frozen=True):
     ) = None
     tags: Names = ()
     idempotency_key: Text | None = None
+
+
+class JobPatch(Request, frozen=True):
+    """What shall be different about a job. A schedule is given whole: its kind and its bounds."""
+
+    args: Args | UnsetType = UNSET
+    name: Text | UnsetType = UNSET
+    run_at: Moment | UnsetType = UNSET
+    run_in: Length | UnsetType = UNSET
+    cron: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+    every: Length | UnsetType = UNSET
+    when: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+    tz: Zone | UnsetType = UNSET
+    start_at: Moment | UnsetType = UNSET
+    end_at: Moment | UnsetType = UNSET
+    queue: Name | UnsetType = UNSET
+    priority: PriorityName | UnsetType = UNSET
+    retries: Retries | UnsetType = UNSET
+    retry: RetryBody | UnsetType = UNSET
+    timeout: Length | UnsetType | None = UNSET
+    delivery: Literal["at_least_once", "at_most_once"] | UnsetType = UNSET
+    misfire: MisfireMode | MisfireBody | UnsetType = UNSET
+    overlap: Overlap | UnsetType = UNSET
+    jitter: Length | UnsetType = UNSET
+    max_runs: Annotated[int, Meta(ge=1, le=2**31)] | UnsetType | None = UNSET
+    tags: Names | UnsetType = UNSET
 
 
 class Receipt(Struct, frozen=True):
