@@ -47,8 +47,9 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 bench: $(VENV)/.dev ## measure (SCENARIO=name)
 	@$(BIN)/python -m bench $(SCENARIO)
 
-docs: $(VENV)/.dev ## write docs/settings.md again from the code
+docs: $(VENV)/.dev ## write docs/settings.md and openapi.json again from the code
 	@$(BIN)/python -m tests.support.settings_doc
+	@$(BIN)/python -m tests.support.openapi_file
 
 lock: ## write the lock files again from pyproject.toml
 	@scripts/lock

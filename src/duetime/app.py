@@ -25,6 +25,7 @@ from duetime import ids
 from duetime.clock import monotonic
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
+from duetime.engine.options import Delivery, Duration, Priority, check_duration
 from duetime.errors import InvalidInput, NotFound
 from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
@@ -37,7 +38,7 @@ from duetime.settings import Settings, load
 from duetime.store.protocol import Store
 from duetime.stores import Stores
 from duetime.submission import OPTIONS, Policies, make_job
-from duetime.task import Delivery, Duration, Priority, Task, check_duration, make_task
+from duetime.task import Task, make_task
 from duetime.tending import Tending
 
 if TYPE_CHECKING:

@@ -7,6 +7,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from duetime.engine.intake import check_timeout
+from duetime.engine.options import (
+    Delivery,
+    Duration,
+    Priority,
+    add_policies,
+    check_duration,
+    check_tier,
+    make_options,
+)
 from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.edit import Changes
@@ -16,7 +25,7 @@ from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Once, Schedule
 from duetime.submission import check_mapping
-from duetime.task import Delivery, Duration, Priority, Task, add_policies, check_duration, check_tier, make_options
+from duetime.task import Task
 
 
 class Edits(TypedDict, total=False):

@@ -12,10 +12,12 @@
     │   ├── CalendarInUse       jobs leave out the days of this calendar
     │   └── NameTaken           there is one with this name already
     ├── QuotaExceeded           the tenant has as much as it may have
+    ├── Overloaded              there is more to do than can be done now: back off and repeat
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
     │   ├── StoreRejected       it refuses these very rows: repeating cannot help
+    │   ├── SealBroken          what it keeps encrypted cannot be opened with the keys that are known here
     │   └── SchemaMismatch      its schema is not one that this code knows
     └── StoreLocked             the embedded file belongs to another process
 
@@ -82,6 +84,10 @@ class QuotaExceeded(DuetimeError):
     """The tenant has as much as it may have; it can be tried again when it has less."""
 
 
+class Overloaded(DuetimeError):
+    """There is more to do than can be done now; the same can be tried again in a moment."""
+
+
 class LeaseLost(DuetimeError):
     """The right to this run is over; its result must be dropped."""
 
@@ -96,6 +102,10 @@ class StoreUnavailable(StoreError):
 
 class StoreRejected(StoreError):
     """The database refuses these rows; the same rows will be refused again."""
+
+
+class SealBroken(StoreError):
+    """What is stored encrypted cannot be opened: its key is not known here, or it was changed."""
 
 
 class SchemaMismatch(StoreError):

@@ -23,6 +23,9 @@ Kind = Literal["job", "run", "wrk", "key", "pay"]
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 _LENGTH = 26
+# Every answer shows ids, so they are written two characters at a time.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+_SHIFTS = range(120, -1, -10)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -85,8 +88,8 @@ def first_id_at(moment: datetime) -> UUID:
 def show(kind: Kind, identity: UUID) -> str:
     """The text of an id, as people and programs see it."""
     number = identity.int
-    characters = [_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5)]
-    return f"{kind}_{''.join(characters)}"
+    pairs = [_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS]
+    return f"{kind}_{''.join(pairs)}"
 
 
 def parse(kind: Kind, text: str) -> UUID:

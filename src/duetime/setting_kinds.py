@@ -5,6 +5,7 @@ alone; `settings` adds the name, the source and the value.
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,6 +32,8 @@ class Kind:
     read: Callable[[object], object]
     write: Callable[[Any], str] = str
     default: str | None = None
+    secret: bool = False
+    """Whether its values may not be shown."""
 
 
 def text(description: str) -> Kind:
@@ -57,6 +60,37 @@ def names(description: str) -> Kind:
         return read_names
 
     return Kind(description, 'names, as a list or as "one,two"', read, ",".join, default="all")
+
+
+def encryption_keys(description: str) -> Kind:
+    """Keys with their names, as `name:base64`: 32 bytes each."""
+
+    def read(given: object) -> tuple[str, ...]:
+        parts = given.split(",") if isinstance(given, str) else given
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise ValueError("it is not a list of keys")
+        keys = tuple(part.strip() for part in parts)
+        names = [decoded_key(key)[0] for key in keys]
+        if len(set(names)) != len(names):
+            raise ValueError("a name stands there twice")
+        return keys
+
+    accepts = (
+        "name:key, the key being 32 bytes in base64; several as a list or with commas, the one to encrypt with first"
+    )
+    return Kind(description, accepts, read, lambda _: "", default="none", secret=True)
+
+
+def decoded_key(text: str) -> tuple[str, bytes]:
+    """The name and the bytes of an encryption key. What is wrong is said without the key."""
+    name, _, encoded = text.partition(":")
+    try:
+        key = b64decode(encoded, validate=True)
+    except ValueError:
+        key = b""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name) or len(key) != 32:
+        raise ValueError("a key does not read name:base64 with 32 bytes behind it")
+    return name, key
 
 
 def choice(description: str, *options: str) -> Kind:

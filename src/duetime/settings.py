@@ -75,8 +75,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.duration("How long runs whose attempts are spent are kept for inspection and replay.", "1h", "36525d"),
     ] = timedelta(days=90)
     max_payload: Annotated[int, kinds.size("The largest arguments that a job may carry.", 1, 64 * 1024**2)] = 256 * 1024
+    max_batch: Annotated[
+        int, kinds.size("The largest body of a request that submits many jobs.", 64 * 1024, 1024**3)
+    ] = 32 * 1024**2
+    max_stored_payload: Annotated[
+        int, kinds.size("The largest payload that is stored to be referred to.", 1, 64 * 1024**2)
+    ] = 10 * 1024**2
+    body_timeout: Annotated[
+        timedelta, kinds.duration("How long the body of a request may take to arrive.", "100ms", "10m")
+    ] = timedelta(seconds=10)
     max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
+
+    encryption_keys: Annotated[
+        tuple[str, ...],
+        kinds.encryption_keys("What stored payloads, and arguments of tenants that ask for it, are encrypted with."),
+    ] = ()
+    unknown_tasks: Annotated[
+        Literal["accept", "refuse"],
+        kinds.choice("Jobs for a task that no live worker has: accept with a warning, or refuse.", "accept", "refuse"),
+    ] = "accept"
 
     pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
     prepared_statements: Annotated[
@@ -101,8 +119,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _, is_sqlite, path = self.database_url.partition("sqlite:///")
         return Path(path) if is_sqlite else None
 
+    @property
+    def sealing_keys(self) -> list[tuple[str, bytes]]:
+        """The encryption keys with their names; the first is the one to encrypt with."""
+        return [kinds.decoded_key(key) for key in self.encryption_keys]
+
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         shown = msgspec.structs.asdict(self)
+        shown["encryption_keys"] = tuple(f"{name}:***" for name, _ in self.sealing_keys)
         if self.database_url is not None:
             shown["database_url"] = kinds.without_password(self.database_url)
         return list(shown.items())
@@ -209,9 +233,11 @@ def _read(name: str, given: _Given) -> Any:
     try:
         return kind.read(given.value)
     except ValueError as error:
-        shown = kinds.without_password(given.value) if name == "database_url" else given.value
+        shown = repr(kinds.without_password(given.value) if name == "database_url" else given.value)
         raise SettingsError(
-            f"{given.source} is {shown!r}: {error}", field=name, remedy=f"accepted: {kind.accepts}"
+            f"{given.source} is {'not usable' if kind.secret else shown}: {error}",
+            field=name,
+            remedy=f"accepted: {kind.accepts}",
         ) from None
 
 

@@ -6,11 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from duetime.engine.intake import prepare
+from duetime.engine.options import Duration, add_policies, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
 from duetime.model.job import NewJob
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Schedule
-from duetime.task import RESERVED, Duration, Task, add_policies, check_duration, check_tier, make_options
+from duetime.task import RESERVED, Task
 
 Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
 """Misfire, overlap, jitter and the maximum count of a recurring job."""

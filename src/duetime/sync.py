@@ -8,13 +8,13 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
 from duetime.model.job import Job
 from duetime.previewing import Preview
 from duetime.receipt import Receipt
-from duetime.task import Duration
 
 if TYPE_CHECKING:
     from duetime.app import App, TaskLike

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from msgspec import UNSET, UnsetType
 
 from duetime.editing import Edits, make_changes
+from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
 from duetime.identity import JobLike, job_identity
 from duetime.model.calendar import Calendar, make_calendar
@@ -16,7 +17,7 @@ from duetime.model.schedule import Exclusion, Once, Schedule, make_schedule
 from duetime.previewing import FEW, Preview, preview, preview_of
 from duetime.settings import Settings
 from duetime.store.protocol import Store
-from duetime.task import Duration, Task
+from duetime.task import Task
 
 
 class Tending(ABC):

@@ -24,6 +24,7 @@ import msgspec
 from duetime.app import App
 from duetime.clock import ManualClock, monotonic
 from duetime.duration import format_duration
+from duetime.engine.options import Duration, check_duration
 from duetime.engine.scanner import Scanner
 from duetime.model import json
 from duetime.model.attempt import Claimed, Completion, Run
@@ -34,7 +35,7 @@ from duetime.model.schedule import Once, Schedule, make_schedule, same_schedule
 from duetime.receipt import Receipt
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
-from duetime.task import Duration, Task, check_duration
+from duetime.task import Task
 from duetime.worker.worker import Worker, WorkerLimits
 
 _FOR_EVER = timedelta(days=1_000_000)

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 
+from duetime.api.service import Service
+from duetime.api.serving import HttpServer
 from duetime.app import App
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
@@ -21,8 +23,15 @@ from duetime.worker.worker import Observer, Worker, WorkerLimits
 log = logging.getLogger("duetime")
 
 
+Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
+
+
+async def _nothing(store: Store, server: HttpServer | None) -> None:
+    """Nobody waits for this node."""
+
+
 class Node:
-    """What one process runs: the engine's loops, a worker, or both, on one store."""
+    """What one process runs: the engine's loops, the HTTP server, a worker, on one store."""
 
     def __init__(
         self,
@@ -30,20 +39,23 @@ class Node:
         *,
         app: App | None = None,
         loops: bool = True,
+        serve: bool = False,
         observe: Observer | None = None,
         migrate: bool = False,
     ) -> None:
         self._settings = settings
         self._app = app
         self._with_loops = loops
+        self._serve = serve
         self._observe = observe
         self._migrate = migrate
         self._loops: list[Loop] = []
         self._worker: Worker | None = None
+        self._server: HttpServer | None = None
         self._starting: asyncio.Task[None] | None = None
 
-    async def run(self, ready: Callable[[Store], None] = lambda store: None) -> None:
-        """Run until a signal, or `stop`; `ready` is called once everything is up."""
+    async def run(self, ready: Ready = _nothing) -> None:
+        """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
         store = store_for(self._settings)
         await open_ready(store, migrate=self._migrate)
         try:
@@ -62,10 +74,17 @@ class Node:
             loop.stop()
         if self._worker is not None:
             self._worker.stop()
+        if self._server is not None:
+            self._server.stop()
 
-    async def _run_on(self, store: Store, ready: Callable[[Store], None]) -> None:
+    async def _run_on(self, store: Store, ready: Ready) -> None:
         if self._with_loops:
             self._loops = engine_loops(store, self._settings)
+        service: Service | None = None
+        if self._serve:
+            service = Service(store, self._settings)
+            self._server = HttpServer(service, self._settings)
+            self._loops.append(Loop("service", service.tick, jitter=0.2))
         with nullcontext() if self._app is None else self._app.lent(store):
             if self._app is not None:
                 self._worker = make_worker(self._app, store, self._settings, observe=self._observe)
@@ -74,12 +93,16 @@ class Node:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
                 if self._worker is not None:
                     group.create_task(self._worker.run(), name="duetime worker")
+                if self._server is not None:
+                    group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        if service is not None:
+            await service.close()
 
-    async def _start(self, store: Store, ready: Callable[[Store], None]) -> None:
+    async def _start(self, store: Store, ready: Ready) -> None:
         if self._app is not None:
             await self._app.started()
-        ready(store)
+        await ready(store, self._server)
 
 
 def engine_loops(store: Store, settings: Settings) -> list[Loop]:

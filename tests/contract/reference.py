@@ -133,7 +133,7 @@ class Reference:
                 if known.fingerprint != job.fingerprint:
                     raise KeyReused("another request")
                 first = known.answer
-                return Submitted(first.job_id, first.next_run, first.run_id, created=False)
+                return Submitted(first.job_id, first.next_run, first.run_id, created=False, replayed=True)
         answer = self._submit_named(job)
         if job.idempotency_key is not None:
             self.keys[tenant, "i", job.idempotency_key] = RefKey(job.fingerprint, answer)

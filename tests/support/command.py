@@ -97,4 +97,4 @@ def only_line(command: Command) -> str:
 def _environ() -> dict[str, str]:
     """This process's variables without settings; the project's folder, where the example lies, can be imported."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
-    return kept | {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1"}
+    return kept | {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1", "DUETIME_PORT": "0"}

@@ -269,7 +269,7 @@ class TestDescriptions:
     def test_a_described_default_is_accepted_and_means_the_default(self) -> None:
         """Those in words ("all") are no values, so only they may be refused."""
         defaults = msgspec.structs.asdict(Settings())
-        in_words = {"database_url", "queues", "processes"}
+        in_words = {"database_url", "queues", "processes", "encryption_keys"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]
@@ -280,3 +280,24 @@ class TestDescriptions:
 
     def test_the_page_is_in_step(self) -> None:
         assert settings_doc.PAGE.read_text(encoding="utf-8") == settings_doc.render(), "run: make docs"
+
+
+class TestEncryptionKeys:
+    KEY = "one:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+    def test_the_first_is_the_one_to_encrypt_with(self) -> None:
+        settings = loaded(environ={"DUETIME_ENCRYPTION_KEYS": f"{self.KEY},{self.KEY.replace('one', 'two')}"})
+        assert [name for name, _ in settings.sealing_keys] == ["one", "two"]
+        assert settings.sealing_keys[0][1] == b"01234567890123456789012345678901"
+
+    @pytest.mark.parametrize(
+        "given", ["one", "one:abc", "one:MDEyMzQ1Njc4", f"{KEY},{KEY}", "a b:" + KEY[4:], ":" + KEY[4:]]
+    )
+    def test_what_cannot_be_a_key(self, given: str) -> None:
+        with pytest.raises(SettingsError) as refused:
+            loaded(environ={"DUETIME_ENCRYPTION_KEYS": given})
+        assert refused.value.field == "encryption_keys"
+        assert "MDEy" not in str(refused.value), "a key is not shown, not even a wrong one"
+
+    def test_they_are_not_shown(self) -> None:
+        assert "MDEy" not in repr(loaded(environ={"DUETIME_ENCRYPTION_KEYS": self.KEY}))

@@ -18,3 +18,5 @@ Threads = Annotated[int | None, typer.Option("--threads", help="Plain functions 
 Processes = Annotated[int | None, typer.Option("--processes", help="process=True tasks that run at once.")]
 Queues = Annotated[list[str] | None, typer.Option("--queue", help="Serve only this queue; may be repeated.")]
 LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
+Host = Annotated[str | None, typer.Option("--host", help="The address that the HTTP server listens on.")]
+Port = Annotated[int | None, typer.Option("--port", help="The HTTP server's port; 0 takes a free one.")]

@@ -3,20 +3,23 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable
 
 import uvloop
 from rich.markup import escape
 
+from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
+from duetime.api.serving import HttpServer
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
     AppName,
     Config,
     DatabaseUrl,
     DataDir,
+    Host,
     Json,
     LogLevel,
     MaybeAppName,
+    Port,
     Processes,
     Queues,
     Slots,
@@ -28,7 +31,7 @@ from duetime.errors import InvalidInput
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.store.protocol import Store
-from duetime.wiring import Node
+from duetime.wiring import Node, Ready
 
 _PATIENCE = 2.0
 """Seconds for what is left to end, once everything has stopped."""
@@ -42,13 +45,15 @@ def up(
     slots: Slots = None,
     threads: Threads = None,
     processes: Processes = None,
+    host: Host = None,
+    port: Port = None,
     log_level: LogLevel = None,
     json: Json = False,
 ) -> None:
     """Run everything in one process, on an embedded SQLite file.
 
-    Scanner, reaper, pruner, and a worker for your tasks. The schema is made and kept up to date by itself.
-    Ctrl-C stops in good order: what runs may finish, nothing is lost.
+    The HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is made and kept up to date by
+    itself. Ctrl-C stops in good order: what runs may finish, nothing is lost.
     """
     with clear_errors(json=json):
         settings = load_settings(
@@ -58,13 +63,18 @@ def up(
             slots=slots,
             threads=threads,
             processes=processes,
+            host=host,
+            port=port,
             log_level=log_level,
         )
         _log(settings, json=json)
         loaded = None if app is None else load_app(app, settings)
-        node = Node(settings, app=loaded, observe=Ticker(json=json), migrate=True)
+        node = Node(with_encryption_key(settings), app=loaded, serve=True, observe=Ticker(json=json), migrate=True)
 
-        def ready(_: Store) -> None:
+        async def ready(store: Store, server: HttpServer | None) -> None:
+            assert server is not None
+            key = await ensure_admin_key(store, settings.data_dir)
+            write_private(settings.data_dir / SERVER_URL, server.url + "\n")
             tasks = [] if loaded is None else sorted(loaded.tasks)
             say(
                 f"[bold]duetime is up[/] on {escape(_where(settings))}, with "
@@ -73,25 +83,39 @@ def up(
                 event="up",
                 database=_where(settings),
                 tasks=tasks,
+                url=server.url,
             )
+            if not json:
+                say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
+                say(f"Browsers: {server.login_link(key.hash)} (works once)", json=False)
 
         _run(node, ready, json=json)
+        (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
 
 
 def server(
     config: Config = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
+    host: Host = None,
+    port: Port = None,
     log_level: LogLevel = None,
     json: Json = False,
 ) -> None:
-    """Run the loops of one node (scanner, reaper, pruner) on PostgreSQL. Start as many as you like."""
+    """Run the HTTP API and the loops of one node (scanner, reaper, pruner) on PostgreSQL. Start as many as you like."""
     with clear_errors(json=json):
-        settings = load_settings(config, database_url=database_url, data_dir=data_dir, log_level=log_level)
+        settings = load_settings(
+            config, database_url=database_url, data_dir=data_dir, host=host, port=port, log_level=log_level
+        )
         _log(settings, json=json)
-        node = Node(settings)
+        node = Node(settings, serve=True)
         where = _where(settings)
-        _run(node, lambda _: say(f"serving {escape(where)}", json=json, event="up", database=where), json=json)
+
+        async def ready(_: Store, server: HttpServer | None) -> None:
+            assert server is not None
+            say(f"serving {escape(where)} on {server.url}", json=json, event="up", database=where, url=server.url)
+
+        _run(node, ready, json=json)
 
 
 def worker(
@@ -129,20 +153,20 @@ def worker(
         # An embedded file belongs to one process, so whoever works on it also moves its jobs.
         node = Node(settings, app=loaded, loops=settings.sqlite_file is not None)
         tasks = sorted(loaded.tasks)
-        _run(
-            node,
-            lambda _: say(
+
+        async def ready(_: Store, __: HttpServer | None) -> None:
+            say(
                 f"working on {escape(_where(settings))}: {', '.join(tasks)}",
                 json=json,
                 event="up",
                 database=_where(settings),
                 tasks=tasks,
-            ),
-            json=json,
-        )
+            )
+
+        _run(node, ready, json=json)
 
 
-def _run(node: Node, ready: Callable[[Store], None], *, json: bool) -> None:
+def _run(node: Node, ready: Ready, *, json: bool) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(node.run(ready))
         say("stopped; everything is kept", json=json, event="stopped")

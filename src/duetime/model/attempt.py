@@ -113,6 +113,8 @@ class Run(msgspec.Struct, frozen=True):
     attempts: tuple[Attempt, ...] = ()
     has_earlier_attempts: bool = False
     """There were more than are read at a time (a hundred, or ten in a long list of runs); these are the newest."""
+    replays: str | None = None
+    """The id of the run that this one repeats."""
 
     @property
     def value(self) -> Any:

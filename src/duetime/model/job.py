@@ -108,6 +108,8 @@ class Submitted(msgspec.Struct, frozen=True):
     """False when a key or an idempotency key led to a job that was there before."""
     note: str | None = None
     """Something the caller should know, such as a time in the past."""
+    replayed: bool = False
+    """An idempotency key led to the answer that was given before."""
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -91,7 +91,7 @@ def answer_again(job: NewJob, known: Known) -> Submitted:
             field="idempotency_key",
             remedy="use a new key for a new request",
         )
-    return Submitted(known.job_id, known.next_run, known.run_id, created=False)
+    return Submitted(known.job_id, known.next_run, known.run_id, created=False, replayed=True)
 
 
 def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | Editable | None:

@@ -1,20 +1,27 @@
 """Which store a database's address means."""
 
+from typing import Any
+
 from duetime.clock import Clock, SystemClock
+from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
+from duetime.store.sealed import SealedPostgresStore, SealedSqliteStore
 from duetime.store.sqlite import SqliteStore
 
 
 def store_for(settings: Settings) -> Store:
     """A store that is not open yet."""
     file = settings.sqlite_file
+    sealer = Sealer(settings.sealing_keys) if settings.encryption_keys else None
     if file is not None:
-        return SqliteStore(file)
+        return SqliteStore(file) if sealer is None else SealedSqliteStore(sealer, file)
     assert settings.database_url is not None
-    prepared = settings.prepared_statements == "on"
-    return PostgresStore(settings.database_url, pool_size=settings.pool_size, prepared=prepared)
+    how: dict[str, Any] = {"pool_size": settings.pool_size, "prepared": settings.prepared_statements == "on"}
+    if sealer is None:
+        return PostgresStore(settings.database_url, **how)
+    return SealedPostgresStore(sealer, settings.database_url, **how)
 
 
 def store_in_memory(clock: Clock | None = None) -> Store:

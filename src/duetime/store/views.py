@@ -105,6 +105,7 @@ def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
         row["message"],
         tuple(_attempt(item) for item in attempts[-most:]),
         len(attempts) > most,
+        decode_options(row["options"]).replays,
     )
 
 
@@ -136,6 +137,7 @@ def ended_run(attempts: Sequence[Fields], most: int) -> Run:
         None,
         tuple(_attempt(item) for item in attempts[-most:] if item["started_at"] is not None),
         len(attempts) > most,
+        decode_options(last["options"]).replays,
     )
 
 

@@ -27,7 +27,7 @@ where id = $1
 returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at;
 
 -- count_jobs: how many jobs of a tenant are not over, up to a bound
-select (select count(*) from (select 1 from duetime.jobs where tenant_id = $1 limit $2) j)
+select (select count(*) from (select 1 from duetime.jobs where tenant_id = $1 and state < 2 limit $2) j)
     + (select count(*) from (select 1 from duetime.runs where tenant_id = $1 limit $2) r);
 
 -- keep_secret: remember a secret unless there is one

@@ -26,7 +26,7 @@ where id = :tenant_id
 returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at;
 
 -- count_jobs: how many jobs of a tenant are not over, up to a bound
-select (select count(*) from (select 1 from jobs where tenant_id = :tenant_id limit :most))
+select (select count(*) from (select 1 from jobs where tenant_id = :tenant_id and state < 2 limit :most))
     + (select count(*) from (select 1 from runs where tenant_id = :tenant_id limit :most));
 
 -- keep_secret: remember a secret unless there is one

@@ -1,0 +1,111 @@
+"""Reading a body: of the right kind, not too long, not too slow, and no larger unpacked than packed bodies may be.
+
+The limit holds for what comes in and for what it unpacks to, so a small body cannot become a large one. The deadline
+holds for the whole body: a client that sends a byte now and then does not keep a place for ever.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Mapping
+
+from starlette.types import Receive
+
+from duetime.api.endpoint import Endpoint
+from duetime.api.problems import BAD_REQUEST, SLOW_BODY, TOO_LARGE, WRONG_MEDIA, Problem
+from duetime.settings import Settings
+
+_CLOSE = {"connection": "close"}
+_ROOM_FOR_THE_REST = 64 * 1024
+"""What a job may say beside its arguments."""
+
+
+def limit_of(endpoint: Endpoint, settings: Settings) -> int:
+    match endpoint.body_limit:
+        case "job":
+            return settings.max_payload + _ROOM_FOR_THE_REST
+        case "batch":
+            return settings.max_batch
+        case "payload":
+            return settings.max_stored_payload
+        case "small":
+            return _ROOM_FOR_THE_REST
+
+
+async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings) -> bytes:
+    packed = _packing(headers)
+    limit = limit_of(endpoint, settings)
+    declared = headers.get(b"content-length", b"")
+    if declared.isdigit() and (len(declared) > 15 or int(declared) > limit):
+        raise _too_large(limit)
+    try:
+        async with asyncio.timeout(settings.body_timeout.total_seconds()):
+            body = await _read(receive, limit)
+    except TimeoutError:
+        raise Problem(
+            SLOW_BODY,
+            "the whole body did not arrive in time",
+            remedy="send it at once",
+            headers=_CLOSE,
+        ) from None
+    if body:  # of nothing, it does not matter what it claims to be
+        _check_media(endpoint, headers)
+    return unpack(body, limit) if packed else body
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(BAD_REQUEST, "the connection was closed in the middle of the body")
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        if not message.get("more_body", False):
+            return part if not parts else b"".join([*parts, part])
+        parts.append(part)
+
+
+def _check_media(endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> None:
+    given = headers.get(b"content-type")
+    if given is None:
+        return
+    kind, _, rest = given.decode("latin-1").partition(";")
+    charset = rest.strip().lower()
+    anything = "*/*" in endpoint.media
+    if not anything and kind.strip().lower() not in endpoint.media:
+        raise Problem(WRONG_MEDIA, field="Content-Type", remedy=f"send {' or '.join(endpoint.media)}")
+    if not anything and charset.startswith("charset=") and charset[8:].strip('"') not in ("utf-8", "utf8", "us-ascii"):
+        raise Problem(WRONG_MEDIA, "the text is not UTF-8", field="Content-Type", remedy="send UTF-8")
+
+
+def _packing(headers: Mapping[bytes, bytes]) -> bool:
+    match headers.get(b"content-encoding", b"").strip().lower():
+        case b"" | b"identity":
+            return False
+        case b"gzip":
+            return True
+        case _:
+            raise Problem(WRONG_MEDIA, field="Content-Encoding", remedy="send it as it is, or as gzip")
+
+
+def unpack(body: bytes, limit: int) -> bytes:
+    """What a gzip holds. No more of it than the limit is ever in memory."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        found = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise Problem(BAD_REQUEST, "the body is not gzip", field="Content-Encoding") from None
+    if len(found) > limit:
+        raise _too_large(limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise Problem(BAD_REQUEST, "the body is not one whole gzip", field="Content-Encoding")
+    return found
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(
+        TOO_LARGE, f"more than {limit:,} bytes", remedy="send less, or store it as a payload", headers=_CLOSE
+    )

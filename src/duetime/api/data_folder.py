@@ -1,0 +1,79 @@
+"""What an installation keeps in its data folder, readable for its owner alone.
+
+admin-key         the first root key, for the commands of the same user; replaced when it does not work any more
+encryption-key    what payloads are encrypted with, when the settings name no key
+server-url        where the server of this folder is reached, while it runs
+"""
+
+import os
+from base64 import b64encode
+from pathlib import Path
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.ids import new_id
+from duetime.model.access import NewKey, Role
+from duetime.model.key_text import KeyText, hash_of, hint_of, looks_like_key, new_key_text
+from duetime.setting_kinds import decoded_key
+from duetime.settings import Settings
+from duetime.store.protocol import Store
+
+ADMIN_KEY = "admin-key"
+ENCRYPTION_KEY = "encryption-key"
+SERVER_URL = "server-url"
+
+
+async def ensure_admin_key(store: Store, folder: Path) -> KeyText:
+    """The root key in the folder, made if there is none that works."""
+    found = read_admin_key(folder)
+    if found is not None:
+        key = await store.key_by_hash(hash_of(found))
+        if key is not None and key.role is Role.ROOT:
+            return KeyText(found, hash_of(found), hint_of(found))
+    made = await make_root_key(store, "admin-key")
+    write_private(folder / ADMIN_KEY, made.text + "\n")
+    return made
+
+
+async def make_root_key(store: Store, name: str) -> KeyText:
+    """A new root key; its text is known here for the last time."""
+    made = new_key_text()
+    await store.create_key(NewKey(new_id(), None, Role.ROOT, name, made.hash, made.hint))
+    return made
+
+
+def with_encryption_key(settings: Settings) -> Settings:
+    """The settings with a key to encrypt with: their own, or else the one of the data folder, made if it is missing."""
+    if settings.encryption_keys:
+        return settings
+    path = settings.data_dir / ENCRYPTION_KEY
+    if not path.exists():
+        write_private(path, f"local:{b64encode(os.urandom(32)).decode()}\n")
+    try:
+        key = path.read_text(encoding="ascii").strip()
+        decoded_key(key)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} cannot be used: {error}", field="encryption_keys", remedy="restore it, or set encryption_keys"
+        ) from None
+    return msgspec.structs.replace(settings, encryption_keys=(key,))
+
+
+def read_admin_key(folder: Path) -> str | None:
+    try:
+        text = (folder / ADMIN_KEY).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if looks_like_key(text) else None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, at once and whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+    fresh.replace(path)

@@ -1,0 +1,191 @@
+"""From bytes to checked values.
+
+JSON is read once, strictly: a key that stands twice, a number that no 64 bits hold, half a character, NaN, or nesting
+that would exhaust the reader are refused, because the reader on the other side would see something else than we do.
+Then the value is fitted to its type; a field that the type does not know is refused with the name that was probably
+meant.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from duetime.api.problems import INVALID_INPUT, INVALID_JSON, Problem
+
+T = TypeVar("T")
+
+MAX_DEPTH = 100
+_PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+_PATTERN = re.compile(r"Expected `str` matching regex '(.*)'", re.DOTALL)
+_FORMS = {
+    "^[A-Z": "letters, digits and _ . : / @ -, starting with a letter, digit or _",
+    "^job_": "it looks like job_01k…",
+    "^run_": "it looks like run_01k…",
+}
+"""What the patterns of names and ids mean, by their first characters."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+_TENANT = "the header Duetime-Tenant, with a root key"
+ELSEWHERE = {
+    "runAt": "run_at",
+    "run_time": "run_at",
+    "scheduled_at": "run_at",
+    "delay": "run_in",
+    "schedule": "cron, every, or when",
+    "cron_expression": "cron, every, or when",
+    "timezone": "tz",
+    "parameters": "args",
+    "params": "args",
+    "payload": "args",
+    "payloadRef": "payload_ref",
+    "next_fire_time": "next_run",
+    "user_id": "owner",
+    "max_retries": "retry.retries",
+    "tenant_id": _TENANT,
+    "tenant": _TENANT,
+    "limit": "page_size",
+    "per_page": "page_size",
+    "page_token": "cursor",
+    "offset": "cursor",
+}
+"""What other schedulers call our fields."""
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a JSON text; refuses what two readers could read differently."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise Problem(INVALID_JSON, f"byte {error.start} is not UTF-8") from None
+    try:
+        value = _decoder.decode(text)
+    except RecursionError:
+        raise Problem(INVALID_JSON, "is nested too deeply", remedy=f"at most {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        raise Problem(INVALID_JSON, f"{error.msg} (line {error.lineno}, column {error.colno})") from None
+    except ValueError as error:
+        raise Problem(INVALID_JSON, str(error)) from None
+    if _SURROGATE.search(text) is not None:
+        _refuse_half_characters(value)
+    return value
+
+
+def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
+    """The value as its type has it; `field` is where it stands in the request."""
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error), to, field) from None
+    except RecursionError:
+        raise Problem(INVALID_JSON, "is nested too deeply", remedy=f"at most {MAX_DEPTH} levels") from None
+
+
+def read_query(query: bytes, to: type[T]) -> T:
+    """The parameters of a query string; one that is unknown or stands twice is refused."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+    except (ValueError, UnicodeDecodeError):
+        raise Problem(INVALID_INPUT, "the query string cannot be read", field="query") from None
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        twice = next(name for name in given if sum(name == other for other, _ in pairs) > 1)
+        raise Problem(INVALID_INPUT, "stands there twice", field=twice[:60], remedy="give it once")
+    try:
+        return msgspec.convert(given, to, strict=False)
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error), to, "") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+    return found
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is out of range")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > 40:
+        raise ValueError(f"a number of {len(text)} digits is out of range")
+    return int(text)
+
+
+def _constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_number, parse_int=_integer, parse_constant=_constant
+)
+
+
+def _refuse_half_characters(value: Any) -> None:
+    """Escapes may spell half of a pair; such text has no form in UTF-8."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                raise Problem(INVALID_JSON, "a text holds half a character (a lone surrogate)") from None
+        elif isinstance(item, dict):
+            waiting.extend(item)
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
+def _misfit(message: str, to: Any, field: str) -> Problem:
+    match = _PLACE.match(message)
+    assert match is not None
+    reason, place = match[1], (match[2] or "").lstrip(".")
+    remedy = None
+    unknown, missing = _UNKNOWN.fullmatch(reason), _MISSING.fullmatch(reason)
+    if unknown is not None:
+        name = unknown[1]
+        reason, place = "is not a field", _joined(place, name)
+        remedy = _meant(name, to)
+    elif missing is not None:
+        reason, place = "is missing", _joined(place, missing[1])
+    elif (pattern := _PATTERN.fullmatch(reason)) is not None:
+        reason = "does not look as it must"
+        remedy = _FORMS.get(pattern[1][:5], f"it has to match {pattern[1]}")
+    return Problem(INVALID_INPUT, reason.replace("`", "'"), field=_joined(field, place)[:200] or None, remedy=remedy)
+
+
+def _meant(name: str, to: Any) -> str | None:
+    known: tuple[str, ...] = getattr(to, "__struct_encode_fields__", ())
+    if name in ELSEWHERE:
+        return f"here it is {ELSEWHERE[name]}"
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"known are: {', '.join(known)}"[:400] if known else None
+
+
+def _joined(before: str, after: str) -> str:
+    if not before or not after:
+        return before or after
+    return f"{before}{after}" if after.startswith("[") else f"{before}.{after}"
+
+
+def header_map(headers: list[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
+    """The headers of a request by their lower-case names; of one that comes twice, the last."""
+    return dict(headers)

@@ -1,0 +1,141 @@
+"""Who asks, and whether they may: keys, roles, tenants.
+
+A key is looked up by its hash and remembered for a few seconds, so one that was revoked elsewhere stops working within
+that time, and at once on the node that revoked it. A key of a tenant acts in that tenant only. A root key acts in the
+tenant that the request names (`Duetime-Tenant`), or in `default`.
+"""
+
+import logging
+from collections.abc import Mapping
+from uuid import UUID
+
+from duetime.api.caller import NOBODY, Caller
+from duetime.api.endpoint import Endpoint
+from duetime.api.memory import Memory
+from duetime.api.problems import FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.api.sessions import Sessions
+from duetime.errors import NotFound
+from duetime.model.access import Action, ApiKey, Role, may
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.key_text import hash_of, looks_like_key
+from duetime.model.tenant import Tenant, TenantState
+from duetime.store.protocol import Store
+
+log = logging.getLogger("duetime.api")
+
+REMEMBERED = 3.0
+"""Seconds for which a key or a tenant is not asked for again."""
+_CHALLENGE = {"www-authenticate": 'Bearer realm="duetime"'}
+_WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Action.MANAGE_TENANTS})
+
+
+class Gate:
+    def __init__(self, store: Store, sessions: Sessions) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
+        self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
+        self._used: set[UUID] = set()
+
+    async def admit(self, endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> Caller:
+        """The caller, once it is known that they may do this."""
+        if endpoint.may is None:
+            return NOBODY
+        key = await self._key(headers, changes=endpoint.method != "GET")
+        if not may(key.role, endpoint.may):
+            raise Problem(
+                FORBIDDEN,
+                f"a key with the role {key.role.name.lower()} may not do this",
+                remedy="use a key with another role",
+            )
+        tenant = await self._tenant_of(key, headers)
+        if tenant.state is TenantState.SUSPENDED and endpoint.may not in _WHILE_SUSPENDED:
+            raise Problem(SUSPENDED, remedy="ask the operator of this service")
+        self._used.add(key.id)
+        return Caller(key.id, key.role, tenant.id, key.name, key.queues)
+
+    async def tenant(self, tenant_id: int) -> Tenant:
+        """A tenant, as it was a few seconds ago at most."""
+        found = self._tenants.get(tenant_id)
+        if found is None:
+            found = self._tenants.put(tenant_id, await self._store.tenant_by_id(tenant_id))
+        return found
+
+    def forget(self) -> None:
+        """Ask the store again for everything: something was changed here."""
+        self._keys.clear()
+        self._tenants.clear()
+
+    def used(self) -> list[UUID]:
+        """The keys that were used since the last time this was asked."""
+        used, self._used = self._used, set()
+        return list(used)
+
+    async def _key(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
+        if b"authorization" not in headers and b"cookie" in headers:
+            return await self._key_of_session(headers, changes=changes)
+        scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the request carries no key",
+                field="Authorization",
+                remedy="send Authorization: Bearer dt_live_…",
+                headers=_CHALLENGE,
+            )
+        hash = hash_of(text)
+        # What was never issued is not asked for; what was a moment ago needs no second look.
+        key = await self._known(hash) if hash in self._keys or looks_like_key(text) else None
+        if key is None:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the key is unknown, expired or revoked",
+                field="Authorization",
+                remedy="ask an admin for a new one",
+                headers=_CHALLENGE,
+            )
+        return key
+
+    async def _key_of_session(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
+        # Another site's page may make a browser send our cookie along, but cannot speak as this one.
+        foreign = changes and headers.get(b"sec-fetch-site") != b"same-origin"
+        hash = None if foreign else await self._sessions.key_hash(headers[b"cookie"].decode("latin-1"))
+        key = None if hash is None else await self._known(hash)
+        if key is None:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the session is over",
+                field="Cookie",
+                remedy="log in with a new link",
+                headers=_CHALLENGE,
+            )
+        return key
+
+    async def _known(self, hash: bytes) -> ApiKey | None:
+        if hash in self._keys:
+            return self._keys.get(hash)
+        return self._keys.put(hash, await self._store.key_by_hash(hash))
+
+    async def _tenant_of(self, key: ApiKey, headers: Mapping[bytes, bytes]) -> Tenant:
+        named = headers.get(b"duetime-tenant", b"").decode("latin-1")
+        if key.role is Role.ROOT and named:
+            return await self._tenant_named(named)
+        tenant = await self.tenant(DEFAULT_TENANT if key.tenant_id is None else key.tenant_id)
+        if named and named != tenant.name:
+            raise Problem(
+                FORBIDDEN,
+                "the key belongs to another tenant",
+                field="Duetime-Tenant",
+                remedy="leave the header out",
+            )
+        return tenant
+
+    async def _tenant_named(self, name: str) -> Tenant:
+        found = self._tenants.get(name)
+        if found is None:
+            try:
+                found = self._tenants.put(name, await self._store.tenant(name))
+            except NotFound:
+                raise NotFound("there is no such tenant", field="Duetime-Tenant") from None
+        return found

@@ -1,0 +1,1 @@
+"""What each endpoint does, a file for each kind of thing."""

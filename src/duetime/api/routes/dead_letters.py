@@ -1,0 +1,72 @@
+"""Dead letters: runs whose attempts are spent, kept to be looked at and repeated."""
+
+import os
+
+from duetime import ids
+from duetime.api.endpoint import Call, Routes
+from duetime.api.run_views import dead_letter_view
+from duetime.api.schemas.runs import (
+    DeadLetterFilter,
+    DeadLetterPage,
+    DeadLetterQuery,
+    Discarded,
+    DiscardRequest,
+    ReplayAnswer,
+    ReplayedRun,
+    ReplayRequest,
+)
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.failure import FailureClass
+from duetime.model.listing import DeadFilter
+from duetime.model.schedule import check_moment
+
+routes = Routes("Dead letters")
+
+
+@routes.get("/v1/dead-letters", Action.READ, query=DeadLetterQuery, answer=DeadLetterPage)
+async def list_dead_letters(call: Call) -> DeadLetterPage:
+    """List dead letters, newest first by the time their run was due."""
+    cursors, wanted = call.service.cursors, _filter(call.query)
+    before = await cursors.read(call)
+    page = await call.service.store.list_dead_letters(call.tenant_id, wanted, before, call.query.page_size)
+    return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await cursors.write(call, page.next))
+
+
+@routes.post("/v1/dead-letters/replay", Action.CONTROL, body=ReplayRequest, answer=ReplayAnswer)
+async def replay_dead_letters(call: Call) -> ReplayAnswer:
+    """Repeat the dead letters that match, oldest first, each once."""
+    request = call.body
+    found = await call.service.store.replay_dead_letters(
+        call.tenant_id, _filter(request), os.urandom(8), request.limit, request.rate
+    )
+    await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
+    runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)
+    return ReplayAnswer(runs, found.more)
+
+
+@routes.post("/v1/dead-letters/discard", Action.CONTROL, body=DiscardRequest, answer=Discarded)
+async def discard_dead_letters(call: Call) -> Discarded:
+    """Remove the dead letters that match, oldest first."""
+    request = call.body
+    count = await call.service.store.discard_dead_letters(call.tenant_id, _filter(request), request.limit)
+    await call.act("dead_letters.discard", _about(request), f"{count} dead letters")
+    return Discarded(count)
+
+
+def _filter(given: DeadLetterQuery | DeadLetterFilter) -> DeadFilter:
+    run_id = given.run_id if isinstance(given, DeadLetterFilter) else None
+    return DeadFilter(
+        run_id=None if run_id is None else ids.parse("run", run_id),
+        job_id=None if given.job_id is None else ids.parse("job", given.job_id),
+        task=given.task,
+        queue=given.queue,
+        failure=None if given.failure is None else FailureClass[given.failure.upper()],
+        died_from=None if given.start_time is None else check_moment(given.start_time, "start_time"),
+        died_until=None if given.end_time is None else check_moment(given.end_time, "end_time"),
+        error=given.error,
+    )
+
+
+def _about(request: DeadLetterFilter) -> str:
+    return request.run_id or request.job_id or request.task or request.queue or "all that match"

@@ -1,0 +1,162 @@
+"""Jobs: create, read, steer."""
+
+import os
+
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.problems import INVALID_INPUT, Problem
+from duetime.api.schemas.common import Nothing
+from duetime.api.schemas.jobs import (
+    Backfilled,
+    BackfillRequest,
+    Deleted,
+    JobPage,
+    JobQuery,
+    JobRequest,
+    JobView,
+    Receipt,
+    StatusAnswer,
+)
+from duetime.api.submitting import make_job, needs_the_day
+from duetime.api.views import job_summary, job_view, receipt
+from duetime.engine.backfill import check_rate, fires_between
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.listing import JobFilter
+from duetime.model.schedule import check_moment
+
+routes = Routes("Jobs")
+IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}
+
+
+@routes.post(
+    "/v1/jobs",
+    Action.SUBMIT,
+    body=JobRequest,
+    body_limit="job",
+    answer=Receipt,
+    status=201,
+    problems=(409, 429),
+    headers=IDEMPOTENCY,
+)
+async def create_job(call: Call) -> Reply:
+    """Create a job."""
+    service, request = call.service, call.body
+    tenant = await service.gate.tenant(call.tenant_id)
+    told = service.limits.spend(tenant, 1)
+    job = make_job(
+        request,
+        tenant_id=call.tenant_id,
+        max_payload=service.settings.max_payload,
+        now=await service.store.now() if needs_the_day(request) else None,
+        idempotency_key=_idempotency_key(call, request.idempotency_key),
+    )
+    warnings = await service.tasks.check(call.tenant_id, request.task)
+    await service.quota.take(tenant, 1)
+    try:
+        answer = await service.intake.submit(call.tenant_id, job)
+    except Exception:
+        service.quota.give_back(tenant, 1)
+        raise
+    if not answer.created:
+        service.quota.give_back(tenant, 1)
+    if answer.replayed:
+        told = told | {"idempotency-replayed": "true"}
+    else:
+        service.trail.submitted(call.who, answer.job_id, answer.job_id, 1)
+    return Reply(receipt(job, answer, warnings), headers=told)
+
+
+@routes.get("/v1/jobs", Action.READ, query=JobQuery, answer=JobPage)
+async def list_jobs(call: Call) -> JobPage:
+    """List jobs, newest first, without their payload."""
+    query = call.query
+    wanted = JobFilter(
+        status=query.status,
+        owner=query.owner,
+        name=query.name,
+        tag=query.tag,
+        key=query.key,
+        task=query.task,
+        queue=query.queue,
+        recurring=query.recurring,
+        due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
+        due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
+    )
+    cursors = call.service.cursors
+    page = await call.service.store.list_jobs(call.tenant_id, wanted, await cursors.read(call), query.page_size)
+    return JobPage(tuple(job_summary(job) for job in page.items), await cursors.write(call, page.next))
+
+
+@routes.get("/v1/jobs/{job_id}", Action.READ, answer=JobView)
+async def get_job(call: Call) -> Reply:
+    """Read a job."""
+    store, job_id = call.service.store, call.identity("job")
+    report = await store.job_status(call.tenant_id, job_id)
+    job = await store.job(call.tenant_id, job_id)
+    return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
+
+
+@routes.delete("/v1/jobs/{job_id}", Action.CONTROL, answer=Deleted)
+async def delete_job(call: Call) -> Deleted:
+    """Delete a job. Its history stays until its retention is over."""
+    job_id = call.identity("job")
+    await call.service.store.delete_job(call.tenant_id, job_id)
+    await call.act("jobs.delete", show("job", job_id))
+    return Deleted()
+
+
+@routes.post("/v1/jobs/{job_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer)
+async def cancel_job(call: Call) -> StatusAnswer:
+    """Cancel a job: no further run; a run under way is asked to stop."""
+    job_id = call.identity("job")
+    await call.service.store.cancel_job(call.tenant_id, job_id)
+    return await _acted(call, "jobs.cancel")
+
+
+@routes.post(
+    "/v1/jobs/{job_id}/pause", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
+)
+async def pause_job(call: Call) -> StatusAnswer:
+    """Pause a job: it fires no more until it is resumed."""
+    await call.service.store.pause_job(call.tenant_id, call.identity("job"))
+    return await _acted(call, "jobs.pause")
+
+
+@routes.post(
+    "/v1/jobs/{job_id}/resume", Action.CONTROL, body=Nothing, body_optional=True, answer=StatusAnswer, problems=(409,)
+)
+async def resume_job(call: Call) -> StatusAnswer:
+    """Resume a job; what was missed meanwhile is for its misfire policy to decide."""
+    await call.service.store.resume_job(call.tenant_id, call.identity("job"))
+    return await _acted(call, "jobs.resume")
+
+
+@routes.post(
+    "/v1/jobs/{job_id}/backfill", Action.CONTROL, body=BackfillRequest, answer=Backfilled, status=202, problems=(409,)
+)
+async def backfill_job(call: Call) -> Backfilled:
+    """Make the runs of a past range, at a given rate."""
+    store, job_id, request = call.service.store, call.identity("job"), call.body
+    job = await store.job(call.tenant_id, job_id)
+    start, end = check_moment(request.start, "start"), check_moment(request.end, "end")
+    fires = fires_between(job.schedule, start, end, request.limit)
+    check_rate(request.rate)
+    made = await store.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate)
+    await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
+    return Backfilled(show("job", job_id), made)
+
+
+async def _acted(call: Call, action: str) -> StatusAnswer:
+    job_id = call.identity("job")
+    await call.act(action, show("job", job_id))
+    report = await call.service.store.job_status(call.tenant_id, job_id)
+    return StatusAnswer(show("job", job_id), report.status)
+
+
+def _idempotency_key(call: Call, in_body: str | None) -> str | None:
+    header = call.header(b"idempotency-key")
+    if header is not None and in_body is not None and header != in_body:
+        raise Problem(
+            INVALID_INPUT, "the header says another key", field="idempotency_key", remedy="give it in one place"
+        )
+    return header

@@ -1,0 +1,151 @@
+"""API keys, and the audit log of what they did."""
+
+from datetime import datetime
+from typing import Any
+
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.problems import FORBIDDEN, Problem
+from duetime.api.schemas.admin import (
+    AuditPage,
+    AuditQuery,
+    AuditView,
+    KeyCreated,
+    KeyPage,
+    KeyQuery,
+    KeyRequest,
+    KeyView,
+    RootQuery,
+    RotateRequest,
+)
+from duetime.api.schemas.common import Nothing
+from duetime.engine.options import check_duration
+from duetime.errors import InvalidInput
+from duetime.ids import new_id, show
+from duetime.model.access import Action, ApiKey, NewKey, Role
+from duetime.model.key_text import new_key_text
+from duetime.model.name import check_key
+from duetime.model.schedule import check_moment
+
+routes = Routes("Administration")
+
+
+@routes.get("/v1/admin/keys", Action.MANAGE_KEYS, query=KeyQuery, answer=KeyPage)
+async def list_keys(call: Call) -> KeyPage:
+    """List the keys of the tenant, oldest first; those that cannot be used any more too."""
+    cursors, size = call.service.cursors, call.query.page_size
+    found = await call.service.store.keys(_scope(call, root=call.query.root), await cursors.read(call), size)
+    place = found[-1].id if len(found) == size else None
+    return KeyPage(tuple(KeyView(**_facts(key)) for key in found), await cursors.write(call, place))
+
+
+@routes.post("/v1/admin/keys", Action.MANAGE_KEYS, body=KeyRequest, answer=KeyCreated, status=201)
+async def create_key(call: Call) -> Reply:
+    """Create a key. Its text is in the answer, and never shown again."""
+    request = call.body
+    role = Role[request.role.upper()]
+    scope = _scope(call, root=role is Role.ROOT)
+    if request.queues and role is not Role.WORKER:
+        raise InvalidInput("only a worker's key is bound to queues", field="queues", remedy="leave it out")
+    made = new_key_text()
+    name = check_key(request.name, "name")
+    expires_at = await _expiry(call, request.expires_at)
+    key = await call.service.store.create_key(
+        NewKey(new_id(), scope, role, name, made.hash, made.hint, request.queues, expires_at)
+    )
+    await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
+    return Reply(KeyCreated(**_facts(key), key=made.text))
+
+
+@routes.post(
+    "/v1/admin/keys/{key_id}/rotate",
+    Action.MANAGE_KEYS,
+    query=RootQuery,
+    body=RotateRequest,
+    body_optional=True,
+    answer=KeyCreated,
+    status=201,
+    problems=(409,),
+)
+async def rotate_key(call: Call) -> Reply:
+    """Make a key that takes the place of another, which goes on working for a while."""
+    request, key_id = call.body, call.identity("key")
+    scope = _scope(call, root=call.query.root)
+    made = new_key_text()
+    name = "successor" if request.name is None else check_key(request.name, "name")
+    overlap = check_duration(request.overlap, "overlap")
+    # The store takes tenant, role and queues from the key that is replaced.
+    fresh = NewKey(
+        new_id(), scope, Role.VIEWER, name, made.hash, made.hint, (), await _expiry(call, request.expires_at)
+    )
+    key = await call.service.store.rotate_key(scope, key_id, fresh, overlap)
+    call.service.gate.forget()
+    await call.act("keys.rotate", show("key", key_id), show("key", key.id), in_tenant=scope is not None)
+    return Reply(KeyCreated(**_facts(key), key=made.text))
+
+
+@routes.post(
+    "/v1/admin/keys/{key_id}/revoke",
+    Action.MANAGE_KEYS,
+    query=RootQuery,
+    body=Nothing,
+    body_optional=True,
+    answer=KeyView,
+)
+async def revoke_key(call: Call) -> KeyView:
+    """Revoke a key: at once on this server, within seconds on others."""
+    key_id, scope = call.identity("key"), _scope(call, root=call.query.root)
+    key = await call.service.store.revoke_key(scope, key_id)
+    call.service.gate.forget()
+    await call.act("keys.revoke", show("key", key_id), in_tenant=scope is not None)
+    return KeyView(**_facts(key))
+
+
+@routes.get("/v1/audit", Action.READ_AUDIT, query=AuditQuery, answer=AuditPage)
+async def list_audit(call: Call) -> AuditPage:
+    """List who did what to which object, newest first."""
+    cursors, size = call.service.cursors, call.query.page_size
+    scope = _scope(call, root=call.query.all)
+    found = await call.service.store.audit(scope, await cursors.read(call), size)
+    place = found[-1].entry.id if len(found) == size else None
+    items = tuple(
+        AuditView(
+            at=each.at,
+            key_id=None if each.entry.key_id is None else show("key", each.entry.key_id),
+            actor=each.entry.actor,
+            action=each.entry.action,
+            object=each.entry.object,
+            detail=each.entry.detail,
+        )
+        for each in found
+    )
+    return AuditPage(items, await cursors.write(call, place))
+
+
+def _scope(call: Call, *, root: bool) -> int | None:
+    """The tenant whose keys are meant, or None for the platform's own, which only the platform's operator may name."""
+    if root and call.who.role is not Role.ROOT:
+        raise Problem(FORBIDDEN, "only a root key may do this", remedy="leave root out")
+    return None if root else call.tenant_id
+
+
+async def _expiry(call: Call, given: str | None) -> datetime | None:
+    if given is None:
+        return None
+    moment = check_moment(given, "expires_at")
+    if moment <= await call.service.store.now():
+        raise InvalidInput("lies in the past", field="expires_at", remedy="give a later time, or none")
+    return moment
+
+
+def _facts(key: ApiKey) -> dict[str, Any]:
+    return {
+        "key_id": show("key", key.id),
+        "role": key.role.name.lower(),
+        "name": key.name,
+        "hint": key.hint,
+        "queues": key.queues,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }

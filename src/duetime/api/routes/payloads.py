@@ -1,0 +1,65 @@
+"""Payloads that are stored once and referred to by jobs. They are encrypted, and never part of a list, log or event."""
+
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.schemas.jobs import Deleted
+from duetime.api.schemas.service import PayloadStored
+from duetime.errors import NotFound
+from duetime.ids import new_id, show
+from duetime.model.access import Action
+
+routes = Routes("Payloads")
+BYTES = "application/octet-stream"
+
+
+@routes.post(
+    "/v1/payloads",
+    Action.SUBMIT,
+    body=bytes,
+    reads="bytes",
+    media=("*/*",),
+    body_limit="payload",
+    answer=PayloadStored,
+    status=201,
+    problems=(409,),
+)
+async def create_payload(call: Call) -> PayloadStored:
+    """Store a payload, encrypted; jobs refer to it by its `payload_ref`."""
+    payload_id = new_id()
+    sealed = call.service.sealer.seal(call.body, belongs_to=_owner(call.tenant_id, show("pay", payload_id)))
+    await call.service.store.put_payload(call.tenant_id, payload_id, sealed)
+    return PayloadStored(show("pay", payload_id), len(call.body))
+
+
+@routes.get("/v1/payloads/{payload_id}", Action.READ, answers_with=BYTES)
+async def get_payload(call: Call) -> Reply:
+    """Read a payload of this tenant."""
+    payload_id = call.identity("pay", "payload_id")
+    sealed = await call.service.store.payload(call.tenant_id, payload_id)
+    return _opened(call, call.tenant_id, show("pay", payload_id), sealed)
+
+
+@routes.delete("/v1/payloads/{payload_id}", Action.ERASE, answer=Deleted)
+async def erase_payload(call: Call) -> Deleted:
+    """Erase a payload, whoever refers to it."""
+    payload_id = call.identity("pay", "payload_id")
+    await call.service.store.drop_payload(call.tenant_id, payload_id)
+    await call.act("payloads.erase", show("pay", payload_id))
+    return Deleted()
+
+
+@routes.get("/v1/workers/{worker_id}/payloads/{payload_id}", Action.WORK, answers_with=BYTES)
+async def get_held_payload(call: Call) -> Reply:
+    """Read the payload of a run that this worker holds."""
+    payload_id = call.identity("pay", "payload_id")
+    tenant_id, sealed = await call.service.store.held_payload(call.identity("wrk", "worker_id"), payload_id)
+    if tenant_id != call.tenant_id:
+        raise NotFound(f"there is no payload {show('pay', payload_id)}")
+    return _opened(call, tenant_id, show("pay", payload_id), sealed)
+
+
+def _opened(call: Call, tenant_id: int, payload_ref: str, sealed: bytes) -> Reply:
+    return Reply(content=call.service.sealer.open(sealed, belongs_to=_owner(tenant_id, payload_ref)), media=BYTES)
+
+
+def _owner(tenant_id: int, payload_ref: str) -> str:
+    return f"tenant {tenant_id} payload {payload_ref}"

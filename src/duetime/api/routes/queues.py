@@ -1,0 +1,106 @@
+"""Queues, and the workers and tasks behind them."""
+
+from duetime.api.endpoint import Call, Routes
+from duetime.api.schemas.common import Nothing
+from duetime.api.schemas.service import (
+    DepthView,
+    QueueList,
+    QueueRequest,
+    QueueView,
+    TaskList,
+    TaskView,
+    WorkerList,
+    WorkerView,
+)
+from duetime.errors import InvalidInput, NotFound
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.name import check_name
+from duetime.model.tenant import Queue
+
+routes = Routes("Queues and workers")
+
+
+@routes.get("/v1/queues", Action.READ, answer=QueueList)
+async def list_queues(call: Call) -> QueueList:
+    """List the queues, with what waits in them."""
+    return QueueList(tuple(_view(queue) for queue in await call.service.store.queues(call.tenant_id)))
+
+
+@routes.get("/v1/queues/{queue}", Action.READ, answer=QueueView)
+async def get_queue(call: Call) -> QueueView:
+    """Read a queue; one that nobody has used is empty."""
+    return _view(await call.service.store.queue(call.tenant_id, _name(call)))
+
+
+@routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView)
+async def put_queue(call: Call) -> QueueView:
+    """Say how a queue shall be."""
+    return await (_pause(call) if call.body.paused else _resume(call))
+
+
+@routes.post("/v1/queues/{queue}/pause", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
+async def pause_queue(call: Call) -> QueueView:
+    """Start nothing more from a queue; what runs goes on."""
+    return await _pause(call)
+
+
+@routes.post("/v1/queues/{queue}/resume", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
+async def resume_queue(call: Call) -> QueueView:
+    """Start again what waits in a queue."""
+    return await _resume(call)
+
+
+@routes.get("/v1/workers", Action.READ, answer=WorkerList)
+async def list_workers(call: Call) -> WorkerList:
+    """List the workers that work for this tenant."""
+    store = call.service.store
+    now, found = await store.now(), await store.workers(call.tenant_id)
+    return WorkerList(
+        tuple(
+            WorkerView(
+                show("wrk", each.id),
+                each.name,
+                each.tasks,
+                each.queues,
+                each.slots,
+                each.started_at,
+                each.lease_until,
+                each.lease_until > now,
+            )
+            for each in found
+        )
+    )
+
+
+@routes.get("/v1/tasks", Action.READ, answer=TaskList)
+async def list_tasks(call: Call) -> TaskList:
+    """List the tasks that live workers have."""
+    found = await call.service.store.tasks(call.tenant_id)
+    return TaskList(tuple(TaskView(each.name, each.workers, each.queues) for each in found))
+
+
+async def _pause(call: Call) -> QueueView:
+    queue = await call.service.store.pause_queue(call.tenant_id, _name(call))
+    await call.act("queues.pause", queue.name)
+    return _view(queue)
+
+
+async def _resume(call: Call) -> QueueView:
+    queue = await call.service.store.resume_queue(call.tenant_id, _name(call))
+    await call.act("queues.resume", queue.name)
+    return _view(queue)
+
+
+def _name(call: Call) -> str:
+    try:
+        return check_name(call.path["queue"], "queue")
+    except InvalidInput:
+        raise NotFound("there is no such queue") from None
+
+
+def _view(queue: Queue) -> QueueView:
+    depth = queue.depth
+    return QueueView(
+        queue.name, queue.paused, queue.paused_at, DepthView(depth.high, depth.medium, depth.low, depth.capped)
+    )

@@ -1,0 +1,72 @@
+"""The API's own description, and the login of browsers."""
+
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.openapi import make_document
+from duetime.api.problems import UNAUTHENTICATED, Problem
+from duetime.api.schemas.common import LoginQuery
+
+if TYPE_CHECKING:
+    from duetime.api.endpoint import Endpoint
+
+routes = Routes("Reference")
+HTML = "text/html; charset=utf-8"
+API_VERSION = "1.0"
+
+
+@routes.get("/openapi.json", None, answer=dict[str, Any])
+async def openapi(call: Call) -> Reply:
+    """This API as an OpenAPI 3.1 document."""
+    return Reply(content=document())
+
+
+@routes.get("/docs", None, answers_with=HTML)
+async def docs(call: Call) -> Reply:
+    """This API as a page for people."""
+    return Reply(content=_page().encode(), media=HTML)
+
+
+@routes.get("/login", None, query=LoginQuery, status=303, answers_with=HTML, problems=(401,))
+async def login(call: Call) -> Reply:
+    """Begin a browser's session with the token of a one-time link."""
+    cookie = await call.service.sessions.begin(call.query.token)
+    if cookie is None:
+        raise Problem(
+            UNAUTHENTICATED,
+            "the link was used already, or is too old",
+            field="token",
+            remedy="ask for a new one: duetime prints it when it starts",
+        )
+    return Reply(content=b"", media=HTML, headers={"location": "/", "set-cookie": cookie})
+
+
+@cache
+def document() -> bytes:
+    return msgspec.json.format(msgspec.json.encode(make_document(_table(), API_VERSION)), indent=2) + b"\n"
+
+
+@cache
+def _page() -> str:
+    rows = "".join(
+        f"<tr><td><code>{each.method}</code></td><td><code>{escape(each.path)}</code></td>"
+        f"<td>{escape(each.summary)}</td></tr>"
+        for each in _table()
+    )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>duetime API</title>"
+        "<style>body{font:16px/1.5 system-ui;max-width:60em;margin:2em auto;padding:0 1em}"
+        "td{padding:.2em .8em .2em 0;vertical-align:top}</style>"
+        "<h1>duetime API</h1><p>Every detail is in <a href=/openapi.json>openapi.json</a>.</p>"
+        f"<table>{rows}</table></html>"
+    )
+
+
+def _table() -> "tuple[Endpoint, ...]":
+    from duetime.api.table import ENDPOINTS  # the table holds these routes too
+
+    return ENDPOINTS

@@ -1,0 +1,114 @@
+"""Runs: what happened, and what is happening."""
+
+import os
+
+from duetime import ids
+from duetime.api.endpoint import Call, Routes
+from duetime.api.run_views import run_summary, run_view
+from duetime.api.schemas.common import Nothing
+from duetime.api.schemas.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.listing import RunFilter
+from duetime.model.run import RunState
+from duetime.model.schedule import check_moment
+
+routes = Routes("Runs")
+
+
+@routes.get("/v1/jobs/{job_id}/status", Action.READ, answer=JobStatusAnswer)
+async def get_job_status(call: Call) -> JobStatusAnswer:
+    """How a job stands: its status, its last and its next run, and what went wrong."""
+    report = await call.service.store.job_status(call.tenant_id, call.identity("job"))
+    return JobStatusAnswer(
+        job_id=show("job", report.job_id),
+        status=report.status,
+        last_run=None if report.last_run is None else run_summary(report.last_run),
+        next_run=report.next_run,
+        retry_count=report.retry_count,
+        attempts=report.attempts,
+        failure_reason=report.failure_reason,
+    )
+
+
+@routes.get("/v1/jobs/{job_id}/runs", Action.READ, query=RunsOfJobQuery, answer=RunPage)
+async def list_runs_of_job(call: Call) -> RunPage:
+    """List the runs of a job, newest first."""
+    job_id = call.identity("job")
+    await call.service.store.job_status(call.tenant_id, job_id)  # raises NotFound for a job that does not exist
+    query = call.query
+    return await _page(
+        call,
+        RunFilter(
+            job_id=job_id,
+            state=None if query.status is None else RunState[query.status],
+            due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
+            due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
+        ),
+    )
+
+
+@routes.get("/v1/runs", Action.READ, query=RunQuery, answer=RunPage)
+async def list_runs(call: Call) -> RunPage:
+    """List runs, newest first by the time they were due."""
+    query = call.query
+    return await _page(
+        call,
+        RunFilter(
+            state=None if query.status is None else RunState[query.status],
+            task=query.task,
+            queue=query.queue,
+            due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
+            due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
+        ),
+    )
+
+
+@routes.get("/v1/runs/{run_id}", Action.READ, answer=RunView)
+async def get_run(call: Call) -> RunView:
+    """Read a run with its attempts, logs, progress and result."""
+    return run_view(await call.service.store.run(call.tenant_id, call.identity("run")))
+
+
+@routes.post("/v1/runs/{run_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView)
+async def cancel_run(call: Call) -> RunView:
+    """Cancel a run that waits, or ask a running one to stop."""
+    run_id = call.identity("run")
+    run = await call.service.store.cancel_run(call.tenant_id, run_id)
+    await call.act("runs.cancel", show("run", run_id))
+    return run_view(run)
+
+
+@routes.post(
+    "/v1/runs/{run_id}/retry", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView, problems=(409,)
+)
+async def retry_run(call: Call) -> RunView:
+    """Try a run again: one that waits for its retry now, one that is over by a new run."""
+    run_id = call.identity("run")
+    run = await call.service.store.retry_run(call.tenant_id, run_id, os.urandom(8))
+    await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
+    return run_view(run)
+
+
+@routes.post(
+    "/v1/jobs/{job_id}/trigger",
+    Action.CONTROL,
+    body=Nothing,
+    body_optional=True,
+    answer=RunView,
+    status=201,
+    problems=(409,),
+)
+async def trigger_job(call: Call) -> RunView:
+    """Make an extra run of a job now, without touching its rhythm."""
+    job_id = call.identity("job")
+    run = await call.service.store.trigger_job(call.tenant_id, job_id, os.urandom(8))
+    await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
+    return run_view(run)
+
+
+async def _page(call: Call, wanted: RunFilter) -> RunPage:
+    cursors = call.service.cursors
+    before = await cursors.read(call)
+    page = await call.service.store.list_runs(call.tenant_id, wanted, before, call.query.page_size)
+    return RunPage(tuple(run_summary(run) for run in page.items), await cursors.write(call, page.next))

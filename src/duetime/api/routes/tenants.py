@@ -1,0 +1,91 @@
+"""Tenants: for the operator of the platform, with a root key."""
+
+from uuid import UUID
+
+import msgspec
+
+from duetime.api.endpoint import Call, Routes
+from duetime.api.schemas.admin import LimitsBody, TenantPage, TenantPatch, TenantRequest, TenantView
+from duetime.api.schemas.common import PageQuery
+from duetime.errors import NotFound
+from duetime.model.access import Action
+from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits, TenantState
+
+routes = Routes("Administration")
+
+
+@routes.get("/v1/admin/tenants", Action.MANAGE_TENANTS, query=PageQuery, answer=TenantPage)
+async def list_tenants(call: Call) -> TenantPage:
+    """List the tenants, oldest first."""
+    cursors, size = call.service.cursors, call.query.page_size
+    after = await cursors.read(call)
+    found = await call.service.store.tenants(0 if after is None else after.int, size)
+    place = UUID(int=found[-1].id) if len(found) == size else None
+    return TenantPage(tuple(_view(tenant) for tenant in found), await cursors.write(call, place))
+
+
+@routes.post(
+    "/v1/admin/tenants",
+    Action.MANAGE_TENANTS,
+    body=TenantRequest,
+    answer=TenantView,
+    status=201,
+    problems=(409,),
+)
+async def create_tenant(call: Call) -> TenantView:
+    """Create a tenant."""
+    request = call.body
+    if request.encrypt_args:
+        call.service.sealer.check()
+    tenant = await call.service.store.create_tenant(
+        NewTenant(request.name, request.tier, request.weight, _limits(request.limits), request.encrypt_args)
+    )
+    await call.act("tenants.create", tenant.name, in_tenant=False)
+    return _view(tenant)
+
+
+@routes.get("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, answer=TenantView)
+async def get_tenant(call: Call) -> TenantView:
+    """Read a tenant."""
+    return _view(await _found(call))
+
+
+@routes.patch("/v1/admin/tenants/{tenant}", Action.MANAGE_TENANTS, body=TenantPatch, answer=TenantView, problems=(409,))
+async def change_tenant(call: Call) -> TenantView:
+    """Change a tenant; suspend it, or let it go on."""
+    given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
+    names = ", ".join(given)
+    if given.get("encrypt_args"):
+        call.service.sealer.check()
+    if "state" in given:
+        given["state"] = TenantState[given["state"]]
+    if "limits" in given:
+        given["limits"] = _limits(given["limits"])
+    found = await _found(call)
+    tenant = await call.service.store.update_tenant(found.id, TenantChange(**given))
+    call.service.gate.forget()
+    await call.act("tenants.change", tenant.name, names or None, in_tenant=False)
+    return _view(tenant)
+
+
+async def _found(call: Call) -> Tenant:
+    name = call.path["tenant"]
+    if not name.isprintable():
+        raise NotFound("there is no such tenant")
+    return await call.service.store.tenant(name)
+
+
+def _limits(given: LimitsBody) -> TenantLimits:
+    return TenantLimits(**msgspec.structs.asdict(given))
+
+
+def _view(tenant: Tenant) -> TenantView:
+    return TenantView(
+        name=tenant.name,
+        state="SUSPENDED" if tenant.state is TenantState.SUSPENDED else "ACTIVE",
+        tier=tenant.tier,
+        weight=tenant.weight,
+        limits=LimitsBody(**msgspec.structs.asdict(tenant.limits)),
+        encrypt_args=tenant.encrypt_args,
+        created_at=tenant.created_at,
+    )

@@ -1,0 +1,1 @@
+"""The shapes that requests and answers have. Fields are only ever added."""

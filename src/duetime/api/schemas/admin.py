@@ -1,0 +1,123 @@
+"""Tenants, keys and the audit log as requests and answers have them."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from duetime.api.schemas.common import Length, Moment, Name, PageQuery, Request, Text
+
+RoleName = Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
+TenantName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]*\Z")]
+Tier = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")]
+Weight = Annotated[int, Meta(ge=1, le=10_000)]
+
+
+class LimitsBody(Request, frozen=True):
+    """How much of the service a tenant may use; null: as much as there is."""
+
+    stored_jobs: Annotated[int, Meta(ge=0, le=2**40)] | None = None
+    running_runs: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    submissions_per_second: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+
+
+class TenantRequest(Request, frozen=True):
+    name: TenantName
+    tier: Tier = "standard"
+    weight: Weight = 100
+    limits: LimitsBody = LimitsBody()
+    encrypt_args: bool = False
+
+
+class TenantPatch(Request, frozen=True):
+    """What shall be different. Limits are replaced as a whole."""
+
+    name: TenantName | UnsetType = UNSET
+    state: Literal["ACTIVE", "SUSPENDED"] | UnsetType = UNSET
+    tier: Tier | UnsetType = UNSET
+    weight: Weight | UnsetType = UNSET
+    limits: LimitsBody | UnsetType = UNSET
+    encrypt_args: bool | UnsetType = UNSET
+
+
+class TenantView(Struct, frozen=True, kw_only=True):
+    name: str
+    state: Literal["ACTIVE", "SUSPENDED"]
+    tier: str
+    weight: int
+    limits: LimitsBody
+    encrypt_args: bool
+    created_at: datetime
+
+
+class TenantPage(Struct, frozen=True):
+    items: tuple[TenantView, ...]
+    next_cursor: str | None
+
+
+class KeyRequest(Request, frozen=True):
+    role: RoleName
+    name: Text
+    queues: Annotated[tuple[Name, ...], Meta(max_length=100, description="What a worker's key is bound to.")] = ()
+    expires_at: Moment | None = None
+
+
+class KeyQuery(PageQuery, frozen=True):
+    root: Annotated[bool, Meta(description="The root keys, instead of those of the tenant. For root keys only.")] = (
+        False
+    )
+
+
+class RootQuery(Request, frozen=True):
+    root: Annotated[bool, Meta(description="A root key, instead of one of the tenant. For root keys only.")] = False
+
+
+class RotateRequest(Request, frozen=True):
+    overlap: Annotated[Length, Meta(description="How long the old key goes on working; a day when it is left out.")] = (
+        86_400.0
+    )
+    name: Text | None = None
+    expires_at: Moment | None = None
+
+
+class KeyView(Struct, frozen=True, kw_only=True):
+    key_id: str
+    role: RoleName
+    name: str
+    hint: str
+    """The first and last characters of its text."""
+    queues: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    """To the minute or so."""
+
+
+class KeyCreated(KeyView, frozen=True, kw_only=True):
+    key: str
+    """The text of the key: shown here, and never again."""
+
+
+class KeyPage(Struct, frozen=True):
+    items: tuple[KeyView, ...]
+    next_cursor: str | None
+
+
+class AuditQuery(PageQuery, frozen=True):
+    all: Annotated[bool, Meta(description="Of all tenants, for root keys only.")] = False
+
+
+class AuditView(Struct, frozen=True, kw_only=True):
+    at: datetime
+    key_id: str | None
+    actor: str
+    """The name of the key that acted, as it was then."""
+    action: str
+    object: str
+    detail: str | None
+
+
+class AuditPage(Struct, frozen=True):
+    items: tuple[AuditView, ...]
+    next_cursor: str | None

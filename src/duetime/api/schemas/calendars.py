@@ -1,0 +1,21 @@
+"""Calendars as requests and answers have them."""
+
+from datetime import date
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from duetime.api.schemas.common import Request
+
+
+class CalendarRequest(Request, frozen=True):
+    dates: Annotated[tuple[date, ...], Meta(max_length=10_000)]
+
+
+class CalendarView(Struct, frozen=True):
+    name: str
+    dates: tuple[date, ...]
+
+
+class CalendarList(Struct, frozen=True):
+    items: tuple[CalendarView, ...]

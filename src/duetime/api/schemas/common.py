@@ -1,0 +1,53 @@
+"""Shapes that several endpoints share.
+
+Requests refuse fields that they do not know. Answers may gain fields: a client ignores those that it does not know.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+Text = Annotated[str, Meta(min_length=1, max_length=255)]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/@\-]*\Z")]
+Moment = Annotated[
+    str, Meta(max_length=64, description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})
+]
+Length = Annotated[
+    str | float, Meta(description="A length of time: seconds, or a text such as 90s, 15m, 1h30m or PT15M.")
+]
+Zone = Annotated[str, Meta(max_length=64, description="A name of the time zone database, such as Europe/Berlin.")]
+Args = Annotated[dict[str, Any], Meta(description="The arguments of the task, by name.")]
+PriorityName = Literal["HIGH", "MEDIUM", "LOW"]
+PageSize = Annotated[int, Meta(ge=1, le=200, description="How many items at most.")]
+Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the page before.")]
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a caller sends."""
+
+
+class Nothing(Request, frozen=True):
+    """An empty object, or no body at all."""
+
+
+class PageQuery(Request, frozen=True):
+    page_size: PageSize = 50
+    cursor: Cursor | None = None
+
+
+class Health(Struct, frozen=True):
+    status: Literal["ok"]
+
+
+class ItemProblem(Struct, frozen=True, omit_defaults=True):
+    """What is wrong with one item of a batch."""
+
+    index: int
+    code: str
+    detail: str
+    field: str | None = None
+    remedy: str | None = None
+
+
+class LoginQuery(Request, frozen=True):
+    token: Annotated[str, Meta(max_length=200)]

@@ -1,0 +1,235 @@
+"""Jobs as requests and answers have them."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from duetime.api.schemas.common import (
+    Args,
+    ItemProblem,
+    Length,
+    Moment,
+    Name,
+    PageQuery,
+    PriorityName,
+    Request,
+    Text,
+    Zone,
+)
+from duetime.model.listing import JobStatus
+from duetime.model.policy import MisfireMode, Overlap
+
+Names = Annotated[tuple[Name, ...], Meta(max_length=50)]
+Retries = Annotated[int, Meta(ge=0, le=1000)]
+
+
+class RetryBody(Request, frozen=True):
+    """When a run is tried again. Times are seconds."""
+
+    retries: Retries = 3
+    """Attempts after the first one."""
+    base: Annotated[float, Meta(ge=0)] = 5.0
+    factor: Annotated[float, Meta(ge=0)] = 2.0
+    cap: Annotated[float, Meta(ge=0)] = 3600.0
+    retry_on: Names = ()
+    give_up_on: Names = ()
+    lost_retries: Retries = 3
+
+
+class MisfireBody(Request, frozen=True):
+    """What becomes of occurrences that nobody fired in time. Times are seconds."""
+
+    mode: MisfireMode = "latest"
+    after: Annotated[float, Meta(ge=0)] = 60.0
+    most: Annotated[int, Meta(ge=1, le=1000)] = 100
+    age: Annotated[float, Meta(gt=0)] = 86_400.0
+
+
+class JobRequest(Request, frozen=True):
+    """A job to create: a task, its arguments, and when. Without a time it runs now."""
+
+    task: Annotated[Name, Meta(description="What to do: the name of a task that workers have.")]
+    args: Args | None = None
+    payload_ref: (
+        Annotated[Text, Meta(description="A stored payload (`pay_…`), or any text that means something to the task.")]
+        | None
+    ) = None
+    name: Text | None = None
+    owner: Annotated[Text, Meta(description="The user of the tenant that it belongs to.")] | None = None
+    run_at: Moment | None = None
+    run_in: Length | None = None
+    cron: Annotated[str, Meta(max_length=500)] | None = None
+    every: Length | None = None
+    when: (
+        Annotated[
+            str,
+            Meta(max_length=500, description="Words, such as `every weekday at 9am`; or any other schedule as text."),
+        ]
+        | None
+    ) = None
+    tz: Zone | None = None
+    start_at: Moment | None = None
+    end_at: Moment | None = None
+    queue: Name = "default"
+    priority: PriorityName = "MEDIUM"
+    retries: Retries | None = None
+    retry: RetryBody | None = None
+    timeout: Length | None = None
+    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    misfire: MisfireMode | MisfireBody | None = None
+    overlap: Overlap | None = None
+    jitter: Length | None = None
+    max_runs: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    key: (
+        Annotated[
+            Text, Meta(description="Names one live job: the same again changes nothing, another one replaces it.")
+        ]
+        | None
+    ) = None
+    tags: Names = ()
+    idempotency_key: Text | None = None
+
+
+class JobPatch(Request, frozen=True):
+    """What shall be different about a job. A schedule is given whole: its kind and its bounds."""
+
+    args: Args | UnsetType = UNSET
+    name: Text | UnsetType = UNSET
+    run_at: Moment | UnsetType = UNSET
+    run_in: Length | UnsetType = UNSET
+    cron: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+    every: Length | UnsetType = UNSET
+    when: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+    tz: Zone | UnsetType = UNSET
+    start_at: Moment | UnsetType = UNSET
+    end_at: Moment | UnsetType = UNSET
+    queue: Name | UnsetType = UNSET
+    priority: PriorityName | UnsetType = UNSET
+    retries: Retries | UnsetType = UNSET
+    retry: RetryBody | UnsetType = UNSET
+    timeout: Length | UnsetType | None = UNSET
+    delivery: Literal["at_least_once", "at_most_once"] | UnsetType = UNSET
+    misfire: MisfireMode | MisfireBody | UnsetType = UNSET
+    overlap: Overlap | UnsetType = UNSET
+    jitter: Length | UnsetType = UNSET
+    max_runs: Annotated[int, Meta(ge=1, le=2**31)] | UnsetType | None = UNSET
+    tags: Names | UnsetType = UNSET
+
+
+class Receipt(Struct, frozen=True):
+    """A job that is stored: it survives the death of every process."""
+
+    job_id: str
+    status: JobStatus
+    next_run: datetime | None
+    run_id: str | None
+    """Known at once when it is due soon."""
+    created: bool
+    """False when `key` led to a job that was there before."""
+    warnings: tuple[str, ...] = ()
+
+
+class BatchItem(Struct, frozen=True, omit_defaults=True):
+    """What became of one item: a receipt, or a problem."""
+
+    index: int
+    job: Receipt | None = None
+    problem: ItemProblem | None = None
+
+
+class BatchQuery(Request, frozen=True):
+    partial: Annotated[bool, Meta(description="Store what can be stored, instead of all or nothing.")] = False
+
+
+class BatchAnswer(Struct, frozen=True):
+    stored: int
+    refused: int
+    items: tuple[BatchItem, ...]
+
+
+class ScheduleView(Struct, frozen=True):
+    kind: Literal["once", "cron", "every"]
+    exact: str
+    """As it may be written again."""
+    sentence: str
+    tz: str
+
+
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """A job in a list: everything but its payload."""
+
+    job_id: str
+    name: str | None
+    owner: str | None
+    task: str
+    queue: str
+    priority: PriorityName
+    status: JobStatus
+    recurring: bool
+    schedule: ScheduleView
+    next_run: datetime | None
+    key: str | None
+    tags: tuple[str, ...]
+    payload_ref: str | None
+    version: int
+    created_at: datetime
+    problem: str | None
+    """Why it was set aside, when it could not be processed."""
+
+
+class JobView(JobSummary, frozen=True, kw_only=True):
+    """A job."""
+
+    args: dict[str, Any]
+    timeout: float | None
+    """Seconds."""
+    retry: RetryBody
+    delivery: Literal["at_least_once", "at_most_once"]
+    misfire: MisfireBody
+    overlap: Overlap
+    jitter: float
+    """Seconds."""
+    max_runs: int | None
+    made: int
+    missed: int
+
+
+class JobPage(Struct, frozen=True):
+    items: tuple[JobSummary, ...]
+    next_cursor: str | None
+    """Give it back as `cursor` for the next page; null at the end. A page may be short, even empty, before the end."""
+
+
+class JobQuery(PageQuery, frozen=True):
+    status: JobStatus | None = None
+    owner: Text | None = None
+    name: Text | None = None
+    task: Name | None = None
+    queue: Name | None = None
+    tag: Name | None = None
+    key: Text | None = None
+    recurring: bool | None = None
+    start_time: Annotated[Moment, Meta(description="Due at or after.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Due before.")] | None = None
+
+
+class StatusAnswer(Struct, frozen=True):
+    job_id: str
+    status: JobStatus
+
+
+class Deleted(Struct, frozen=True):
+    deleted: Literal[True] = True
+
+
+class BackfillRequest(Request, frozen=True):
+    start: Moment
+    end: Moment
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    rate: Annotated[float, Meta(gt=0, le=1000, description="Runs a second.")] = 10.0
+
+
+class Backfilled(Struct, frozen=True):
+    job_id: str
+    runs: int

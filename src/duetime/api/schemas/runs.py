@@ -1,0 +1,164 @@
+"""Runs and dead letters as requests and answers have them."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from duetime.api.schemas.common import Moment, Name, PageQuery, PriorityName, Request, Text
+from duetime.model.listing import JobStatus
+
+RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
+AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
+FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
+JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-hjkmnp-tv-z]{26}\Z")]
+RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-hjkmnp-tv-z]{26}\Z")]
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run in a list."""
+
+    run_id: str
+    job_id: str
+    task: str
+    queue: str
+    priority: PriorityName
+    status: RunStateName
+    attempt: int
+    """How often it was tried, lost attempts not counted."""
+    lost: int
+    """How often it lost its worker."""
+    due_at: datetime
+    ready_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    lag: float | None
+    """Seconds from when it was due to when it started."""
+    worker_id: str | None
+    failure: FailureName | None
+    error: str | None
+    replays: str | None
+    """The run that this one repeats."""
+
+
+class AttemptView(Struct, frozen=True, kw_only=True):
+    attempt: int
+    status: AttemptStateName
+    worker_id: str | None
+    started_at: datetime | None
+    finished_at: datetime
+    duration: float | None
+    """Seconds."""
+    failure: FailureName | None
+    error: str | None
+    logs: tuple[dict[str, Any], ...]
+
+
+class RunView(RunSummary, frozen=True, kw_only=True):
+    """A run with all that is known of it."""
+
+    args: dict[str, Any]
+    result: Any
+    progress: float | None
+    message: str | None
+    attempts: tuple[AttemptView, ...]
+
+
+class RunPage(Struct, frozen=True):
+    items: tuple[RunSummary, ...]
+    next_cursor: str | None
+    """Give it back as `cursor` for the next page; null at the end. A page may be short, even empty, before the end."""
+
+
+class RunsOfJobQuery(PageQuery, frozen=True):
+    status: RunStateName | None = None
+    start_time: Annotated[Moment, Meta(description="Due at or after.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Due before.")] | None = None
+
+
+class RunQuery(RunsOfJobQuery, frozen=True):
+    task: Name | None = None
+    queue: Name | None = None
+
+
+class JobStatusAnswer(Struct, frozen=True, kw_only=True):
+    """How a job stands."""
+
+    job_id: str
+    status: JobStatus
+    last_run: RunSummary | None
+    next_run: datetime | None
+    retry_count: int
+    attempts: int
+    failure_reason: str | None
+
+
+class DeadLetterView(Struct, frozen=True, kw_only=True):
+    """A run whose attempts are spent."""
+
+    run_id: str
+    job_id: str
+    name: str | None
+    owner: str | None
+    task: str
+    queue: str
+    priority: PriorityName
+    attempt: int
+    lost: int
+    failure: FailureName | None
+    error: str | None
+    due_at: datetime
+    died_at: datetime
+
+
+class DeadLetterPage(Struct, frozen=True):
+    items: tuple[DeadLetterView, ...]
+    next_cursor: str | None
+    """Give it back as `cursor` for the next page; null at the end. A page may be short, even empty, before the end."""
+
+
+class DeadLetterQuery(PageQuery, frozen=True):
+    job_id: JobId | None = None
+    task: Name | None = None
+    queue: Name | None = None
+    failure: FailureName | None = None
+    error: Annotated[Text, Meta(description="A text that the error contains.")] | None = None
+    start_time: Annotated[Moment, Meta(description="Died at or after.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Died before.")] | None = None
+
+
+class DeadLetterFilter(Request, frozen=True):
+    """Which dead letters: all that is given must hold. Everything is left out: all of them."""
+
+    run_id: RunId | None = None
+    job_id: JobId | None = None
+    task: Name | None = None
+    queue: Name | None = None
+    failure: FailureName | None = None
+    error: Annotated[Text, Meta(description="A text that the error contains.")] | None = None
+    start_time: Annotated[Moment, Meta(description="Died at or after.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Died before.")] | None = None
+
+
+class ReplayRequest(DeadLetterFilter, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    rate: Annotated[float, Meta(gt=0, le=10_000, description="Runs a second.")] = 100.0
+
+
+class ReplayedRun(Struct, frozen=True):
+    run_id: str
+    replays: str
+
+
+class ReplayAnswer(Struct, frozen=True):
+    runs: tuple[ReplayedRun, ...]
+    more: bool
+    """There are others that match: ask again."""
+
+
+class DiscardRequest(DeadLetterFilter, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+
+
+class Discarded(Struct, frozen=True):
+    discarded: int

@@ -1,0 +1,93 @@
+"""Schedules, queues, workers, tasks, payloads and events as requests and answers have them."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from duetime.api.schemas.common import Length, Moment, Request, Zone
+from duetime.api.schemas.jobs import ScheduleView
+
+
+class PreviewRequest(Request, frozen=True):
+    """A schedule, given as a job would give it; or `schedule`, any of them as one text."""
+
+    schedule: Annotated[str, Meta(max_length=500)] | None = None
+    run_at: Moment | None = None
+    run_in: Length | None = None
+    cron: Annotated[str, Meta(max_length=500)] | None = None
+    every: Length | None = None
+    when: Annotated[str, Meta(max_length=500)] | None = None
+    tz: Zone | None = None
+    start_at: Moment | None = None
+    end_at: Moment | None = None
+    start: Annotated[Moment, Meta(description="The moment to look from; now when it is left out.")] | None = None
+    count: Annotated[int, Meta(ge=1, le=1000)] = 5
+
+
+class Fire(Struct, frozen=True):
+    local: datetime
+    utc: datetime
+    change: Literal["moved", "first", "second"] | None
+    """What a change of the clocks makes of it."""
+    note: str | None
+
+
+class Preview(Struct, frozen=True):
+    schedule: ScheduleView
+    fires: tuple[Fire, ...]
+
+
+class DepthView(Struct, frozen=True):
+    high: int
+    medium: int
+    low: int
+    capped: bool
+    """At least one of the numbers is only what was counted: there may be more."""
+
+
+class QueueView(Struct, frozen=True):
+    name: str
+    paused: bool
+    paused_at: datetime | None
+    depth: DepthView
+
+
+class QueueList(Struct, frozen=True):
+    items: tuple[QueueView, ...]
+
+
+class QueueRequest(Request, frozen=True):
+    paused: bool
+
+
+class WorkerView(Struct, frozen=True):
+    worker_id: str
+    name: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...]
+    slots: int
+    started_at: datetime
+    lease_until: datetime
+    alive: bool
+    """Whether its lease is not over."""
+
+
+class WorkerList(Struct, frozen=True):
+    items: tuple[WorkerView, ...]
+
+
+class TaskView(Struct, frozen=True):
+    name: str
+    workers: int
+    queues: tuple[str, ...]
+    """The queues that those workers serve; none: all of them."""
+
+
+class TaskList(Struct, frozen=True):
+    items: tuple[TaskView, ...]
+
+
+class PayloadStored(Struct, frozen=True):
+    payload_ref: str
+    size: int

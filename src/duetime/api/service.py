@@ -1,0 +1,54 @@
+"""What the handlers of a server share: the store, and everything that stands between it and the callers."""
+
+import asyncio
+import contextlib
+
+from duetime.api.cursors import Cursors
+from duetime.api.events import EventHub
+from duetime.api.gate import Gate
+from duetime.api.limits import Limits
+from duetime.api.metrics import Metrics
+from duetime.api.sessions import Sessions
+from duetime.api.tasks import Tasks
+from duetime.api.trail import Trail
+from duetime.engine.gathering import Gatherer
+from duetime.engine.quota import Quota
+from duetime.errors import StoreError
+from duetime.sealing import Sealer
+from duetime.settings import Settings
+from duetime.store.protocol import Store
+
+_INTERVAL = 1.0
+
+
+class Service:
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.sessions = Sessions(store)
+        self.gate = Gate(store, self.sessions)
+        self.metrics = Metrics()
+        self.limits = Limits()
+        self.quota = Quota(store)
+        self.cursors = Cursors(store)
+        self.trail = Trail(store)
+        self.tasks = Tasks(store, settings)
+        self.intake = Gatherer(store)
+        self.sealer = Sealer(settings.sealing_keys)
+        self.events = EventHub(store)
+        self.stopping = asyncio.Event()
+        """Set when the server is asked to stop: answers without an end come to one."""
+
+    async def close(self) -> None:
+        """Write down what is left, and let go of everything but the store."""
+        await self.events.close()
+        with contextlib.suppress(StoreError):  # it is told to the log by whoever needed the store before us
+            await self.tick()
+
+    async def tick(self) -> float:
+        """Write down what may be written together: submissions for the audit trail, and which keys were used."""
+        await self.trail.flush()
+        used = self.gate.used()
+        if used:
+            await self.store.touch_keys(used)
+        return _INTERVAL

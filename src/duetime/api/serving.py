@@ -1,0 +1,78 @@
+"""The server inside a node: it listens from the start, serves until it is stopped, and keeps nobody waiting then."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from duetime.api.application import make_application
+from duetime.api.service import Service
+from duetime.api.table import ENDPOINTS
+from duetime.errors import InvalidInput
+from duetime.settings import Settings
+
+_LAST_WORDS = 5
+"""Seconds for requests under way, once the server was asked to stop."""
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # signals are for the node
+
+
+class HttpServer:
+    def __init__(self, service: Service, settings: Settings) -> None:
+        self._service = service
+        self._socket = _listen(settings.host, settings.port)
+        config = uvicorn.Config(
+            make_application(service, ENDPOINTS),
+            loop="none",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=_LAST_WORDS,
+        )
+        self._server = _Server(config)
+        # It tells of every start and every request; what matters is logged by the application.
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+    @property
+    def url(self) -> str:
+        host, port = self._socket.getsockname()[:2]
+        if host in ("0.0.0.0", "::"):
+            host = "127.0.0.1"
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def login_link(self, key_hash: bytes) -> str:
+        """A link that logs a browser in, once, as this key."""
+        return f"{self.url}/login?token={self._service.sessions.link(key_hash)}"
+
+    async def run(self) -> None:
+        await self._server.serve(sockets=[self._socket])
+
+    def stop(self) -> None:
+        self._service.stopping.set()
+        if self._server.should_exit:
+            self._server.force_exit = True
+        self._server.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise InvalidInput(
+            f"the server cannot listen on {host}:{port}: {error.strerror or error}",
+            field="port",
+            remedy="set another one (DUETIME_PORT; 0 takes a free one), or stop what listens there",
+        ) from None

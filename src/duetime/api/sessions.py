@@ -1,0 +1,66 @@
+"""Browsers: a link that logs in once, and the session that it begins.
+
+A link carries a token that this process made and keeps until it is used or too old. The session is a signed cookie
+that names a key by its hash, so it ends when the key does, on every node.
+"""
+
+import os
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import blake2b
+from hmac import compare_digest
+from http.cookies import CookieError, SimpleCookie
+
+from duetime.clock import monotonic
+from duetime.store.protocol import Store
+
+COOKIE = "duetime_session"
+LINK_LASTS = 3600.0
+SESSION_LASTS = 12 * 3600
+_TAG = 16
+_MOST_LINKS = 1000
+
+
+class Sessions:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secret: bytes | None = None
+        self._links: dict[str, tuple[float, bytes]] = {}
+
+    def link(self, key_hash: bytes) -> str:
+        """A token that begins one session of this key."""
+        now = monotonic()
+        self._links = {token: link for token, link in self._links.items() if link[0] > now}
+        while len(self._links) >= _MOST_LINKS:
+            del self._links[next(iter(self._links))]
+        token = secrets.token_urlsafe(24)
+        self._links[token] = now + LINK_LASTS, key_hash
+        return token
+
+    async def begin(self, token: str) -> str | None:
+        """The header that sets the cookie; None for a token that is unknown, used or too old."""
+        until, key_hash = self._links.pop(token, (0.0, b""))
+        if until <= monotonic():
+            return None
+        ends = int((await self._store.now()).timestamp()) + SESSION_LASTS
+        content = ends.to_bytes(8, "big") + key_hash
+        value = urlsafe_b64encode(content + await self._sign(content)).decode().rstrip("=")
+        return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_LASTS}"
+
+    async def key_hash(self, cookies: str) -> bytes | None:
+        """The hash of the key that the session in these cookies stands for."""
+        try:
+            morsel = SimpleCookie(cookies).get(COOKIE)
+            raw = b"" if morsel is None else urlsafe_b64decode(morsel.value + "=" * (-len(morsel.value) % 4))
+        except (CookieError, ValueError):
+            return None
+        content, tag = raw[:-_TAG], raw[-_TAG:]
+        if len(content) != 40 or not compare_digest(tag, await self._sign(content)):
+            return None
+        over = int.from_bytes(content[:8], "big") < int((await self._store.now()).timestamp())
+        return None if over else content[8:]
+
+    async def _sign(self, content: bytes) -> bytes:
+        if self._secret is None:
+            self._secret = await self._store.secret("sessions", os.urandom(32))
+        return blake2b(content, digest_size=_TAG, key=self._secret, person=b"duetime session").digest()

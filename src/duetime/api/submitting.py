@@ -1,0 +1,132 @@
+"""From a request to a job that can be stored: everything that can be refused is refused here."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duetime.api.schemas.jobs import JobRequest, MisfireBody, RetryBody
+from duetime.engine.intake import prepare
+from duetime.engine.options import add_policies, check_duration, check_retry
+from duetime.errors import InvalidInput
+from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options
+from duetime.model.lane import Tier
+from duetime.model.name import check_key
+from duetime.model.policy import Misfire
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import NOW, Once, Schedule, make_schedule, parse_schedule
+
+_NO_ARGS: Mapping[str, Any] = {}
+
+
+def needs_the_day(request: JobRequest) -> bool:
+    """Whether its schedule can only be told from the day on which it is submitted."""
+    if request.when is not None:
+        return True
+    return isinstance(request.run_in, str) and (request.tz is not None or request.run_in.startswith("P"))
+
+
+def make_job(
+    request: JobRequest,
+    *,
+    tenant_id: int,
+    max_payload: int,
+    now: datetime | None = None,
+    idempotency_key: str | None = None,
+    job_id: UUID | None = None,
+) -> NewJob:
+    """A job ready to be stored. `now` is needed where the request `needs_the_day`."""
+    schedule = _schedule(request, now)
+    return prepare(
+        task=request.task,
+        args=request.args or _NO_ARGS,
+        max_payload=max_payload,
+        tenant_id=tenant_id,
+        schedule=schedule,
+        queue=request.queue,
+        tier=Tier[request.priority],
+        options=_options(request, recurring=not isinstance(schedule, Once)),
+        timeout=None if request.timeout is None else check_duration(request.timeout, "timeout"),
+        key=request.key,
+        idempotency_key=idempotency_key if request.idempotency_key is None else request.idempotency_key,
+        job_id=job_id,
+    )
+
+
+def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
+    times: dict[str, Any] = {
+        name: value
+        for name in ("run_at", "run_in", "cron", "every", "tz", "start_at", "end_at")
+        if (value := getattr(request, name)) is not None
+    }
+    if request.when is None:
+        return make_schedule(**times, now=now) if times else NOW
+    others = sorted(times.keys() - {"tz"})
+    if others:
+        raise InvalidInput(f"when and {others[0]} exclude each other", field=others[0], remedy="give one of them")
+    assert now is not None
+    try:
+        return parse_schedule(request.when, zone=times.get("tz", "UTC"), now=now)
+    except InvalidInput as error:
+        field = "tz" if error.field == "tz" else "when"
+        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
+
+
+def _options(request: JobRequest, *, recurring: bool) -> Options:
+    policies = (request.misfire, request.overlap, request.jitter, request.max_runs)
+    named = ("misfire", "overlap", "jitter", "max_runs")
+    if not recurring:
+        for name, value in zip(named, policies, strict=True):
+            if value is not None:
+                raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
+    options = DEFAULT_OPTIONS
+    if (
+        request.retries is not None
+        or request.retry is not None
+        or request.tags
+        or request.delivery != "at_least_once"
+        or request.key is not None
+        or request.name is not None
+        or request.owner is not None
+        or request.payload_ref is not None
+    ):
+        options = Options(
+            name=_text(request.name, "name"),
+            tags=request.tags,
+            retry=_retry(request),
+            at_most_once=request.delivery == "at_most_once",
+            key=request.key,
+            owner=_text(request.owner, "owner"),
+            payload_ref=_text(request.payload_ref, "payload_ref"),
+        )
+    if not recurring:
+        return options
+    misfire = request.misfire
+    return add_policies(
+        options,
+        Misfire(**msgspec.structs.asdict(misfire)) if isinstance(misfire, MisfireBody) else misfire,
+        request.overlap,
+        request.jitter,
+        request.max_runs,
+    )
+
+
+def _retry(request: JobRequest) -> RetryPolicy:
+    if request.delivery == "at_most_once":
+        if request.retries or (request.retry is not None and request.retry.retries):
+            raise InvalidInput(
+                "at_most_once means that nothing is tried again", field="retries", remedy="leave retries out"
+            )
+        return RetryPolicy(retries=0)
+    policy = RetryPolicy() if request.retry is None else retry_policy(request.retry)
+    return policy if request.retries is None else msgspec.structs.replace(policy, retries=request.retries)
+
+
+def retry_policy(body: RetryBody) -> RetryPolicy:
+    return check_retry(RetryPolicy(**msgspec.structs.asdict(body)))
+
+
+def _text(value: str | None, field: str) -> str | None:
+    return None if value is None else check_key(value, field)

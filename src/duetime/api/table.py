@@ -1,0 +1,36 @@
+"""Every endpoint there is. Those that are asked most come first: routes are tried in this order."""
+
+from duetime.api.endpoint import Endpoint
+from duetime.api.routes import (
+    batches,
+    calendars,
+    dead_letters,
+    editing,
+    events,
+    health,
+    jobs,
+    keys,
+    payloads,
+    queues,
+    reference,
+    runs,
+    schedules,
+    tenants,
+)
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *batches.routes,
+    *jobs.routes,
+    *editing.routes,
+    *runs.routes,
+    *dead_letters.routes,
+    *schedules.routes,
+    *calendars.routes,
+    *queues.routes,
+    *payloads.routes,
+    *events.routes,
+    *tenants.routes,
+    *keys.routes,
+    *health.routes,
+    *reference.routes,
+)

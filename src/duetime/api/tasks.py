@@ -1,0 +1,30 @@
+"""Whether any worker has a task: a job for a task that nobody has is stored with a warning, or refused (a setting)."""
+
+from duetime.api.memory import Memory
+from duetime.errors import InvalidInput
+from duetime.settings import Settings
+from duetime.store.protocol import Store
+
+REMEMBERED = 2.0
+"""Seconds: a worker that starts is known within that time."""
+
+
+class Tasks:
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._refuse = settings.unknown_tasks == "refuse"
+        self._known: Memory[int, frozenset[str]] = Memory(REMEMBERED)
+
+    async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
+        """What to warn of. Raises `InvalidInput` where unknown tasks are refused."""
+        known = self._known.get(tenant_id)
+        if known is None:
+            found = await self._store.tasks(tenant_id)
+            known = self._known.put(tenant_id, frozenset(info.name for info in found))
+        if task in known:
+            return ()
+        if self._refuse:
+            raise InvalidInput(
+                f"no worker has the task {task!r}", field="task", remedy="start a worker that has it, or mend the name"
+            )
+        return (f"no worker has the task {task!r} now: the job waits until one does",)

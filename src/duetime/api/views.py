@@ -1,0 +1,75 @@
+"""Jobs and runs as answers show them, made from what the store reads back."""
+
+from datetime import timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from duetime.api.schemas.jobs import JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
+from duetime.ids import show
+from duetime.model import json
+from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.lane import Tier
+from duetime.model.listing import JobItem, JobStatus
+from duetime.model.schedule import Cron, Every, Once, Schedule, exact_form, explain
+
+_KINDS: dict[type, Literal["once", "cron", "every"]] = {Once: "once", Cron: "cron", Every: "every"}
+
+
+def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> Receipt:
+    once = isinstance(job.schedule, Once)
+    run_id = None if answer.run_id is None else show("run", answer.run_id)
+    status = JobStatus.PENDING if once else JobStatus.ACTIVE
+    if answer.next_run is None and not once and answer.run_id is None:
+        status = JobStatus.ENDED
+    created = answer.created or (answer.replayed and job.key is None)
+    notes = warnings if answer.note is None else (*warnings, answer.note)
+    return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, notes)
+
+
+def schedule_view(schedule: Schedule) -> ScheduleView:
+    zone = getattr(schedule, "zone", "UTC")
+    return ScheduleView(_KINDS[type(schedule)], exact_form(schedule), explain(schedule, zone), zone)
+
+
+def job_summary(job: JobItem) -> JobSummary:
+    return JobSummary(**_common(job, job.status))
+
+
+def job_view(job: Job, status: JobStatus) -> JobView:
+    options = job.options
+    return JobView(
+        **_common(job, status),
+        args=json.decode(job.args),
+        timeout=None if job.timeout_ms is None else timedelta(milliseconds=job.timeout_ms).total_seconds(),
+        retry=RetryBody(**msgspec.structs.asdict(options.retry)),
+        delivery="at_most_once" if options.at_most_once else "at_least_once",
+        misfire=MisfireBody(**msgspec.structs.asdict(options.misfire)),
+        overlap=options.overlap,
+        jitter=options.jitter,
+        max_runs=options.max_runs,
+        made=job.made,
+        missed=job.missed,
+    )
+
+
+def _common(job: Job | JobItem, status: JobStatus) -> dict[str, Any]:
+    options = job.options
+    return {
+        "job_id": show("job", job.id),
+        "name": options.name,
+        "owner": options.owner,
+        "task": job.task,
+        "queue": job.queue,
+        "priority": Tier(job.tier).name,
+        "status": status,
+        "recurring": not isinstance(job.schedule, Once),
+        "schedule": schedule_view(job.schedule),
+        "next_run": job.next_run,
+        "key": options.key,
+        "tags": options.tags,
+        "payload_ref": options.payload_ref,
+        "version": job.version,
+        "created_at": job.created_at,
+        "problem": job.problem,
+    }

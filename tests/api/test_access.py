@@ -1,0 +1,201 @@
+"""Every endpoint × every kind of caller: generated from the table, so that a new endpoint without a rule fails."""
+
+import re
+from typing import Any
+
+import pytest
+
+from duetime.api.endpoint import Endpoint
+from duetime.api.table import ENDPOINTS
+from duetime.ids import new_id, show
+from duetime.model.access import ALLOWED, Action, Role
+from tests.support.served import Answer, Served
+
+OPEN = {"livez", "readyz", "openapi", "docs", "login"}
+"""What anybody may ask. Whoever adds to it should know why."""
+KINDS = {"job_id": "job", "run_id": "run", "worker_id": "wrk", "key_id": "key", "payload_id": "pay"}
+
+GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.may is not None]
+
+
+def path_of(endpoint: Endpoint, names: dict[str, str] | None = None) -> str:
+    """The path with ids that nobody has."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[1]
+        kind: Any = KINDS.get(name)
+        return (names or {}).get(name) or (show(kind, new_id()) if kind else "nobody")
+
+    return re.sub(r"\{(\w+)\}", fill, endpoint.path)
+
+
+async def ask(api: Served, endpoint: Endpoint, key: str | None, path: str | None = None) -> Answer:
+    body = {} if endpoint.body is not None and endpoint.reads == "json" else None
+    return await api.ask(endpoint.method, path or path_of(endpoint), body, key=key)
+
+
+def test_only_these_are_open_to_everybody() -> None:
+    assert {endpoint.name for endpoint in ENDPOINTS if endpoint.may is None} == OPEN
+
+
+async def test_without_a_key(api: Served) -> None:
+    for endpoint in GUARDED:
+        for key in (None, "dt_live_nonsense", api.root[:-1] + "0"):
+            answer = await ask(api, endpoint, key)
+            assert (answer.status, answer.code) == (401, "unauthenticated"), endpoint.name
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+async def test_with_the_wrong_role(api: Served) -> None:
+    for role in (Role.ADMIN, Role.OPERATOR, Role.SUBMITTER, Role.VIEWER, Role.WORKER):
+        key = await api.key(role)
+        for endpoint in GUARDED:
+            if endpoint.may in ALLOWED[role] or endpoint.name == "watch_events":
+                continue
+            answer = await ask(api, endpoint, key)
+            assert (answer.status, answer.code) == (403, "forbidden"), (role, endpoint.name)
+
+
+async def test_with_the_right_role(api: Served) -> None:
+    """Whoever may is not stopped at the gate: whatever the answer is, it is not 401 or 403."""
+    for role in (Role.ADMIN, Role.OPERATOR, Role.SUBMITTER, Role.VIEWER, Role.WORKER):
+        key = await api.key(role)
+        for endpoint in GUARDED:
+            if endpoint.may in ALLOWED[role] and endpoint.name != "watch_events":
+                answer = await ask(api, endpoint, key)
+                assert answer.status not in (401, 403), (role, endpoint.name, answer.body)
+                assert answer.status < 500, (role, endpoint.name, answer.body)
+
+
+BY_ID = [endpoint for endpoint in GUARDED if set(endpoint.parameters) & KINDS.keys()]
+
+
+async def test_another_tenants_things_are_missing(api: Served) -> None:
+    """The answer for another tenant's id is the one for an id that nobody has, byte for byte."""
+    theirs = await api.tenant("theirs")
+    names = await things_of(api, await api.key(Role.ADMIN, theirs.id))
+    ours = await api.key(Role.ADMIN, (await api.tenant("ours")).id)
+    for endpoint in BY_ID:
+        if not set(endpoint.parameters) <= names.keys() or endpoint.may is Action.WORK:
+            continue
+        foreign, missing = path_of(endpoint, names), path_of(endpoint)
+        found = [await ask(api, endpoint, ours, path) for path in (foreign, missing)]
+        if found[0].status == 422:  # its body is refused before anything is looked for
+            continue
+        assert [answer.status for answer in found] == [404, 404], endpoint.name
+        texts = [re.sub(r"(job|run|key|pay)_[0-9a-z]{26}", r"\1_x", answer.body.decode()) for answer in found]
+        assert texts[0] == texts[1], endpoint.name
+
+
+async def things_of(api: Served, key: str) -> dict[str, str]:
+    """One of everything, in the tenant of this key."""
+    job = (await api.post("/v1/jobs", {"task": "t"}, key=key)).json
+    made = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "v"}, key=key)).json
+    payload = (await api.post("/v1/payloads", raw=b"x", key=key)).json
+    return {
+        "job_id": job["job_id"],
+        "run_id": job["run_id"],
+        "key_id": made["key_id"],
+        "payload_id": payload["payload_ref"],
+    }
+
+
+async def test_a_root_key_names_its_tenant(api: Served) -> None:
+    await api.tenant("acme")
+    acme = {"Duetime-Tenant": "acme"}
+    job_id = (await api.post("/v1/jobs", {"task": "t"}, headers=acme)).json["job_id"]
+    assert (await api.get(f"/v1/jobs/{job_id}", headers=acme)).status == 200
+    assert (await api.get(f"/v1/jobs/{job_id}")).status == 404, "without a name it acts in default"
+    assert (await api.get("/v1/jobs", headers={"Duetime-Tenant": "nobody"})).status == 404
+
+
+async def test_another_key_cannot_name_a_tenant(api: Served) -> None:
+    acme = await api.tenant("acme")
+    key = await api.key(Role.ADMIN, acme.id)
+    assert (await api.get("/v1/jobs", key=key, headers={"Duetime-Tenant": "acme"})).status == 200
+    assert (await api.get("/v1/jobs", key=key, headers={"Duetime-Tenant": "default"})).status == 403
+
+
+async def test_a_suspended_tenant_reads_and_does_nothing_else(api: Served) -> None:
+    acme = await api.tenant("acme")
+    key = await api.key(Role.ADMIN, acme.id)
+    assert (await api.ask("PATCH", "/v1/admin/tenants/acme", {"state": "SUSPENDED"})).json["state"] == "SUSPENDED"
+    assert (await api.get("/v1/jobs", key=key)).status == 200
+    answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
+    assert (answer.status, answer.code) == (403, "tenant_suspended")
+    await api.ask("PATCH", "/v1/admin/tenants/acme", {"state": "ACTIVE"})
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=key)).status == 201
+
+
+@pytest.mark.parametrize("role", ["admin", "viewer"])
+async def test_a_key_works_until_it_is_revoked(api: Served, role: str) -> None:
+    made = (await api.post("/v1/admin/keys", {"role": role, "name": "one"})).json
+    assert made["key"].startswith("dt_live_") and made["hint"][:8] == "dt_live_"
+    assert (await api.get("/v1/jobs", key=made["key"])).status == 200
+    revoked = await api.post(f"/v1/admin/keys/{made['key_id']}/revoke")
+    assert revoked.json["revoked_at"] is not None
+    assert (await api.get("/v1/jobs", key=made["key"])).status == 401
+
+
+async def test_a_key_rotates_with_overlap(api: Served) -> None:
+    old = (await api.post("/v1/admin/keys", {"role": "operator", "name": "old"})).json
+    new = (await api.post(f"/v1/admin/keys/{old['key_id']}/rotate", {"overlap": "1h", "name": "new"})).json
+    assert (new["role"], new["name"]) == ("operator", "new")
+    for key in (old["key"], new["key"]):
+        assert (await api.get("/v1/jobs", key=key)).status == 200
+    gone = (await api.post(f"/v1/admin/keys/{new['key_id']}/rotate", {"overlap": 0})).json
+    assert (await api.get("/v1/jobs", key=new["key"])).status == 401
+    assert (await api.get("/v1/jobs", key=gone["key"])).status == 200
+
+
+async def test_only_root_makes_root_keys(api: Served) -> None:
+    admin = await api.key(Role.ADMIN)
+    wish = {"role": "root", "name": "mine"}
+    assert (await api.post("/v1/admin/keys", wish, key=admin)).status == 403
+    assert (await api.get("/v1/admin/keys?root=true", key=admin)).status == 403
+    assert (await api.get("/v1/audit?all=true", key=admin)).status == 403
+    assert (await api.post("/v1/admin/keys", wish)).status == 201
+    names = [key["name"] for key in (await api.get("/v1/admin/keys?root=true")).json["items"]]
+    assert names == ["root", "mine"]
+
+
+async def test_the_texts_of_keys_are_shown_once(api: Served) -> None:
+    made = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "one"})).json
+    listed = await api.get("/v1/admin/keys")
+    assert made["key"].encode() not in listed.body and made["hint"] in listed.body.decode()
+
+
+async def test_the_audit_log_says_who_did_what(api: Served) -> None:
+    key = await api.key(Role.ADMIN)
+    job_id = (await api.post("/v1/jobs", {"task": "t", "every": "1h"}, key=key)).json["job_id"]
+    await api.post(f"/v1/jobs/{job_id}/pause", key=key)
+    await api.service.trail.flush()
+    items = (await api.get("/v1/audit", key=key)).json["items"]
+    assert [(each["action"], each["object"], each["actor"]) for each in items] == [
+        ("jobs.create", job_id, "admin"),
+        ("jobs.pause", job_id, "admin"),
+    ]
+
+
+async def test_a_login_link_works_once(api: Served) -> None:
+    token = api.service.sessions.link(await root_hash(api))
+    answer = await api.get(f"/login?token={token}", key=None)
+    assert (answer.status, answer.headers["Location"]) == (303, "/")
+    cookie = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
+    assert "HttpOnly" in answer.headers["Set-Cookie"] and "SameSite=Strict" in answer.headers["Set-Cookie"]
+    assert (await api.get("/v1/jobs", key=None, headers=cookie)).status == 200
+    assert (await api.get(f"/login?token={token}", key=None)).status == 401
+
+    write = {"Content-Type": "application/json"} | cookie
+    foreign = write | {"Sec-Fetch-Site": "cross-site"}
+    own = write | {"Sec-Fetch-Site": "same-origin"}
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 401
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=own)).status == 201
+    edited = {"Cookie": cookie["Cookie"][:-3] + "AAA"}
+    assert (await api.get("/v1/jobs", key=None, headers=edited)).status == 401
+
+
+async def root_hash(api: Served) -> bytes:
+    from duetime.model.key_text import hash_of
+
+    return hash_of(api.root)

@@ -1,0 +1,40 @@
+"""Editing jobs over HTTP, and calendars."""
+
+from typing import Any
+
+from tests.support.served import Answer, Served
+
+
+async def change(api: Served, job_id: str, version: str | None = None, **what: Any) -> Answer:
+    headers = {} if version is None else {"If-Match": version}
+    return await api.ask("PATCH", f"/v1/jobs/{job_id}", what, headers=headers)
+
+
+async def test_what_is_given_becomes_different(api: Served) -> None:
+    made = (await api.post("/v1/jobs", {"task": "t", "every": "1h", "args": {"n": 1}, "tags": ["a"]})).json
+    before = await api.get(f"/v1/jobs/{made['job_id']}")
+    after = await change(api, made["job_id"], before.headers["ETag"], args={"n": 2}, priority="HIGH", timeout="5s")
+    assert (after.status, after.headers["ETag"]) == (200, '"2"')
+    different = {name for name, value in after.json.items() if value != before.json[name]}
+    assert different == {"args", "priority", "timeout", "version"}
+    assert (await change(api, made["job_id"], cron="0 9 * * *", tz="Asia/Tokyo")).json["schedule"]["tz"] == "Asia/Tokyo"
+    assert (await change(api, made["job_id"], timeout=None)).json["timeout"] is None
+
+
+async def test_a_stale_version(api: Served) -> None:
+    job_id = (await api.post("/v1/jobs", {"task": "t", "every": "1h"})).json["job_id"]
+    assert (await change(api, job_id, '"1"', priority="HIGH")).status == 200
+    answer = await change(api, job_id, '"1"', priority="LOW")
+    assert (answer.status, answer.code) == (412, "stale_version")
+    assert (await change(api, job_id, "*", priority="LOW")).status == 200
+    assert (await change(api, job_id, "new", priority="LOW")).status == 422
+    assert (await change(api, job_id, tz="Asia/Tokyo")).json["field"] == "tz"
+    assert (await change(api, job_id, task="other")).json["field"] == "task"
+
+
+async def test_calendars(api: Served) -> None:
+    dates = ["2026-12-25", "2026-12-26"]
+    assert (await api.ask("PUT", "/v1/calendars/holidays", {"dates": dates})).json["dates"] == dates
+    assert (await api.get("/v1/calendars")).json["items"] == [{"name": "holidays", "dates": dates}]
+    assert (await api.get("/v1/calendars/nothing")).status == 404
+    assert (await api.ask("DELETE", "/v1/calendars/holidays")).json == {"deleted": True}

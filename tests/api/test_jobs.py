@@ -1,0 +1,212 @@
+"""Jobs over HTTP: from the request to the run and back."""
+
+import asyncio
+import json
+from typing import Any
+
+from duetime.api.routes.batches import MOST
+from duetime.app import App
+from duetime.model.access import Role
+from tests.support.served import Answer, Served
+from tests.support.waiting import eventually
+from tests.support.working import quick_settings, working
+
+
+async def ended(api: Served, job_id: str) -> dict[str, Any]:
+    async def over() -> Any:
+        status = (await api.get(f"/v1/jobs/{job_id}/status")).json
+        return status if status["status"] in ("SUCCEEDED", "FAILED", "CANCELLED") else None
+
+    return await eventually(over)
+
+
+async def test_the_whole_road(api: Served, database_url: str) -> None:
+    """A key, a job through HTTP that runs, and its result."""
+    app = App(settings=quick_settings(database_url))
+
+    @app.task(name="add")
+    async def add(ctx: Any, a: int, b: int) -> int:
+        ctx.logger.info("adding")
+        return a + b
+
+    submitter, viewer = await api.key(Role.SUBMITTER), await api.key(Role.VIEWER)
+    with app.lent(api.store):
+        async with working(app):
+            await eventually(lambda: api.store.tasks(1))
+            made = await api.post("/v1/jobs", {"task": "add", "args": {"a": 1, "b": 2}, "owner": "ann"}, key=submitter)
+            assert (made.status, made.json["status"], made.json["created"]) == (201, "PENDING", True)
+            assert made.json["warnings"] == []
+            status = await ended(api, made.json["job_id"])
+    assert (status["status"], status["attempts"], status["failure_reason"]) == ("SUCCEEDED", 1, None)
+    run = (await api.get(f"/v1/runs/{status['last_run']['run_id']}", key=viewer)).json
+    assert (run["result"], run["args"], run["status"]) == (3, {"a": 1, "b": 2}, "SUCCEEDED")
+    assert run["attempts"][0]["logs"][0]["text"] == "adding"
+    job = (await api.get(f"/v1/jobs/{made.json['job_id']}", key=viewer)).json
+    assert (job["status"], job["owner"], job["priority"]) == ("SUCCEEDED", "ann", "MEDIUM")
+
+
+async def test_a_job_says_all_that_was_asked(api: Served) -> None:
+    asked = {
+        "task": "report",
+        "name": "weekly",
+        "owner": "ann",
+        "args": {"to": ["a@b.c"]},
+        "payload_ref": "s3://bucket/object",
+        "cron": "0 9 * * MON",
+        "tz": "Europe/Berlin",
+        "queue": "mail",
+        "priority": "HIGH",
+        "retries": 7,
+        "timeout": "90s",
+        "misfire": "skip",
+        "overlap": "queue",
+        "jitter": "10s",
+        "max_runs": 5,
+        "key": "weekly-report",
+        "tags": ["a", "b"],
+    }
+    made = (await api.post("/v1/jobs", asked)).json
+    job = (await api.get(f"/v1/jobs/{made['job_id']}")).json
+    for name in (
+        "task",
+        "name",
+        "owner",
+        "args",
+        "payload_ref",
+        "queue",
+        "priority",
+        "overlap",
+        "max_runs",
+        "key",
+        "tags",
+    ):
+        assert job[name] == asked[name], name
+    assert (job["timeout"], job["retry"]["retries"], job["misfire"]["mode"], job["jitter"]) == (90.0, 7, "skip", 10.0)
+    assert (
+        job["schedule"]
+        == {
+            "kind": "cron",
+            "exact": "cron 0 9 * * MON",
+            "sentence": "Every Monday at 09:00, Europe/Berlin",
+            "tz": "Europe/Berlin",
+        }
+        or job["schedule"]["exact"] == "cron 0 9 * * MON"
+    )
+    assert (job["status"], job["version"], job["next_run"]) == ("ACTIVE", 1, made["next_run"])
+
+
+async def test_times(api: Served) -> None:
+    for given in (
+        {"run_in": "1h"},
+        {"run_in": 3600},
+        {"run_in": "P1D", "tz": "Europe/Berlin"},
+        {"run_at": "2080-01-01T00:00:00+01:00"},
+        {"every": "15m"},
+        {"when": "every weekday at 9am", "tz": "Asia/Tokyo"},
+        {"when": "in 3 hours"},
+        {"when": "0 9 * * *"},
+    ):
+        made = await api.post("/v1/jobs", {"task": "t"} | given)
+        assert made.status == 201 and made.json["next_run"] is not None, (given, made.body)
+
+
+async def test_a_time_in_the_past_runs_now_and_says_so(api: Served) -> None:
+    made = (await api.post("/v1/jobs", {"task": "t", "run_at": "2020-01-01T00:00:00Z"})).json
+    assert any("past" in warning for warning in made["warnings"])
+
+
+async def test_a_task_that_nobody_has(api: Served) -> None:
+    assert "no worker has the task" in (await api.post("/v1/jobs", {"task": "t"})).json["warnings"][0]
+
+
+async def test_steering(api: Served) -> None:
+    job_id = (await api.post("/v1/jobs", {"task": "t", "every": "1h"})).json["job_id"]
+
+    async def act(what: str, **body: Any) -> Answer:
+        return await api.post(f"/v1/jobs/{job_id}/{what}", body or None)
+
+    assert (await act("pause")).json == {"job_id": job_id, "status": "PAUSED"}
+    assert (await act("resume")).json == {"job_id": job_id, "status": "ACTIVE"}
+    run = await act("trigger")
+    assert (run.status, run.json["status"], run.json["job_id"]) == (201, "PENDING", job_id)
+    filled = await act("backfill", start="2026-01-01T00:00:00Z", end="2026-01-01T00:00:01Z")
+    assert (filled.status, filled.json) == (202, {"job_id": job_id, "runs": 0})
+    assert (await api.post(f"/v1/runs/{run.json['run_id']}/cancel")).json["status"] == "CANCELLED"
+    again = await api.post(f"/v1/runs/{run.json['run_id']}/retry")
+    assert (again.status, again.json["replays"]) == (200, run.json["run_id"])
+    assert (await act("cancel")).json == {"job_id": job_id, "status": "CANCELLED"}
+    answer = await act("pause")
+    assert (answer.status, answer.code) == (409, "conflict")
+    assert (await api.ask("DELETE", f"/v1/jobs/{job_id}")).json == {"deleted": True}
+    assert (await api.get(f"/v1/jobs/{job_id}")).status == 404
+    assert (await api.ask("DELETE", f"/v1/jobs/{job_id}")).status == 404
+
+
+async def test_lists_are_paged_and_filtered(api: Served) -> None:
+    for index in range(5):
+        await api.post(
+            "/v1/jobs",
+            {"task": f"t{index % 2}", "owner": "ann", "tags": ["x"], "run_in": "1h", "args": {"secret": index}},
+        )
+    assert b"secret" not in (await api.get("/v1/jobs")).body
+    seen: list[str] = []
+    path = "/v1/jobs?owner=ann&page_size=2"
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await api.get(path + (f"&cursor={cursor}" if cursor else ""))).json
+        seen += [item["job_id"] for item in page["items"]]
+        cursor = page["next_cursor"]
+    assert len(seen) == len(set(seen)) == 5 and seen == sorted(seen, reverse=True)
+    for query, count in (("task=t1", 2), ("tag=x", 5), ("owner=bob", 0), ("status=PENDING", 5), ("queue=other", 0)):
+        items = (await api.get(f"/v1/jobs?{query}")).json["items"]
+        assert len(items) == count, query
+
+
+async def test_batches(api: Served) -> None:
+    items = [{"task": "t", "args": {"n": n}} for n in range(3)]
+    whole = (await api.post("/v1/jobs/batch", items)).json
+    assert (whole["stored"], whole["refused"]) == (3, 0)
+    assert [item["index"] for item in whole["items"]] == [0, 1, 2]
+    part = (await api.post("/v1/jobs/batch?partial=true", [*items, {"task": "t", "cron": "x"}])).json
+    assert (part["stored"], part["refused"]) == (3, 1)
+    assert part["items"][3]["problem"]["field"] == "cron"
+    lines = b"\n".join(json.dumps(item).encode() for item in items) + b"\n"
+    ndjson = {"Content-Type": "application/x-ndjson"}
+    assert (await api.ask("POST", "/v1/jobs/batch", raw=lines, headers=ndjson)).json["stored"] == 3
+    assert (await api.store.counts()).runs == 9
+
+
+async def test_the_largest_batch(api: Served) -> None:
+    answer = await api.post("/v1/jobs/batch", [{"task": "t"}] * MOST)
+    assert (answer.status, answer.json["stored"]) == (200, MOST)
+    assert (await api.store.counts()).runs == MOST
+
+
+async def test_single_submissions_share_transactions(api: Served) -> None:
+    answers = await asyncio.gather(*(api.post("/v1/jobs", {"task": "t", "args": {"n": n}}) for n in range(100)))
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.json["job_id"] for answer in answers}) == 100
+    assert (await api.store.counts()).runs == 100
+
+
+async def test_one_conflict_among_many_is_its_own(api: Served) -> None:
+    await api.post("/v1/jobs", {"task": "t", "idempotency_key": "k"})
+    answers = await asyncio.gather(
+        *(
+            api.post("/v1/jobs", {"task": "other" if n == 5 else "t", "idempotency_key": "k" if n == 5 else None})
+            for n in range(20)
+        )
+    )
+    assert [answer.status for answer in answers].count(422) == 1 and answers[5].code == "idempotency_key_reused"
+    assert (await api.store.counts()).runs == 20
+
+
+async def test_preview(api: Served) -> None:
+    answer = await api.post(
+        "/v1/schedules/preview",
+        {"schedule": "every day at 2:30", "tz": "Europe/Berlin", "start": "2026-03-28T12:00:00Z", "count": 2},
+    )
+    first = answer.json["fires"][0]
+    assert (first["change"], first["utc"]) == ("moved", "2026-03-29T01:00:00Z")
+    assert answer.json["schedule"]["kind"] == "cron"
+    assert (await api.post("/v1/schedules/preview", {})).status == 422

@@ -1,0 +1,226 @@
+"""What stands around jobs: limits, quotas, payloads, queues, events, and a database that falls behind."""
+
+import asyncio
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from duetime.app import App
+from duetime.engine import gathering
+from duetime.ids import parse
+from duetime.model.access import Role
+from duetime.model.tenant import TenantLimits
+from tests.support.served import ENCRYPTION, Served, served
+from tests.support.waiting import eventually
+from tests.support.working import quick_settings, working
+
+OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
+
+
+async def test_submissions_a_second(api: Served) -> None:
+    tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=0.5))
+    key = await api.key(Role.ADMIN, tenant.id)
+    first = await api.post("/v1/jobs", {"task": "t"}, key=key)
+    assert (first.status, first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]) == (201, "0.5", "0")
+    answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
+    assert (answer.status, answer.code) == (429, "rate_limited")
+    assert 1 <= int(answer.headers["Retry-After"]) <= 2 and answer.headers["RateLimit-Remaining"] == "0"
+    assert (await api.get("/v1/jobs", key=key)).status == 200, "reading is not submitting"
+    assert (await api.post("/v1/jobs", {"task": "t"})).status == 201, "others are not concerned"
+
+
+async def test_a_batch_is_paid_for_after_it(api: Served) -> None:
+    tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=10))
+    key = await api.key(Role.ADMIN, tenant.id)
+    assert (await api.post("/v1/jobs/batch", [{"task": "t"}] * 100, key=key)).status == 200
+    answer = await api.post("/v1/jobs/batch", [{"task": "t"}], key=key)
+    assert answer.status == 429 and int(answer.headers["Retry-After"]) >= 7
+
+
+async def test_a_quota_of_stored_jobs(api: Served) -> None:
+    tenant = await api.tenant("small", limits=TenantLimits(stored_jobs=3))
+    key = await api.key(Role.ADMIN, tenant.id)
+    made = [await api.post("/v1/jobs", {"task": "t", "every": "1h"}, key=key) for _ in range(3)]
+    answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
+    assert (answer.status, answer.code) == (403, "quota_exceeded")
+    assert (await api.post("/v1/jobs/batch", [{"task": "t"}] * 2, key=key)).code == "quota_exceeded"
+    await api.ask("DELETE", f"/v1/jobs/{made[0].json['job_id']}", key=key)
+
+    async def room() -> bool:
+        return (await api.post("/v1/jobs", {"task": "t"}, key=key)).status == 201
+
+    await eventually(room)
+
+
+async def test_a_database_that_falls_behind(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "LONGEST_WAIT", 0.2)
+    async with served(migrated) as api:
+        await api.post("/v1/jobs", {"task": "t"})
+        with psycopg.connect(migrated) as blocking:
+            blocking.execute("lock table duetime.runs in access exclusive mode")
+            stuck = asyncio.create_task(api.post("/v1/jobs", {"task": "t"}))
+
+            async def refused() -> Any:
+                answer = await asyncio.wait_for(api.post("/v1/jobs/batch", [{"task": "t"}]), 5)
+                return answer if answer.status == 503 else None
+
+            await asyncio.sleep(0.3)
+            answer = await eventually(refused)
+            assert (answer.code, answer.headers["Retry-After"]) == ("overloaded", "1")
+            blocking.rollback()
+        assert (await stuck).status == 201
+        assert (await api.post("/v1/jobs", {"task": "t"})).status == 201
+
+
+async def test_a_database_that_does_not_answer(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "PATIENCE", 0.2)
+    async with served(migrated) as api:
+        await api.post("/v1/jobs", {"task": "t"})
+        with psycopg.connect(migrated) as blocking:
+            blocking.execute("lock table duetime.runs in access exclusive mode")
+            answer = await asyncio.wait_for(api.post("/v1/jobs", {"task": "t"}, headers={"Idempotency-Key": "one"}), 10)
+            assert (answer.status, answer.code) == (503, "overloaded")
+            blocking.rollback()
+
+        async def known() -> bool:
+            again = await api.post("/v1/jobs", {"task": "t"}, headers={"Idempotency-Key": "one"})
+            return again.status == 201
+
+        await eventually(known)
+        assert (await api.store.counts()).runs == 2, "what was begun went on, and is found by its key"
+
+
+async def test_payloads(api: Served, database_url: str) -> None:
+    body = bytes(range(256)) * 100
+    made = await api.ask("POST", "/v1/payloads", raw=body, headers={"Content-Type": "image/png"})
+    ref = made.json["payload_ref"]
+    assert (made.status, made.json["size"], ref[:4]) == (201, len(body), "pay_")
+    assert (await api.get(f"/v1/payloads/{ref}")).body == body
+    stored = await api.store.payload(1, parse("pay", ref))
+    assert body[:64] not in stored, "it is encrypted where it lies"
+    assert (await api.get(f"/v1/payloads/{ref}", key=await api.key(Role.WORKER))).status == 403
+    other = await api.key(Role.ADMIN, (await api.tenant("other")).id)
+    assert (await api.get(f"/v1/payloads/{ref}", key=other)).status == 404
+    assert (await api.ask("DELETE", f"/v1/payloads/{ref}", key=await api.key(Role.OPERATOR))).status == 403
+    assert (await api.ask("DELETE", f"/v1/payloads/{ref}")).json == {"deleted": True}
+    assert (await api.get(f"/v1/payloads/{ref}")).status == 404
+
+
+async def test_keys_of_payloads_rotate(database_url: str) -> None:
+    async with served(database_url) as api:
+        ref = (await api.ask("POST", "/v1/payloads", raw=b"secret")).json["payload_ref"]
+        root = api.root
+    async with served(database_url, encryption_keys=(OTHER_KEY, ENCRYPTION)) as api:
+        assert (await api.get(f"/v1/payloads/{ref}", key=root)).body == b"secret"
+        new = (await api.ask("POST", "/v1/payloads", raw=b"new")).json["payload_ref"]
+    async with served(database_url, encryption_keys=(OTHER_KEY,)) as api:
+        assert (await api.get(f"/v1/payloads/{new}")).body == b"new"
+        assert (await api.get(f"/v1/payloads/{ref}")).status == 503, "its key is gone"
+    async with served(database_url, encryption_keys=()) as api:
+        answer = await api.ask("POST", "/v1/payloads", raw=b"x")
+        assert (answer.status, answer.code) == (409, "conflict") and "encryption_keys" in answer.json["remedy"]
+
+
+async def test_arguments_of_a_tenant_that_asks_for_it_are_encrypted(api: Served, database_url: str) -> None:
+    assert (await api.ask("PATCH", "/v1/admin/tenants/default", {"encrypt_args": True})).json["encrypt_args"]
+    app = App(settings=quick_settings(database_url))
+    seen = []
+
+    @app.task(name="charge")
+    async def charge(card: str) -> None:
+        seen.append(card)
+
+    job = {"task": "charge", "args": {"card": "4111-1111"}, "key": "one"}
+    made = (await api.post("/v1/jobs", job)).json
+    again = (await api.post("/v1/jobs", job)).json
+    assert (again["job_id"], again["created"]) == (made["job_id"], False), "the same request is known for the same"
+    assert (await api.get(f"/v1/jobs/{made['job_id']}")).json["args"] == job["args"]
+    assert b"4111" not in await stored_args(api, database_url)
+    with app.lent(api.store):
+        async with working(app):
+            await eventually(lambda: seen)
+            await eventually(lambda: over(api, made["run_id"]))
+    run = (await api.get(f"/v1/runs/{made['run_id']}")).json
+    assert (seen, run["args"]) == (["4111-1111"], job["args"])
+
+
+async def over(api: Served, run_id: str) -> bool:
+    return bool((await api.get(f"/v1/runs/{run_id}")).json["status"] == "SUCCEEDED")
+
+
+async def stored_args(api: Served, database_url: str) -> bytes:
+    if database_url.startswith("postgresql"):
+        with psycopg.connect(database_url) as connection:
+            [(args,)] = connection.execute("select args from duetime.runs").fetchall()
+            return bytes(args)
+    database: Any = api.store.database  # type: ignore[attr-defined]
+    [(args,)] = await database.run(lambda connection, _: connection.raw.execute("select args from runs").fetchall())
+    return bytes(args)
+
+
+async def test_queues(api: Served) -> None:
+    await api.post("/v1/jobs", {"task": "t", "queue": "mail/eu", "priority": "HIGH"})
+    [queue] = (await api.get("/v1/queues")).json["items"]
+    assert (queue["name"], queue["paused"], queue["depth"]["high"]) == ("mail/eu", False, 1)
+    assert (await api.post("/v1/queues/mail/eu/pause")).json["paused"] is True
+    assert (await api.get("/v1/queues/mail/eu")).json["paused"] is True
+    assert (await api.ask("PUT", "/v1/queues/mail/eu", {"paused": False})).json["paused"] is False
+    assert (await api.get("/v1/queues/not%20a%20name")).status == 404
+
+
+async def test_dead_letters(api: Served, database_url: str) -> None:
+    app = App(settings=quick_settings(database_url))
+    fails = True
+
+    @app.task(name="flaky", retries=0)
+    async def flaky() -> None:
+        if fails:
+            raise ValueError("broken")
+
+    with app.lent(api.store):
+        async with working(app):
+            job_id = (await api.post("/v1/jobs", {"task": "flaky", "retries": 0})).json["job_id"]
+
+            async def dead() -> Any:
+                return (await api.get("/v1/dead-letters")).json["items"]
+
+            [letter] = await eventually(dead)
+            assert (letter["job_id"], letter["failure"]) == (job_id, "error") and "broken" in letter["error"]
+            fails = False
+            assert (await api.post("/v1/dead-letters/replay", {"task": "other"})).json == {"runs": [], "more": False}
+            [replayed] = (await api.post("/v1/dead-letters/replay", {"error": "broken"})).json["runs"]
+            assert replayed["replays"] == letter["run_id"]
+            await eventually(lambda: over(api, replayed["run_id"]))
+            assert (await api.get("/v1/dead-letters")).json["items"] == []
+
+
+async def test_events(api: Served) -> None:
+    other = await api.key(Role.ADMIN, (await api.tenant("other")).id)
+    headers = {"Authorization": f"Bearer {api.root}"}
+    async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        assert b"listening" in await stream.content.readuntil(b"\n\n")
+        await eventually(lambda: api.service.events.is_listening)
+        await api.post("/v1/jobs", {"task": "theirs"}, key=other)
+        made = (await api.post("/v1/jobs", {"task": "t", "args": {"card": "4111"}})).json
+        first = await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
+    told = dict(line.split(": ", 1) for line in first.decode().strip().splitlines())
+    assert told["event"] == "submitted" and json.loads(told["data"])["job_ids"] == [made["job_id"]]
+    assert b"4111" not in first
+
+    second = (await api.post("/v1/jobs", {"task": "t"})).json
+    async with api.http.get(f"{api.url}/v1/events", headers=headers | {"Last-Event-ID": told["id"]}) as stream:
+        await stream.content.readuntil(b"\n\n")
+        missed = await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
+    assert second["job_id"].encode() in missed and made["job_id"].encode() not in missed
+
+
+async def test_health(api: Served) -> None:
+    for path in ("/livez", "/readyz"):
+        answer = await api.get(path, key=None)
+        assert (answer.status, answer.json) == (200, {"status": "ok"})
+    assert b"duetime_http_answers_total" in (await api.get("/metrics")).body
+    page = await api.get("/docs", key=None)
+    assert page.status == 200 and b"/v1/jobs" in page.body

@@ -1,0 +1,74 @@
+"""`duetime up` as a service: its first key, its address, its link."""
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from tests.support.command import Command, only_line, run
+
+HELLO = "examples.hello:app"
+
+
+def ask(url: str, key: str, body: Any = None) -> Any:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_up_makes_its_first_key_and_keeps_it(tmp_path: Path) -> None:
+    folder = tmp_path / "duetime-data"
+    keys = []
+    for _ in range(2):
+        with Command(tmp_path, "up", HELLO, "--json") as up:
+            up.until(lambda up: up.lines)
+            keys.append((folder / "admin-key").read_text().strip())
+            url = up.lines[0]["url"]
+            assert (folder / "server-url").read_text().strip() == url
+            for name in ("admin-key", "encryption-key", "server-url"):
+                assert (folder / name).stat().st_mode & 0o777 == 0o600
+            made = ask(f"{url}/v1/jobs", keys[-1], {"task": "examples.hello.greet", "args": {"name": "HTTP"}})
+            up.until(lambda up, run_id=made["run_id"]: run_id in up.stdout)  # type: ignore[misc]
+            stored = ask(f"{url}/v1/jobs/{made['job_id']}", keys[-1])
+            assert stored["args"] == {"name": "HTTP"}
+            assert up.stop() == 0
+        assert not (folder / "server-url").exists(), "nobody is there any more"
+    assert keys[0] == keys[1]
+
+
+def test_the_link_logs_in(tmp_path: Path) -> None:
+    with Command(tmp_path, "up") as up:
+        up.until(lambda up: "/login?token=" in up.stdout)
+        link = re.search(r"http\S+/login\?token=\S+", up.stdout)
+        assert link is not None
+        with pytest.raises(HTTPError) as answer:
+            urllib.request.build_opener(_Stay).open(link[0], timeout=10)
+        assert (answer.value.code, answer.value.headers["Location"]) == (303, "/")
+        assert answer.value.headers["Set-Cookie"].startswith("duetime_session=")
+        answer.value.close()
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with Command(tmp_path / "one", "up", "--json") as up:
+        up.until(lambda up: up.lines)
+        port = up.lines[0]["url"].rpartition(":")[2]
+        code, second = run(tmp_path / "two", "up", "--port", port)
+        assert (code, "cannot listen on" in only_line(second)) == (2, True)
+
+
+def test_a_root_key_from_the_command_line(tmp_path: Path) -> None:
+    code, made = run(tmp_path, "root-key", "--json")
+    assert code == 0 and made.lines[0]["key"].startswith("dt_live_")
+    with Command(tmp_path, "up", "--json") as up:
+        up.until(lambda up: up.lines)
+        assert ask(f"{up.lines[0]['url']}/v1/jobs", made.lines[0]["key"])["items"] == []

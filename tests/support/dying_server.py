@@ -1,0 +1,38 @@
+"""A server that dies right after its first submission is committed, before it answers."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from duetime.api.serving import HttpServer
+from duetime.model.job import NewJob, Submitted
+from duetime.settings import load
+from duetime.store.postgres import PostgresStore
+from duetime.store.protocol import Store
+from duetime.store.sqlite import SqliteStore
+from duetime.wiring import Node
+
+
+def die_after_commit(kind: type[PostgresStore] | type[SqliteStore]) -> None:
+    submit = kind.submit
+
+    async def submit_and_die(self: Store, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        await submit(self, tenant_id, jobs)  # type: ignore[arg-type]
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")
+
+    kind.submit = submit_and_die  # type: ignore[assignment,method-assign]
+
+
+async def announce(_: Store, server: HttpServer | None) -> None:
+    assert server is not None
+    print(server.url, flush=True)
+
+
+if __name__ == "__main__":
+    if "--die" in sys.argv:
+        die_after_commit(PostgresStore)
+        die_after_commit(SqliteStore)
+    asyncio.run(Node(load(None, os.environ, {}), serve=True).run(announce))

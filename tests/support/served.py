@@ -1,0 +1,116 @@
+"""A server of the HTTP API inside the test's own process, on a real socket, and callers with keys."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from duetime.api.data_folder import make_root_key
+from duetime.api.service import Service
+from duetime.api.serving import HttpServer
+from duetime.ids import new_id
+from duetime.loop import Loop
+from duetime.model.access import NewKey, Role
+from duetime.model.key_text import new_key_text
+from duetime.model.tenant import NewTenant, Tenant
+from duetime.settings import Settings
+from duetime.store.opening import open_ready, store_for
+from duetime.store.protocol import Store
+from tests.support.working import quick_settings
+
+ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The code of a problem."""
+        found: str = self.json["code"]
+        return found
+
+
+class Served:
+    """The server, and ways to ask it."""
+
+    def __init__(self, store: Store, service: Service, url: str, root: str, http: aiohttp.ClientSession) -> None:
+        self.store = store
+        self.service = service
+        self.url = url
+        self.root = root
+        self.http = http
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = "",
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | None = None,
+    ) -> Answer:
+        """Ask with the root key, another one, or (None) without any."""
+        sent = dict(headers or {})
+        if key is not None:
+            sent["Authorization"] = f"Bearer {key or self.root}"
+        data = raw
+        if body is not None:
+            data = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        elif raw is not None:
+            sent.setdefault("Content-Type", "application/json")
+        async with self.http.request(method, self.url + path, data=data, headers=sent, allow_redirects=False) as answer:
+            return Answer(answer.status, answer.headers, await answer.read())
+
+    async def get(self, path: str, **how: Any) -> Answer:
+        return await self.ask("GET", path, **how)
+
+    async def post(self, path: str, body: Any = None, **how: Any) -> Answer:
+        return await self.ask("POST", path, body, **how)
+
+    async def key(self, role: Role, tenant_id: int = 1, **what: Any) -> str:
+        """A new key of a tenant."""
+        made = new_key_text()
+        await self.store.create_key(NewKey(new_id(), tenant_id, role, role.name.lower(), made.hash, made.hint, **what))
+        return made.text
+
+    async def tenant(self, name: str, **what: Any) -> Tenant:
+        return await self.store.create_tenant(NewTenant(name, **what))
+
+
+@asynccontextmanager
+async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
+    """The API on this database, until the block ends."""
+    given: Settings = msgspec.structs.replace(
+        quick_settings(database_url), **{"port": 0, "encryption_keys": (ENCRYPTION,), **settings}
+    )
+    store = store_for(given)
+    await open_ready(store)
+    service = Service(store, given)
+    server = HttpServer(service, given)
+    loop = Loop("service", service.tick)
+    running = [asyncio.create_task(server.run()), asyncio.create_task(loop.run())]
+    try:
+        root = await make_root_key(store, "root")
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=200)) as http:
+            yield Served(store, service, server.url, root.text, http)
+    finally:
+        server.stop()
+        loop.stop()
+        await asyncio.gather(*running)
+        await service.close()
+        await store.close()
