@@ -639,6 +639,23 @@ begin
     end if;
 end $$;
 
+-- The row that ended the newest run of each of these jobs that is over.
+create function duetime.last_ends(tenant integer, jobs uuid[])
+returns table (job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
+set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select h.* from unnest(jobs) as w(id) cross join lateral (
+        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        where h.tenant_id = tenant and h.job_id between w.id and w.id and h.end_state is not null
+        order by h.job_id desc, h.run_id desc limit 1
+    ) h;
+end $$;
+
 -- Rows of runs, newest run first: of one job, or those that ended in a rare state, or all.
 create function duetime.history_by_run(tenant integer, before uuid, job uuid, state smallint, most integer)
 returns table (

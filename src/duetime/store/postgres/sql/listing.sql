@@ -80,24 +80,16 @@ from duetime.history_by_job($1, $2, $3, $4::smallint, $5) h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
 order by h.job_id desc, h.run_id desc;
 
--- find_ended_jobs: the same of some jobs
+-- find_ended_jobs: the same of some jobs, of each the end of its last run
 select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
     coalesce((select true from duetime.deleted_jobs d where d.job_id = h.job_id limit 1), false) as elsewhere
-from unnest($2::uuid[]) as w(id)
-cross join lateral (
-    select h.job_id, h.run_id, h.end_state, h.due_at, h.options, h.lane_id from duetime.history h
-    where h.tenant_id = $1 and h.job_id between w.id and w.id and h.end_state is not null
-    order by h.job_id desc, h.run_id desc limit 1
-) h
+from duetime.last_ends($1, $2::uuid[]) h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
 order by h.job_id desc;
 
 -- tried_again: of these ends of jobs, those that a later run of their job has replaced
-select x.job_id from unnest($2::uuid[], $3::uuid[]) as x(job_id, run_id) where (
-    select true from duetime.history h
-    where h.tenant_id = $1 and h.job_id between x.job_id and x.job_id and h.run_id > x.run_id
-        and h.end_state is not null
-    order by h.job_id desc, h.run_id desc limit 1);
+select h.job_id from duetime.last_ends($1, $2::uuid[]) h
+where h.run_id <> all ($3::uuid[]);
 
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with newest as materialized (

@@ -30,7 +30,8 @@ gone as (
     where l.job_id = p.job_id
         and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
         and not exists (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id)
-        and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id)
+        and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
+            and h.end_state is not null)
         and not exists (select 1 from duetime.dead_letters d where d.job_id = p.job_id)
     returning 1
 )
@@ -46,7 +47,8 @@ alive as materialized (
     select distinct f.payload_id from part p join duetime.payload_refs f on f.payload_id = p.id
     where exists (select 1 from duetime.jobs j where j.id = f.job_id)
         or exists (select 1 from duetime.runs r where r.tenant_id = f.tenant_id and r.job_id = f.job_id)
-        or exists (select 1 from duetime.history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id)
+        or exists (select 1 from duetime.history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id
+            and h.end_state is not null)
         or exists (select 1 from duetime.dead_letters d where d.job_id = f.job_id)
 ),
 refs as (

@@ -29,7 +29,8 @@ delete from labels where job_id in (
     select substr(:ids, x.key * 16 + 1, 16) as id from json_each(:places) x)
     and not exists (select 1 from jobs j where j.id = labels.job_id)
     and not exists (select 1 from runs r where r.tenant_id = labels.tenant_id and r.job_id = labels.job_id)
-    and not exists (select 1 from history h where h.tenant_id = labels.tenant_id and h.job_id = labels.job_id)
+    and not exists (select 1 from history h where h.tenant_id = labels.tenant_id and h.job_id = labels.job_id
+        and h.end_state is not null)
     and not exists (select 1 from dead_letters d where d.job_id = labels.job_id);
 
 -- payloads_in_turn: payloads, from old to young
@@ -41,7 +42,8 @@ delete from payloads where id in (select substr(:ids, x.key * 16 + 1, 16) from j
         select 1 from payload_refs f where f.payload_id = payloads.id and (
             exists (select 1 from jobs j where j.id = f.job_id)
             or exists (select 1 from runs r where r.tenant_id = f.tenant_id and r.job_id = f.job_id)
-            or exists (select 1 from history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id)
+            or exists (select 1 from history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id
+            and h.end_state is not null)
             or exists (select 1 from dead_letters d where d.job_id = f.job_id)));
 
 -- sweep_payload_refs: forget references to payloads that are gone
