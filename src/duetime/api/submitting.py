@@ -16,7 +16,7 @@ from duetime.model.lane import Tier
 from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import NOW, Once, Schedule, make_schedule, parse_schedule
+from duetime.model.schedule import NOW, Once, Schedule, bounded, make_schedule, parse_schedule
 
 _NO_ARGS: Mapping[str, Any] = {}
 
@@ -58,20 +58,34 @@ def make_job(
 def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
     times: dict[str, Any] = {
         name: value
-        for name in ("run_at", "run_in", "cron", "every", "tz", "start_at", "end_at")
+        for name in ("run_at", "run_in", "cron", "every", "tz", "start_at", "end_at", "exclude")
         if (value := getattr(request, name)) is not None
     }
+    if request.exclude is not None:
+        times["exclude"] = msgspec.structs.asdict(request.exclude)
     if request.when is None:
         return make_schedule(**times, now=now) if times else NOW
-    others = sorted(times.keys() - {"tz"})
+    assert now is not None
+    return _told(request.when, times, now)
+
+
+def _told(when: str, times: dict[str, Any], now: datetime) -> Schedule:
+    """A schedule told in one text, with its bounds."""
+    others = sorted(times.keys() - {"tz", "start_at", "end_at", "exclude"})
     if others:
         raise InvalidInput(f"when and {others[0]} exclude each other", field=others[0], remedy="give one of them")
-    assert now is not None
+    zone = times.pop("tz", "UTC")
     try:
-        return parse_schedule(request.when, zone=times.get("tz", "UTC"), now=now)
+        schedule = parse_schedule(when, zone=zone, now=now)
     except InvalidInput as error:
         field = "tz" if error.field == "tz" else "when"
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
+    if not times:
+        return schedule
+    if isinstance(schedule, Once):
+        name = next(iter(times))
+        raise InvalidInput(f"{name} goes with what repeats", field=name, remedy="leave it out")
+    return bounded(schedule, **times)
 
 
 def _options(request: JobRequest, *, recurring: bool) -> Options:

@@ -21,7 +21,7 @@ from duetime.model.schedule import Schedule, make_schedule
 routes = Routes("Jobs")
 _VERSION = re.compile(r'"?([0-9]{1,9})"?')
 _KINDS = ("run_at", "run_in", "cron", "every", "when")
-_BOUNDS = ("tz", "start_at", "end_at")
+_BOUNDS = ("tz", "start_at", "end_at", "exclude")
 
 
 @routes.patch(
@@ -55,6 +55,8 @@ async def _schedule(call: Call, given: dict[str, Any]) -> Schedule | UnsetType:
         raise InvalidInput(
             "a schedule is changed as a whole", field=next(iter(times)), remedy="give cron, every, run_at or when too"
         )
+    if "exclude" in times:
+        times["exclude"] = msgspec.structs.asdict(times["exclude"])
     return make_schedule(**times, now=await call.service.store.now())
 
 

@@ -1,6 +1,6 @@
 """Jobs as requests and answers have them."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -46,6 +46,15 @@ class MisfireBody(Request, frozen=True):
     age: Annotated[float, Meta(gt=0)] = 86_400.0
 
 
+class ExcludeBody(Request, frozen=True):
+    """Days to leave out: dates, days of the week (MON to SUN), and the tenant's calendars by name."""
+
+    dates: Annotated[tuple[date, ...], Meta(max_length=1000)] = ()
+    weekdays: Annotated[tuple[str, ...], Meta(max_length=7)] = ()
+    calendars: Annotated[tuple[Name, ...], Meta(max_length=50)] = ()
+    instead: Literal["skip", "next_day"] = "skip"
+
+
 class JobRequest(Request, frozen=True):
     """A job to create: a task, its arguments, and when. Without a time it runs now."""
 
@@ -71,6 +80,7 @@ class JobRequest(Request, frozen=True):
     tz: Zone | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
+    exclude: ExcludeBody | None = None
     queue: Name = "default"
     priority: PriorityName = "MEDIUM"
     retries: Retries | None = None
@@ -104,6 +114,7 @@ class JobPatch(Request, frozen=True):
     tz: Zone | UnsetType = UNSET
     start_at: Moment | UnsetType = UNSET
     end_at: Moment | UnsetType = UNSET
+    exclude: ExcludeBody | UnsetType = UNSET
     queue: Name | UnsetType = UNSET
     priority: PriorityName | UnsetType = UNSET
     retries: Retries | UnsetType = UNSET
