@@ -18,6 +18,7 @@ from duetime.loop import Loop
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
+from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Observer, Worker, WorkerLimits
 
 log = logging.getLogger("duetime")
@@ -134,7 +135,7 @@ def make_worker(app: App, store: Store, settings: Settings, *, observe: Observer
         max_result=settings.max_result,
         max_log_lines=settings.max_log_lines,
     )
-    return Worker(store, tasks, limits, observe=observe)
+    return Worker(StoreSource(store), tasks, limits, observe=observe)
 
 
 @contextmanager
