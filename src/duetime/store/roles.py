@@ -25,7 +25,7 @@ from duetime.model.listing import (
     RunItem,
 )
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
-from duetime.model.worker import Renewal, Seat
+from duetime.model.worker import Renewal, Seat, Worker
 
 
 class Tenancy(Protocol):
@@ -165,6 +165,19 @@ class Coalescing(Protocol):
         self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
     ) -> dict[UUID, Renewal | None]:
         """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
+
+
+class Holding(Protocol):
+    """What a server asks about the workers that it speaks for."""
+
+    async def worker(self, worker_id: UUID) -> Worker:
+        """A worker that has not left. Raises `NotFound`."""
+
+    async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
+        """Those of the runs that this worker holds now, as it claimed them."""
+
+    async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
+        """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
 
 
 class Payloads(Protocol):
