@@ -23,6 +23,7 @@ class Beats:
         """Raises `LeaseLost`."""
         key = (lease, worker_id)
         earlier = self._waiting.get(key)
+        answer: asyncio.Future[Renewal | None]
         answer = asyncio.get_running_loop().create_future() if earlier is None else earlier[1]
         self._waiting[key] = (open_claims, answer)
         if self._sending is None or self._sending.done():

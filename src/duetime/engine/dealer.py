@@ -8,6 +8,7 @@ same things. Who takes how much from which lane is decided as it is for a worker
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from duetime.clock import monotonic
@@ -48,16 +49,17 @@ class Dealer:
             self._stop_asked = True
         self.loop.wake()
 
-    async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[object]) -> Turn:
+    async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
         """Stand in line until it is this worker's turn, its patience is over, or it is `gone`."""
         line = self._line(wants)
         key = (waiting.worker_id, waiting.claim_no)
         # A worker that lost its connection and asks again may be standing here still.
         waiting = line.waiting.setdefault(key, waiting)
         self.loop.wake()
-        await asyncio.wait({waiting.turn, gone}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {waiting.turn, gone}
+        await asyncio.wait(either, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         if waiting.being_served and not gone.done():
-            await asyncio.wait({waiting.turn, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.turn.done():
             if waiting.being_served:
                 return Turn([])  # the claim has a number: it is found again
@@ -132,9 +134,7 @@ class Dealer:
     async def _deal(self, line: Line, look: Look, depth: int) -> int:
         sights = [sight for sight in look.sights if sight.lane_id in line.lanes]
         trusted = [sight for sight in sights if line.lanes[sight.lane_id].key.trial == Trial.NONE]
-        return await self._deal_trials(line, sights, look, depth) + await self._deal_trusted(
-            line, trusted, look, depth
-        )
+        return await self._deal_trials(line, sights, look, depth) + await self._deal_trusted(line, trusted, look, depth)
 
     async def _deal_trusted(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         asking = line.with_room()

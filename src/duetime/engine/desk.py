@@ -68,7 +68,7 @@ class Desk:
         tasks: Sequence[str] | None,
         waiting: Waiting,
         wait: float,
-        gone: asyncio.Future[object],
+        gone: asyncio.Future[None],
     ) -> Turn:
         """Runs for a worker, once there are any; or what it is asked to stop."""
         worker = await self._worker(tenant_id, worker_id)
@@ -100,7 +100,12 @@ class Desk:
             raise
 
     async def complete(
-        self, tenant_id: int, worker_id: UUID, ended: Sequence[Completion], judged: Sequence[Reported], closed: Sequence[int]
+        self,
+        tenant_id: int,
+        worker_id: UUID,
+        ended: Sequence[Completion],
+        judged: Sequence[Reported],
+        closed: Sequence[int],
     ) -> Completed:
         """Take reports: those that need no decision, and those that the job's retry policy has to judge."""
         await self._worker(tenant_id, worker_id)
@@ -163,7 +168,7 @@ class Desk:
 
     def _forget_worker(self, worker_id: UUID) -> None:
         for book in (self._workers, self._seen, self._claims):
-            book.pop(worker_id, None)  # type: ignore[attr-defined]
+            book.pop(worker_id, None)
 
     async def _forget(self) -> float:
         """What has not been heard of for a while is read again when it comes back."""

@@ -20,16 +20,14 @@ ClaimNo = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=366 * 86_400)]
 Lease = Annotated[float, msgspec.Meta(ge=1, le=3600)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-FailureName = Literal[
-    "error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"
-]
+FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What a worker sends."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct):
     """What it gets back."""
 
 
@@ -132,6 +130,7 @@ class Report(Request):
     state: Literal["SUCCEEDED", "FAILED", "SNOOZED", "CANCELLED", "SKIPPED"]
     result: Any = None
     error: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
+    traceback: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     failure: FailureName = "error"
     """The class of a failure."""
     error_types: Annotated[list[Name], msgspec.Meta(max_length=50)] = []

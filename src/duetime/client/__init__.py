@@ -1,0 +1,6 @@
+"""The client of the HTTP API: `AsyncClient`, and `Client` for code that is not async."""
+
+from duetime.client.client import AsyncClient
+from duetime.client.sync import Client
+
+__all__ = ["AsyncClient", "Client"]
