@@ -3,7 +3,7 @@
 import typer
 
 from duetime import __version__
-from duetime.cli import check, migrate, preview, root_key, run
+from duetime.cli import check, migrate, preview, root_key, run, worker
 
 application = typer.Typer(
     name="duetime",
@@ -15,7 +15,7 @@ application = typer.Typer(
 )
 application.command("up")(run.up)
 application.command("server")(run.server)
-application.command("worker")(run.worker)
+application.command("worker")(worker.worker)
 application.command("migrate")(migrate.migrate)
 application.command("root-key")(root_key.root_key)
 application.command("check")(check.check)

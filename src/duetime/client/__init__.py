@@ -1,6 +1,1 @@
-"""The client of the HTTP API: `AsyncClient`, and `Client` for code that is not async."""
-
-from duetime.client.client import AsyncClient
-from duetime.client.sync import Client
-
-__all__ = ["AsyncClient", "Client"]
+"""The client of the HTTP API."""

@@ -134,7 +134,7 @@ class Transport:
 
 def decode(body: bytes, to: type[T]) -> T:
     if to is type(None):
-        return None  # type: ignore[return-value]
+        return None
     try:
         return msgspec.json.decode(body, type=to)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
@@ -154,7 +154,7 @@ def _checked(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput(
-            f"{url!r} is not the address of a server", field="url", remedy="such as http://127.0.0.1:8470"
+            f"{url!r} is not the address of a server", field="url", remedy="such as http://127.0.0.1:8420"
         )
     return url.rstrip("/")
 

@@ -42,6 +42,7 @@ class Dealer:
         self._paused: frozenset[int] = frozenset()
         self._paused_read_at = -1.0
         self._stop_asked = False
+        self._closed = False
         self.loop = Loop("dealer", self.tick)
 
     def hint(self, hint: Hint) -> None:
@@ -51,6 +52,8 @@ class Dealer:
 
     async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
         """Stand in line until it is this worker's turn, its patience is over, or it is `gone`."""
+        if self._closed:
+            raise StoreUnavailable("this server is about to stop", remedy="ask again")
         line = self._line(wants)
         key = (waiting.worker_id, waiting.claim_no)
         # A worker that lost its connection and asks again may be standing here still.
@@ -66,6 +69,14 @@ class Dealer:
             line.leave(waiting)
             waiting.serve(Turn([]))
         return waiting.turn.result()
+
+    def close(self) -> None:
+        """Send everybody away; who comes now is not kept waiting."""
+        self._closed = True
+        for line in self._lines.values():
+            for waiting in [waiting for waiting in line.waiting.values() if not waiting.being_served]:
+                line.leave(waiting)
+                waiting.serve(Turn([]))
 
     async def call_out(self, worker_id: UUID, claim_no: int) -> bool:
         """Take a claim out of its line; false when it does not stand there, or once it has been served."""

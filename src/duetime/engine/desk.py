@@ -44,6 +44,10 @@ class Desk:
     def hint(self, hint: Hint) -> None:
         self._dealer.hint(hint)
 
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self._dealer.close()
+
     async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
         assert worker.tenant_id is not None
         lease_until = await self._store.register(worker, lease)
