@@ -45,7 +45,7 @@ from duetime.model.wire import (
 )
 from duetime.model.worker import WorkerInfo
 
-routes = Routes("workers")
+routes = Routes("Remote workers")
 
 _CHECKPOINT_LIMIT = 256 * 1024
 _LOG_LIMIT = 1024 * 1024
@@ -69,11 +69,11 @@ async def register_worker(call: Call) -> Registered:
     )
 
 
-@routes.post("/v1/workers/{wrk_id}/claim", Action.WORK, body=Ask, answer=Dealt, problems=(404, 409))
+@routes.post("/v1/workers/{worker_id}/claim", Action.WORK, body=Ask, answer=Dealt, problems=(404, 409))
 async def claim_runs(call: Call) -> Dealt:
     """Wait for runs, and take them; ask again with the same number when the answer was lost"""
     body: Ask = call.body
-    worker_id = call.identity("wrk")
+    worker_id = call.identity("wrk", "worker_id")
     room = body.room if body.claim_no else 0
     waiting = Waiting(worker_id, body.claim_no, room, body.suspects, body.alone)
     gone = asyncio.ensure_future(call.gone())
@@ -84,18 +84,18 @@ async def claim_runs(call: Call) -> Dealt:
     return _dealt(turn)
 
 
-@routes.post("/v1/workers/{wrk_id}/heartbeat", Action.WORK, body=Beat, answer=Beaten, problems=(404, 409))
+@routes.post("/v1/workers/{worker_id}/heartbeat", Action.WORK, body=Beat, answer=Beaten, problems=(404, 409))
 async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
     body: Beat = call.body
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    renewal = await call.service.desk.renew(call.tenant_id, call.identity("wrk"), lease, body.open_claims)
+    renewal = await call.service.desk.renew(call.tenant_id, call.identity("wrk", "worker_id"), lease, body.open_claims)
     cancelled = [show("run", run_id) for run_id in renewal.cancelled]
     return Beaten(lease_until=renewal.lease_until, cancelled=cancelled, freed=renewal.freed)
 
 
 @routes.post(
-    "/v1/workers/{wrk_id}/complete", Action.WORK, body=Reports, body_limit="batch", answer=Refusals, problems=(404,)
+    "/v1/workers/{worker_id}/complete", Action.WORK, body=Reports, body_limit="batch", answer=Refusals, problems=(404,)
 )
 async def complete_runs(call: Call) -> Refusals:
     """Report how attempts ended; each counts only while run, fence and worker match"""
@@ -105,21 +105,25 @@ async def complete_runs(call: Call) -> Refusals:
     limit = call.service.settings.max_result
     for index, report in enumerate(body.completions):
         _read(report, f"completions[{index}]", limit, ended, judged)
-    answer = await call.service.desk.complete(call.tenant_id, call.identity("wrk"), ended, judged, body.closed_claims)
-    return _refusals(answer.refused)
-
-
-@routes.post("/v1/workers/{wrk_id}/note", Action.WORK, body=Notes, body_limit="batch", answer=Refusals, problems=(404,))
-async def note_progress(call: Call) -> Refusals:
-    """Say how far running attempts are, and save what the next attempt should start from"""
-    body: Notes = call.body
-    notes = [_note(note, f"notes[{index}]") for index, note in enumerate(body.notes)]
-    answer = await call.service.desk.note(call.tenant_id, call.identity("wrk"), notes)
+    answer = await call.service.desk.complete(
+        call.tenant_id, call.identity("wrk", "worker_id"), ended, judged, body.closed_claims
+    )
     return _refusals(answer.refused)
 
 
 @routes.post(
-    "/v1/workers/{wrk_id}/hand-back",
+    "/v1/workers/{worker_id}/note", Action.WORK, body=Notes, body_limit="batch", answer=Refusals, problems=(404,)
+)
+async def note_progress(call: Call) -> Refusals:
+    """Say how far running attempts are, and save what the next attempt should start from"""
+    body: Notes = call.body
+    notes = [_note(note, f"notes[{index}]") for index, note in enumerate(body.notes)]
+    answer = await call.service.desk.note(call.tenant_id, call.identity("wrk", "worker_id"), notes)
+    return _refusals(answer.refused)
+
+
+@routes.post(
+    "/v1/workers/{worker_id}/hand-back",
     Action.WORK,
     body=HandBack,
     body_limit="batch",
@@ -130,13 +134,15 @@ async def hand_back_runs(call: Call) -> HandedBack:
     """Give runs back as if they had not been claimed"""
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
-    return HandedBack(handed_back=await call.service.desk.hand_back(call.tenant_id, call.identity("wrk"), runs))
+    return HandedBack(
+        handed_back=await call.service.desk.hand_back(call.tenant_id, call.identity("wrk", "worker_id"), runs)
+    )
 
 
-@routes.delete("/v1/workers/{wrk_id}", Action.WORK, status=204, problems=(404,))
+@routes.delete("/v1/workers/{worker_id}", Action.WORK, status=204, problems=(404,))
 async def leave(call: Call) -> Reply:
     """End the lease; what is still held goes to others"""
-    await call.service.desk.leave(call.tenant_id, call.identity("wrk"))
+    await call.service.desk.leave(call.tenant_id, call.identity("wrk", "worker_id"))
     return Reply()
 
 
