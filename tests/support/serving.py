@@ -49,11 +49,12 @@ async def serving(store: Store, settings: Settings) -> AsyncIterator[Served]:
     served = Served(store, settings)
     loops = [*engine_loops(store, settings), Loop("service", served.service.tick), *served.service.desk.loops]
     stop_listening = store.listen(served.service.desk.hint)
-    running = [asyncio.create_task(part.run()) for part in (*loops, served.server)]
+    parts: list[Loop | HttpServer] = [*loops, served.server]
+    running = [asyncio.create_task(part.run()) for part in parts]
     try:
         yield served
     finally:
-        for part in (*loops, served.server):
+        for part in parts:
             part.stop()
         await asyncio.gather(*running)
         stop_listening()

@@ -8,7 +8,7 @@ the server says.
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -133,8 +133,8 @@ class Transport:
 
 
 def decode(body: bytes, to: type[T]) -> T:
-    if to is type(None):
-        return None
+    if to is type(None) or to is bytes:
+        return cast(T, None if to is type(None) else body)
     try:
         return msgspec.json.decode(body, type=to)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
