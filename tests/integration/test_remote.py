@@ -14,15 +14,9 @@ from duetime.model.access import Role
 from duetime.wiring import make_worker
 from duetime.worker.http_source import HttpSource
 from duetime.worker.worker import Worker
-from tests.support.serving import Served, serving
+from tests.support.serving import Served
 from tests.support.waiting import eventually
 from tests.support.working import ended
-
-
-@pytest.fixture
-async def served(app: App) -> AsyncIterator[Served]:
-    async with serving(await app.store(), app.settings) as served:
-        yield served
 
 
 @asynccontextmanager

@@ -43,7 +43,9 @@ class Transport:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=self._headers())
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, headers=self._headers(), skip_auto_headers=["Content-Type"]
+            )
 
     async def close(self) -> None:
         session, self._session = self._session, None

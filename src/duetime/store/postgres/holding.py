@@ -19,7 +19,7 @@ class HoldingRole(Role):
         return Worker(row[0], row[1], tuple(row[2]), tuple(row[3]), *row[4:])
 
     async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
-        return [Claimed(*row) for row in await self.database.fetch("held_runs", worker_id, list(run_ids))]
+        return [Claimed(*row) for row in await self.database.fetch("runs_of_worker", worker_id, list(run_ids))]
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         found: dict[UUID, tuple[UUID, ...]] = {}

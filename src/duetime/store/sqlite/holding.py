@@ -29,7 +29,7 @@ class HoldingRole(Role):
     async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
         ids = packed(run_ids)
         this = {"worker_id": worker_id.bytes, "ids": ids, "places": places(ids)}
-        rows = await self.database.run(lambda connection, _: connection.rows("held_runs", this))
+        rows = await self.database.run(lambda connection, _: connection.rows("runs_of_worker", this))
         return [
             Claimed(identity(row[0]), identity(row[1]), *row[2:6], *(moment(stamp) for stamp in row[6:9]), *row[9:])
             for row in rows
