@@ -5,7 +5,3 @@ select id, name, tasks, queues, slots, started_at, lease_until, tenant_id from d
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
     r.timeout_ms, r.checkpoint
 from duetime.runs r where r.id = any($2::uuid[]) and r.worker_id = $1;
-
--- cancels_of_workers: runs that any of these workers holds and is asked to stop
-select c.worker_id, c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
-where c.worker_id = any($1::uuid[]) order by c.run_id;
