@@ -15,6 +15,7 @@ from duetime.model.wire import (
     Dealt,
     HandBack,
     HandedBack,
+    Left,
     Notes,
     Refusals,
     Registered,
@@ -119,9 +120,9 @@ def hand_back_runs(worker_id: str, runs: HandBack) -> Ask[HandedBack]:
     return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs)
 
 
-def leave(worker_id: str) -> Ask[None]:
+def delete_worker(worker_id: str) -> Ask[Left]:
     """End the lease."""
-    return Ask("DELETE", path("/v1/workers/{}", worker_id), type(None), repeatable=False)
+    return Ask("DELETE", path("/v1/workers/{}", worker_id), Left, repeatable=False)
 
 
 def get_held_payload(worker_id: str, payload_ref: str) -> Ask[bytes]:

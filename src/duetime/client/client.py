@@ -150,7 +150,7 @@ class AsyncClient:
     complete_runs = _sent(admin_asks.complete_runs)
     note_progress = _sent(admin_asks.note_progress)
     hand_back_runs = _sent(admin_asks.hand_back_runs)
-    leave = _sent(admin_asks.leave)
+    delete_worker = _sent(admin_asks.delete_worker)
     get_held_payload = _sent(admin_asks.get_held_payload)
     livez = _sent(admin_asks.livez)
     readyz = _sent(admin_asks.readyz)

@@ -135,8 +135,8 @@ class Transport:
 
 
 def decode(body: bytes, to: type[T]) -> T:
-    if to is type(None) or to is bytes:
-        return cast(T, None if to is type(None) else body)
+    if to is bytes:
+        return cast(T, body)
     try:
         return msgspec.json.decode(body, type=to)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:

@@ -181,3 +181,7 @@ class HandBack(Request):
 
 class HandedBack(Answer):
     handed_back: int
+
+
+class Left(Answer):
+    left: Literal[True] = True

@@ -98,7 +98,7 @@ class HttpSource:
 
     async def leave(self, worker_id: UUID) -> None:
         try:
-            await self._server.call("DELETE", _path(worker_id), None, type(None))
+            await self._server.call("DELETE", _path(worker_id), None, wire.Left)
         except (NotFound, LeaseLost):
             return
 

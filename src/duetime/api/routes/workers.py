@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.endpoint import Call, Routes
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.engine.desk import Reported
 from duetime.engine.line import Turn, Waiting
@@ -35,6 +35,7 @@ from duetime.model.wire import (
     HandBack,
     HandedBack,
     HeldRun,
+    Left,
     Note,
     Notes,
     Refusals,
@@ -139,11 +140,11 @@ async def hand_back_runs(call: Call) -> HandedBack:
     )
 
 
-@routes.delete("/v1/workers/{worker_id}", Action.WORK, status=204, problems=(404,))
-async def leave(call: Call) -> Reply:
+@routes.delete("/v1/workers/{worker_id}", Action.WORK, answer=Left, problems=(404,))
+async def delete_worker(call: Call) -> Left:
     """End the lease; what is still held goes to others"""
     await call.service.desk.leave(call.tenant_id, call.identity("wrk", "worker_id"))
-    return Reply()
+    return Left()
 
 
 def _queues(call: Call, wanted: Sequence[str]) -> tuple[str, ...]:
