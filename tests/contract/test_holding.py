@@ -4,9 +4,10 @@ import pytest
 
 from duetime.errors import NotFound
 from duetime.ids import new_id
+from duetime.model.run import RunState
 from duetime.model.worker import WorkerInfo
 from duetime.store.protocol import Store
-from tests.contract.hands import LEASE, TENANT, hand, job, submit
+from tests.contract.hands import LEASE, TENANT, failed, hand, job, retried, submit, succeeded
 
 
 async def test_a_worker_is_read_back_with_its_tenant(store: Store) -> None:
@@ -46,3 +47,29 @@ async def test_cancellations_of_many_workers(store: Store) -> None:
     assert await store.cancellations_of(everybody) == {worker: (run_id,) for worker, run_id in held.items()}
     assert await store.cancellations_of([second.id]) == {second.id: (held[second.id],)}
     assert await store.cancellations_of([]) == {}
+
+
+async def test_reports_of_many_workers_take_effect_together(store: Store) -> None:
+    first, second, third = await hand(store), await hand(store), await hand(store)
+    held = []
+    for worker in (first, second, third):
+        await submit(store, job(), job())
+        held.append(await worker.claim())
+    answers = await store.complete_many(
+        [
+            (first.id, [succeeded(run) for run in held[0]], [first.claim_no]),
+            (second.id, [failed(held[1][0]), retried(held[1][1])], []),
+            (third.id, [succeeded(run) for run in held[0]], []),
+            (third.id, [succeeded(held[2][0], result=b"1")], []),
+        ]
+    )
+    assert answers == [
+        frozenset(),
+        frozenset(),
+        frozenset(run.run_id for run in held[0]),
+        frozenset(),
+    ]
+    states = [(await store.run(TENANT, run.run_id)).state for runs in held for run in runs]
+    ended, waiting = RunState.SUCCEEDED, RunState.RETRYING
+    assert states == [ended, ended, RunState.FAILED, waiting, ended, RunState.RUNNING]
+    assert await store.complete_many([]) == []

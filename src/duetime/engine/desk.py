@@ -14,6 +14,7 @@ from duetime.clock import monotonic
 from duetime.engine.beats import Beats
 from duetime.engine.dealer import Dealer
 from duetime.engine.line import Capabilities, Turn, Waiting
+from duetime.engine.reports import Reports
 from duetime.errors import InvalidInput, LeaseLost, NotFound
 from duetime.ids import show
 from duetime.loop import Loop
@@ -35,6 +36,7 @@ class Desk:
         self._store = store
         self._dealer = Dealer(store, poll)
         self._beats = Beats(store)
+        self._reports = Reports(store)
         self._workers: dict[UUID, Worker] = {}
         self._seen: dict[UUID, float] = {}
         self._claims: dict[UUID, int] = {}
@@ -125,7 +127,7 @@ class Desk:
                     completions.append(complete(run, outcome, logs))
         refused: frozenset[UUID] = frozenset(unknown)
         if completions or closed:
-            refused |= (await self._store.complete(worker_id, completions, closed)).refused
+            refused |= (await self._reports.complete(worker_id, completions, closed)).refused
         return Completed(refused)
 
     async def note(self, tenant_id: int, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:

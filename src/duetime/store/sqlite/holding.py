@@ -1,4 +1,4 @@
-"""What workers hold, for a server that speaks to the database in their place."""
+"""What workers hold and report, for a server that speaks to the database in their place."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -7,10 +7,13 @@ import msgspec
 
 from duetime.errors import NotFound
 from duetime.ids import show
-from duetime.model.attempt import Claimed
+from duetime.model.attempt import Claimed, Completion
 from duetime.model.worker import Worker
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.completing import apply
+from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, moment, packed, places
+from duetime.store.sqlite.values import identity, listed, moment, packed, places
 
 _names = msgspec.json.Decoder(tuple[str, ...])
 
@@ -34,6 +37,22 @@ class HoldingRole(Role):
             Claimed(identity(row[0]), identity(row[1]), *row[2:6], *(moment(stamp) for stamp in row[6:9]), *row[9:])
             for row in rows
         ]
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        def work(connection: Connection, now: int) -> list[frozenset[UUID]]:
+            answers = []
+            for worker_id, completions, closed in reports:
+                answers.append(apply(connection, now, worker_id, completions))
+                if closed:
+                    connection.execute("close_claims", {"worker_id": worker_id.bytes, "closed": listed(closed)})
+            return answers
+
+        answers = await self.database.run(work)
+        if any(item.verdict.delay is not None for _, completions, _ in reports for item in completions):
+            self.hints.give(Hint.READY)
+        return answers
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         ids = packed(worker_ids)
