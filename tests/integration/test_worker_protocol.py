@@ -130,6 +130,16 @@ async def test_a_key_that_is_bound_to_queues_serves_no_other(served: Served) -> 
     await worker.client.close()
 
 
+async def test_a_paused_queue_gives_nothing_until_it_is_resumed(served: Served) -> None:
+    await served.store.pause_queue(1, "default")
+    await submit(served)
+    worker = await begin(served)
+    assert (await worker.claim(wait=1.5)).runs == []
+    await served.store.resume_queue(1, "default")
+    assert len((await worker.again()).runs) == 1
+    await worker.client.close()
+
+
 async def test_the_server_decides_what_follows_a_failure(app: App, served: Served) -> None:
     worker = await begin(served)
     await submit(served, retry={"retries": 1, "base": 0, "give_up_on": ["Hopeless"]})

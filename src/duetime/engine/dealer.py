@@ -25,7 +25,9 @@ MOST = 1000
 """How many runs one claim asks for."""
 _GATHER = 0.003
 _LANES_EVERY = 0.05
-_PAUSES_EVERY = 0.5
+_PAUSES_EVERY = 0.4
+_PAUSES_HOLD = 0.8
+"""Seconds after which nothing is dealt before the pauses have been read again."""
 _KEEP_LINES = 1000
 _NOBODY = 3600.0
 _SERVED_WITHIN = 5.0
@@ -40,7 +42,7 @@ class Dealer:
         self._last_lane = 0
         self._lanes_read_at = -1.0
         self._paused: frozenset[int] = frozenset()
-        self._paused_read_at = -1.0
+        self._paused_read_at = -1000.0
         self._stop_asked = False
         self._closed = False
         self.loop = Loop("dealer", self.tick)
@@ -117,24 +119,36 @@ class Dealer:
         if self._stop_asked:
             self._stop_asked = False
             await self._pass_on_cancellations(lines)
-        if monotonic() - self._lanes_read_at >= _LANES_EVERY:
-            await self.read_lanes()
-        if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
-            self._paused_read_at = monotonic()
-            self._paused = await self._store.paused_lanes()
         served = [line for line in lines if any(waiting.room for waiting in line.waiting.values())]
-        lanes = list({lane: None for line in served for lane in line.lanes if lane not in self._paused})
-        if not lanes:
-            return self._poll
-        room = max(sum(waiting.room for waiting in line.waiting.values()) for line in served)
-        depth = depth_of_look(len(lanes), min(room, MOST))
-        look = await self._store.look(lanes, depth)
+        if monotonic() - self._paused_read_at >= _PAUSES_HOLD:
+            await self._learn()
+        # Else what is new is learned beside the look, not before it: most runs wait in lanes that are known.
+        fresh, seen = await asyncio.gather(self._learn(), self._look(served))
+        if seen is None:
+            return 0.0 if fresh else self._poll
+        look, depth = seen
         dealt = 0
         for line in served:
             dealt += await self._deal(line, look, depth)
         if dealt:
             return _GATHER
-        return self._until_the_next(look)
+        return 0.0 if fresh else self._until_the_next(look)
+
+    async def _learn(self) -> bool:
+        """Which lanes are new, and which are paused; true when there are new ones."""
+        if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
+            self._paused_read_at = monotonic()
+            self._paused = await self._store.paused_lanes()
+        return monotonic() - self._lanes_read_at >= _LANES_EVERY and await self.read_lanes()
+
+    async def _look(self, lines: Sequence[Line]) -> tuple[Look, int] | None:
+        """What is to be had for these lines, and how deep the look went."""
+        lanes = list({lane: None for line in lines for lane in line.lanes if lane not in self._paused})
+        if not lanes:
+            return None
+        room = max(sum(waiting.room for waiting in line.waiting.values()) for line in lines)
+        depth = depth_of_look(len(lanes), min(room, MOST))
+        return await self._store.look(lanes, depth), depth
 
     def _until_the_next(self, look: Look) -> float:
         soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
