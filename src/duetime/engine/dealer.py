@@ -28,6 +28,7 @@ _LANES_EVERY = 0.05
 _PAUSES_EVERY = 0.4
 _PAUSES_HOLD = 0.8
 """Seconds after which nothing is dealt before the pauses have been read again."""
+_LONG_AGO = -1e9
 _KEEP_LINES = 1000
 _NOBODY = 3600.0
 _SERVED_WITHIN = 5.0
@@ -42,7 +43,7 @@ class Dealer:
         self._last_lane = 0
         self._lanes_read_at = -1.0
         self._paused: frozenset[int] = frozenset()
-        self._paused_read_at = -1000.0
+        self._paused_read_at = _LONG_AGO
         self._stop_asked = False
         self._closed = False
         self.loop = Loop("dealer", self.tick)
@@ -50,6 +51,8 @@ class Dealer:
     def hint(self, hint: Hint) -> None:
         if hint is Hint.CANCEL:
             self._stop_asked = True
+        elif self._paused:
+            self._paused_read_at = _LONG_AGO  # the hint may mean that a queue is not paused any more
         self.loop.wake()
 
     async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
@@ -110,6 +113,8 @@ class Dealer:
             self._lanes[lane.id] = lane
         for line in self._lines.values():
             line.learn(fresh)
+        if fresh:
+            self._paused_read_at = _LONG_AGO  # a new lane may belong to a queue that is paused
         return bool(fresh)
 
     async def tick(self) -> float:
