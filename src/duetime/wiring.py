@@ -15,6 +15,7 @@ from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
+from duetime.errors import AccessDenied
 from duetime.loop import Loop
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
@@ -52,11 +53,18 @@ class RemoteNode:
             with _signals(worker.stop):
                 async with asyncio.TaskGroup() as group:
                     group.create_task(worker.run(), name="duetime worker")
-                    await self._app.started()
+                    await self._start()
                     ready()
         finally:
             await self._app.close()
             await self._server.close()
+
+    async def _start(self) -> None:
+        try:
+            await self._app.started()
+        except AccessDenied as error:
+            # A worker's key may only work: what shall be scheduled at start is for somebody else to schedule.
+            log.warning("what this app does at its start was refused: %s", error)
 
 
 class Node:

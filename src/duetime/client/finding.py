@@ -24,6 +24,11 @@ def find_server(settings: Settings) -> tuple[str, str | None]:
     return url, settings.key or _read(settings.data_dir / ADMIN_KEY)
 
 
+def is_served(settings: Settings) -> bool:
+    """Whether a server says that it runs on the data folder."""
+    return settings.database_url is None and _read(settings.data_dir / SERVER_URL) is not None
+
+
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii").strip() or None
