@@ -4,8 +4,7 @@ from typing import Any
 
 from duetime.api.schemas.admin import AuditPage, KeyCreated, KeyPage, KeyView, TenantPage, TenantView
 from duetime.api.schemas.common import Health
-from duetime.client.ask import Ask, given, path
-from duetime.client.asks import Length, Moment, job_fields
+from duetime.client.ask import Ask, Length, Moment, given, job_fields, path
 from duetime.model.wire import (
     Ask as ClaimRequest,
 )
