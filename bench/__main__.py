@@ -7,8 +7,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import drain, next_fire, precision
-from bench import drain, precision, remote, submit
+from bench import drain, next_fire, precision, remote, submit
 from bench.report import RESULTS, console
 from bench.stores import Databases
 from tests.support.postgres import Server, installed

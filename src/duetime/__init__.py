@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from duetime.app import App
 from duetime.clock import ManualClock
 from duetime.errors import (
-    CalendarInUse,
     AccessDenied,
+    CalendarInUse,
     Conflict,
     DuetimeError,
     InvalidInput,
@@ -54,9 +54,9 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessDenied",
     "App",
+    "AsyncClient",
     "Calendar",
     "CalendarInUse",
-    "AsyncClient",
     "Cancel",
     "Client",
     "Conflict",

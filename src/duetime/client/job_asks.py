@@ -95,6 +95,14 @@ def get_job(job_id: str) -> Ask[JobView]:
     return Ask("GET", path("/v1/jobs/{}", job_id), JobView)
 
 
+def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Ask[JobView]:
+    """Change a job's schedule, arguments or policies; what is not given stays. With `version`, only if nobody else was
+    faster: raises `StaleVersion`."""
+    headers = {} if version is None else {"If-Match": f'"{version}"'}
+    body = job_fields(**fields)
+    return Ask("PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None)
+
+
 def delete_job(job_id: str) -> Ask[Deleted]:
     """Delete a job; its history stays until its retention is over."""
     return Ask("DELETE", path("/v1/jobs/{}", job_id), Deleted, repeatable=False)

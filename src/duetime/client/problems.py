@@ -16,6 +16,7 @@ from duetime.errors import (
     NotFound,
     QuotaExceeded,
     ServerUnavailable,
+    StaleVersion,
 )
 
 _BY_CODE: dict[str, type[DuetimeError]] = {
@@ -24,6 +25,7 @@ _BY_CODE: dict[str, type[DuetimeError]] = {
     "job_busy": JobBusy,
     "lease_lost": LeaseLost,
     "quota_exceeded": QuotaExceeded,
+    "stale_version": StaleVersion,
 }
 _BY_STATUS: dict[int, type[DuetimeError]] = {
     401: AccessDenied,

@@ -16,6 +16,7 @@ from duetime.api.schemas.jobs import JobView, Receipt
 from duetime.api.schemas.runs import AttemptView, RunView
 from duetime.client.client import AsyncClient
 from duetime.clock import SystemClock
+from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model import json
 from duetime.model.attempt import Attempt, AttemptState, Run
@@ -116,6 +117,8 @@ def _request(job: NewJob) -> dict[str, Any]:
     schedule = job.schedule
     if isinstance(schedule, Once):
         return {**fields, "run_at": schedule.at, "run_in": schedule.delay}
+    if schedule.exclude is not None:
+        raise InvalidInput("cannot be said over HTTP", field="exclude", remedy="schedule it beside the database")
     kind, _, form = exact_form(schedule).partition(" ")
     return {
         **fields,

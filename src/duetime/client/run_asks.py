@@ -1,8 +1,10 @@
 """What may be asked about runs, dead letters, schedules, queues, workers and payloads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import date
 from typing import Any
 
+from duetime.api.schemas.calendars import CalendarList, CalendarView
 from duetime.api.schemas.jobs import Deleted
 from duetime.api.schemas.runs import DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
 from duetime.api.schemas.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
@@ -112,6 +114,27 @@ def preview_schedule(
     """What a schedule means, and its next fires."""
     body = given(schedule=schedule, tz=tz, start=None if start is None else moment(start), count=count)
     return Ask("POST", "/v1/schedules/preview", Preview, body={**body, **job_fields(**fields)})
+
+
+def list_calendars() -> Ask[CalendarList]:
+    """The calendars of the tenant."""
+    return Ask("GET", "/v1/calendars", CalendarList)
+
+
+def get_calendar(calendar: str) -> Ask[CalendarView]:
+    """One calendar."""
+    return Ask("GET", path("/v1/calendars/{}", calendar), CalendarView)
+
+
+def put_calendar(calendar: str, dates: Iterable[date | str]) -> Ask[CalendarView]:
+    """Say which days a calendar holds."""
+    body = {"dates": [str(day) for day in dates]}
+    return Ask("PUT", path("/v1/calendars/{}", calendar), CalendarView, body=body)
+
+
+def delete_calendar(calendar: str) -> Ask[Deleted]:
+    """Remove a calendar that no job goes by."""
+    return Ask("DELETE", path("/v1/calendars/{}", calendar), Deleted, repeatable=False)
 
 
 def list_queues() -> Ask[QueueList]:

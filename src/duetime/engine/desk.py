@@ -134,9 +134,13 @@ class Desk:
         await self._worker(tenant_id, worker_id)
         return await self._store.note(worker_id, notes)
 
-    async def hand_back(self, tenant_id: int, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
+    async def hand_back(
+        self, tenant_id: int, worker_id: UUID, runs: Sequence[tuple[UUID, int]], claim_nos: Sequence[int] = ()
+    ) -> int:
+        """Take back runs, and whatever was claimed under numbers whose answer never came."""
         await self._worker(tenant_id, worker_id)
-        return await self._store.hand_back(worker_id, runs)
+        released = await self._store.release(worker_id, claim_nos)
+        return released + await self._store.hand_back(worker_id, runs)
 
     async def leave(self, tenant_id: int, worker_id: UUID) -> None:
         await self._worker(tenant_id, worker_id)

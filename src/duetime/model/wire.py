@@ -176,7 +176,9 @@ class HeldRun(Request):
 class HandBack(Request):
     """Runs that were not begun, or that the worker has no time to finish."""
 
-    runs: Annotated[list[HeldRun], msgspec.Meta(max_length=100_000)]
+    runs: Annotated[list[HeldRun], msgspec.Meta(max_length=100_000)] = []
+    claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=1000)] = []
+    """Claims whose answer never came: whatever they brought waits again, and nothing is claimed under them any more."""
 
 
 class HandedBack(Answer):

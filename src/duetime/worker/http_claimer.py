@@ -74,6 +74,9 @@ class HttpClaimer:
                     await poll.settle()
         await asyncio.sleep(0)
 
+    def unanswered(self, session: Session) -> list[int]:
+        return [number for poll in self._polls for number in poll.unanswered(session)]
+
     def close(self) -> None:
         self.session = None
 
@@ -135,6 +138,9 @@ class _Poll:
         async with self._lock:
             await self._claim(session, room)
         return 0.0
+
+    def unanswered(self, session: Session) -> list[int]:
+        return [self._unanswered[1]] if self._unanswered is not None and self._unanswered[0] is session else []
 
     async def settle(self) -> None:
         """Find out what a poll that was given up has brought."""

@@ -86,10 +86,16 @@ class HttpSource:
         body = wire.Notes([_note(note) for note in notes])
         return await self._tell(worker_id, "note", body, [note.run_id for note in notes])
 
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        return await self._give_back(worker_id, wire.HandBack(claims=list(claim_nos)))
+
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
-        if not runs:
+        held = [wire.HeldRun(show("run", run_id), fence) for run_id, fence in runs]
+        return await self._give_back(worker_id, wire.HandBack(held))
+
+    async def _give_back(self, worker_id: UUID, body: wire.HandBack) -> int:
+        if not body.runs and not body.claims:
             return 0
-        body = wire.HandBack([wire.HeldRun(show("run", run_id), fence) for run_id, fence in runs])
         try:
             answer = await self._server.call("POST", _path(worker_id, "hand-back"), body, wire.HandedBack)
         except (NotFound, LeaseLost):

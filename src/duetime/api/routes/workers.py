@@ -135,9 +135,8 @@ async def hand_back_runs(call: Call) -> HandedBack:
     """Give runs back as if they had not been claimed"""
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
-    return HandedBack(
-        handed_back=await call.service.desk.hand_back(call.tenant_id, call.identity("wrk", "worker_id"), runs)
-    )
+    desk, worker_id = call.service.desk, call.identity("wrk", "worker_id")
+    return HandedBack(handed_back=await desk.hand_back(call.tenant_id, worker_id, runs, body.claims))
 
 
 @routes.delete("/v1/workers/{worker_id}", Action.WORK, answer=Left, problems=(404,))
