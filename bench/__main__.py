@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import drain, next_fire, precision
+from bench import drain, next_fire, precision, remote, submit
 from bench.report import RESULTS, console
 from bench.stores import Databases
 from tests.support.postgres import Server, installed
@@ -16,6 +16,8 @@ SCENARIOS: dict[str, Callable[[Databases], Awaitable[None]]] = {
     "drain": drain.run,
     "precision": precision.run,
     "next_fire": next_fire.run,
+    "submit": submit.run,
+    "remote": remote.run,
 }
 
 

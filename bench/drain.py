@@ -10,6 +10,7 @@ from bench.stores import Databases
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
 from duetime.store.protocol import Store
+from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 
@@ -46,7 +47,7 @@ async def _fill(store: Store) -> None:
 
 
 async def _drain(store: Store) -> float:
-    worker = Worker(store, {"nothing": define("nothing", nothing)}, WorkerLimits(slots=1000))
+    worker = Worker(StoreSource(store), {"nothing": define("nothing", nothing)}, WorkerLimits(slots=1000))
     began = time.perf_counter()
     working = asyncio.create_task(worker.run())
     while worker.completed < RUNS:

@@ -13,6 +13,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
 from duetime.store.protocol import Store
 from duetime.worker.context import Context
+from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 
@@ -41,7 +42,7 @@ async def _lags(store: Store) -> list[float]:
     async def note(ctx: Context) -> None:
         lags.append((datetime.now(UTC) - ctx.due_at).total_seconds() * 1000)
 
-    worker = Worker(store, {"note": define("note", note)}, WorkerLimits(slots=1000))
+    worker = Worker(StoreSource(store), {"note": define("note", note)}, WorkerLimits(slots=1000))
     scanner = Loop("scanner", Scanner(store).tick)
     tasks = [asyncio.create_task(worker.run()), asyncio.create_task(scanner.run())]
     # Far enough away that every job is stored first and fired by the scanner.

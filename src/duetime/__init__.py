@@ -8,9 +8,12 @@ async def send_report(to: str) -> str: ...
 await send_report.submit(to="ops@example.com")
 """
 
+from typing import TYPE_CHECKING, Any
+
 from duetime.app import App
 from duetime.clock import ManualClock
 from duetime.errors import (
+    AccessDenied,
     CalendarInUse,
     Conflict,
     DuetimeError,
@@ -20,7 +23,9 @@ from duetime.errors import (
     KeyReused,
     LeaseLost,
     NotFound,
+    QuotaExceeded,
     SchemaMismatch,
+    ServerUnavailable,
     SettingsError,
     StaleVersion,
     StoreError,
@@ -41,13 +46,19 @@ from duetime.settings import Settings
 from duetime.task import Task
 from duetime.worker.context import Context, SyncContext, current_context
 
+if TYPE_CHECKING:
+    from duetime.client import AsyncClient, Client
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessDenied",
     "App",
+    "AsyncClient",
     "Calendar",
     "CalendarInUse",
     "Cancel",
+    "Client",
     "Conflict",
     "Context",
     "DuetimeError",
@@ -64,12 +75,14 @@ __all__ = [
     "Misfire",
     "NotFound",
     "Preview",
+    "QuotaExceeded",
     "Receipt",
     "RetryAfter",
     "RetryPolicy",
     "Run",
     "RunState",
     "SchemaMismatch",
+    "ServerUnavailable",
     "Settings",
     "SettingsError",
     "Snooze",
@@ -83,3 +96,12 @@ __all__ = [
     "current_context",
     "preview",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The clients come when they are asked for: an app that works on a database needs no HTTP."""
+    if name in ("AsyncClient", "Client"):
+        from duetime import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,7 +36,7 @@ from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
-from duetime.stores import Stores
+from duetime.stores import Jobs, Stores
 from duetime.submission import OPTIONS, Policies, make_job
 from duetime.task import Task, make_task
 from duetime.tending import Tending
@@ -198,7 +198,7 @@ class App(Tending):
         """
         if cron is None and every is None and when is None:
             raise InvalidInput("says neither cron, every nor when", field="cron", remedy="give one, or use submit")
-        now = None if when is None else await (await self.store()).now()
+        now = None if when is None else await (await self._jobs()).now()
         bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
         schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
         policies = (misfire, overlap, jitter, max_runs)
@@ -210,21 +210,21 @@ class App(Tending):
 
     async def pause(self, job: JobLike) -> Job:
         """Fire no more until it is resumed."""
-        return await (await self.store()).pause_job(DEFAULT_TENANT, job_identity(job))
+        return await (await self._jobs()).pause_job(DEFAULT_TENANT, job_identity(job))
 
     async def resume(self, job: JobLike) -> Job:
         """Go on; what was missed meanwhile is for the misfire policy to decide."""
-        return await (await self.store()).resume_job(DEFAULT_TENANT, job_identity(job))
+        return await (await self._jobs()).resume_job(DEFAULT_TENANT, job_identity(job))
 
     async def trigger(self, job: JobLike) -> Run:
         """Make an extra run now, without touching the rhythm."""
-        return await (await self.store()).trigger_job(DEFAULT_TENANT, job_identity(job), os.urandom(8))
+        return await (await self._jobs()).trigger_job(DEFAULT_TENANT, job_identity(job), os.urandom(8))
 
     async def backfill(
         self, job: JobLike, start: datetime | str, end: datetime | str, *, limit: int = 1000, rate: float = 10.0
     ) -> int:
         """Make the runs of a past range, `rate` a second; refused when there would be more than `limit`."""
-        store = await self.store()
+        store = await self._jobs()
         found = await store.job(DEFAULT_TENANT, job_identity(job))
         fires = fires_between(found.schedule, check_moment(start, "start"), check_moment(end, "end"), limit)
         check_rate(rate)
@@ -232,23 +232,23 @@ class App(Tending):
 
     async def cancel(self, job: JobLike) -> Job:
         """No further run of this job; a run that waits is cancelled, one that is running is asked to stop."""
-        return await (await self.store()).cancel_job(DEFAULT_TENANT, job_identity(job))
+        return await (await self._jobs()).cancel_job(DEFAULT_TENANT, job_identity(job))
 
     async def cancel_run(self, run: RunLike) -> Run:
         """Cancel a run that waits, or ask a running one to stop."""
-        return await (await self.store()).cancel_run(DEFAULT_TENANT, identity("run", run))
+        return await (await self._jobs()).cancel_run(DEFAULT_TENANT, identity("run", run))
 
     async def job(self, job: JobLike) -> Job:
         """A job as it stands now."""
-        return await (await self.store()).job(DEFAULT_TENANT, job_identity(job))
+        return await (await self._jobs()).job(DEFAULT_TENANT, job_identity(job))
 
     async def run(self, run: RunLike) -> Run:
         """A run, with its attempts."""
-        return await (await self.store()).run(DEFAULT_TENANT, identity("run", run))
+        return await (await self._jobs()).run(DEFAULT_TENANT, identity("run", run))
 
     async def runs(self, job: JobLike, limit: int = 100) -> list[Run]:
         """The runs of a job, newest first."""
-        return await (await self.store()).runs_of_job(DEFAULT_TENANT, job_identity(job), limit)
+        return await (await self._jobs()).runs_of_job(DEFAULT_TENANT, job_identity(job), limit)
 
     async def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
@@ -293,6 +293,10 @@ class App(Tending):
         """The open store: one for each event loop, or one for all where the database is an embedded file."""
         return await self._stores.get()
 
+    async def _jobs(self) -> Jobs:
+        """Where the jobs are: in the open store, or behind the server that owns it."""
+        return await self._stores.jobs()
+
     def lent(self, store: Store) -> AbstractContextManager[None]:
         """Use this open store inside the block (on this event loop, if it is not embedded); the lender closes it."""
         return self._stores.lent(store)
@@ -308,7 +312,7 @@ class App(Tending):
         await self.close()
 
     async def __aenter__(self) -> "App":
-        await self.store()
+        await self._jobs()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -360,11 +364,11 @@ class App(Tending):
                 field=field,
                 remedy="give run_at, or a length in hours",
             )
-        now = await (await self.store()).now()
+        now = await (await self._jobs()).now()
         schedule = make_schedule(run_at=run_at, run_in=run_in, when=when, tz=tz, now=now)
         if not isinstance(schedule, Once):
             raise InvalidInput(f"{text!r} means again and again", field=field, remedy="use schedule")
         return schedule, f"{text} in {tz}"
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return [Receipt.of(answer) for answer in await Intake(await self.store()).submit(jobs)]
+        return [Receipt.of(answer) for answer in await Intake(await self._jobs()).submit(jobs)]

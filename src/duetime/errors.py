@@ -13,9 +13,11 @@
     │   └── NameTaken           there is one with this name already
     ├── QuotaExceeded           the tenant has as much as it may have
     ├── Overloaded              there is more to do than can be done now: back off and repeat
+    ├── AccessDenied            the key is not known, or may not do this
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
+    │   │   └── ServerUnavailable   the same of a duetime server
     │   ├── StoreRejected       it refuses these very rows: repeating cannot help
     │   ├── SealBroken          what it keeps encrypted cannot be opened with the keys that are known here
     │   └── SchemaMismatch      its schema is not one that this code knows
@@ -88,6 +90,10 @@ class Overloaded(DuetimeError):
     """There is more to do than can be done now; the same can be tried again in a moment."""
 
 
+class AccessDenied(DuetimeError):
+    """The key is not known, or may not do this."""
+
+
 class LeaseLost(DuetimeError):
     """The right to this run is over; its result must be dropped."""
 
@@ -98,6 +104,10 @@ class StoreError(DuetimeError):
 
 class StoreUnavailable(StoreError):
     """The database cannot be reached, or asks to be tried again."""
+
+
+class ServerUnavailable(StoreUnavailable):
+    """The server cannot be reached, or asks to be tried again."""
 
 
 class StoreRejected(StoreError):

@@ -157,6 +157,20 @@ def database(description: str) -> Kind:
     return Kind(description, accepts, read, without_password, default="the SQLite file in data_dir")
 
 
+def server(description: str) -> Kind:
+    def read(given: object) -> str:
+        address = _text(given)
+        if not address.startswith(("http://", "https://")) or not urlsplit(address).hostname:
+            raise ValueError("it is not the address of a server")
+        return address.rstrip("/")
+
+    return Kind(description, "such as http://127.0.0.1:8420", read, default="none")
+
+
+def secret(description: str) -> Kind:
+    return Kind(description, "a text that is not empty", _text, lambda _: "***", default="none", secret=True)
+
+
 def without_password(address: object) -> str:
     """An address fit for messages and logs; a malformed one loses all that might be a password."""
     masked = re.sub(r"(?i)(password=)[^&\s]*", r"\1***", str(address))

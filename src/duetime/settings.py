@@ -41,6 +41,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, kinds.text("The address that the HTTP server listens on.")] = "127.0.0.1"
     port: Annotated[int, kinds.count("The HTTP server's port; 0 takes a free one.", 0, 65_535)] = 8420
 
+    url: Annotated[
+        str | None, kinds.server("The server that commands and remote workers talk to, instead of a database.")
+    ] = None
+    key: Annotated[str | None, kinds.secret("The API key for that server.")] = None
+
     queues: Annotated[tuple[str, ...], kinds.names("The queues that this worker takes runs from.")] = ()
     slots: Annotated[int, kinds.count("How many async tasks one worker runs at once.", 1, 100_000)] = 200
     threads: Annotated[int, kinds.count("How many blocking tasks run at once, in threads.", 1, 10_000)] = 16
@@ -129,6 +134,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown["encryption_keys"] = tuple(f"{name}:***" for name, _ in self.sealing_keys)
         if self.database_url is not None:
             shown["database_url"] = kinds.without_password(self.database_url)
+        if self.key is not None:
+            shown["key"] = "***"
         return list(shown.items())
 
     def __repr__(self) -> str:

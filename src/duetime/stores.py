@@ -6,15 +6,51 @@ place of one's own; whoever lent it closes it.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, StoreLocked
+from duetime.model.attempt import Run
+from duetime.model.job import Job, NewJob, Submitted
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
+
+if TYPE_CHECKING:
+    from duetime.client.remote_jobs import RemoteJobs
+
+
+class Jobs(Protocol):
+    """What an app needs of wherever its jobs live."""
+
+    async def now(self) -> datetime: ...
+
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]: ...
+
+    async def job(self, tenant_id: int, job_id: UUID) -> Job: ...
+
+    async def run(self, tenant_id: int, run_id: UUID) -> Run: ...
+
+    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]: ...
+
+    async def pause_job(self, tenant_id: int, job_id: UUID) -> Job: ...
+
+    async def resume_job(self, tenant_id: int, job_id: UUID) -> Job: ...
+
+    async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job: ...
+
+    async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run: ...
+
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run: ...
+
+    async def backfill_job(
+        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+    ) -> int: ...
 
 
 class Stores:
@@ -24,6 +60,7 @@ class Stores:
         self._file: tuple[asyncio.AbstractEventLoop, Future[Store]] | None = None
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._remote: WeakKeyDictionary[asyncio.AbstractEventLoop, RemoteJobs] = WeakKeyDictionary()
         self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
 
     async def get(self) -> Store:
@@ -39,6 +76,28 @@ class Stores:
             if loop not in self._own:
                 self._own[loop] = await _open(settings)
         return self._own[loop]
+
+    async def jobs(self) -> Jobs:
+        """The open store of this event loop; or the server that is named, or that owns the file."""
+        loop = asyncio.get_running_loop()
+        found = self._borrowed(loop) or self._own.get(loop) or self._remote.get(loop)
+        if found is not None:
+            return found
+        settings = self._settings()
+        locked: StoreLocked | None = None
+        if settings.url is None:
+            try:
+                return await self.get()
+            except StoreLocked as error:
+                locked = error
+        # Imported here: who works on a database needs no HTTP.
+        from duetime.client.finding import find_server, is_served
+        from duetime.client.remote_jobs import RemoteJobs
+
+        if locked is not None and not is_served(settings):
+            raise locked
+        self._remote[loop] = RemoteJobs(*find_server(settings))
+        return self._remote[loop]
 
     @contextmanager
     def lent(self, store: Store) -> Iterator[None]:
@@ -66,6 +125,9 @@ class Stores:
         own = self._own.pop(loop, None)
         if own is not None:
             await own.close()
+        remote = self._remote.pop(loop, None)
+        if remote is not None:
+            await remote.close()
         with self._guard:
             home, file = self._file or (None, None)
             if home is None or file is None or (home is not loop and not home.is_closed()):

@@ -36,6 +36,7 @@ from duetime.receipt import Receipt
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
 from duetime.task import Task
+from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker, WorkerLimits
 
 _FOR_EVER = timedelta(days=1_000_000)
@@ -199,7 +200,7 @@ class Harness:
             max_result=settings.max_result,
             max_log_lines=settings.max_log_lines,
         )
-        worker = Worker(self._store, tasks, limits, observe=observe)
+        worker = Worker(StoreSource(self._store), tasks, limits, observe=observe)
         working = asyncio.create_task(worker.run())
         first = asyncio.create_task(ended.wait())
         try:

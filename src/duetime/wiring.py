@@ -10,14 +10,19 @@ from datetime import timedelta
 from duetime.api.service import Service
 from duetime.api.serving import HttpServer
 from duetime.app import App
+from duetime.client.transport import Transport
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
+from duetime.errors import AccessDenied
 from duetime.loop import Loop
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
+from duetime.worker.http_source import HttpSource
+from duetime.worker.source import Source
+from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Observer, Worker, WorkerLimits
 
 log = logging.getLogger("duetime")
@@ -28,6 +33,38 @@ Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
 
 async def _nothing(store: Store, server: HttpServer | None) -> None:
     """Nobody waits for this node."""
+
+
+class RemoteNode:
+    """What a process runs that reaches its jobs over HTTP: a worker."""
+
+    def __init__(self, settings: Settings, app: App, *, observe: Observer | None = None) -> None:
+        assert settings.url is not None
+        self._app = app
+        self._server = Transport(settings.url, settings.key)
+        self._settings = settings
+        self._observe = observe
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Run until a signal."""
+        await self._server.open()
+        worker = make_worker(self._app, HttpSource(self._server), self._settings, observe=self._observe)
+        try:
+            with _signals(worker.stop):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(worker.run(), name="duetime worker")
+                    await self._start()
+                    ready()
+        finally:
+            await self._app.close()
+            await self._server.close()
+
+    async def _start(self) -> None:
+        try:
+            await self._app.started()
+        except AccessDenied as error:
+            # A worker's key may only work: what shall be scheduled at start is for somebody else to schedule.
+            log.warning("what this app does at its start was refused: %s", error)
 
 
 class Node:
@@ -84,10 +121,11 @@ class Node:
         if self._serve:
             service = Service(store, self._settings)
             self._server = HttpServer(service, self._settings)
-            self._loops.append(Loop("service", service.tick, jitter=0.2))
+            self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
+            store.listen(service.desk.hint)
         with nullcontext() if self._app is None else self._app.lent(store):
             if self._app is not None:
-                self._worker = make_worker(self._app, store, self._settings, observe=self._observe)
+                self._worker = make_worker(self._app, StoreSource(store), self._settings, observe=self._observe)
             async with asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
@@ -120,7 +158,7 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
     ]
 
 
-def make_worker(app: App, store: Store, settings: Settings, *, observe: Observer | None = None) -> Worker:
+def make_worker(app: App, source: Source, settings: Settings, *, observe: Observer | None = None) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
     limits = WorkerLimits(
         slots=settings.slots,
@@ -134,7 +172,7 @@ def make_worker(app: App, store: Store, settings: Settings, *, observe: Observer
         max_result=settings.max_result,
         max_log_lines=settings.max_log_lines,
     )
-    return Worker(store, tasks, limits, observe=observe)
+    return Worker(source, tasks, limits, observe=observe)
 
 
 @contextmanager

@@ -37,8 +37,8 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-ENDLESS = {"watch_events"}
-"""An answer that does not end cannot be waited for; it has tests of its own."""
+ENDLESS = {"watch_events", "claim_runs"}
+"""An answer that does not end, or waits for as long as it is told, cannot be waited for; it has tests of its own."""
 EXAMPLES = 6
 
 

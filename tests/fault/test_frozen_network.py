@@ -19,6 +19,7 @@ from duetime.model.schedule import Every
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres import database as database_module
 from duetime.worker.context import Context
+from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 from tests.support.proxy import Proxy, proxy_to
@@ -62,7 +63,7 @@ async def test_a_worker_that_is_cut_off_stops_its_runs_before_anyone_else_can_st
         await direct.migrate()
         async with opened(proxy.dsn) as store:
             limits = WorkerLimits(lease=LEASE, heartbeat=LEASE / 10, poll=timedelta(milliseconds=50))
-            worker = Worker(store, {"hold": define("hold", hold)}, limits)
+            worker = Worker(StoreSource(store), {"hold": define("hold", hold)}, limits)
             working = asyncio.create_task(worker.run())
             (answer,) = await direct.submit(DEFAULT_TENANT, [prepare(task="hold", args={}, max_payload=1000)])
             assert answer.run_id is not None

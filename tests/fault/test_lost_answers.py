@@ -12,6 +12,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
 from duetime.worker import worker as worker_module
+from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 from tests.support.proxy import Proxy, proxy_to
@@ -41,7 +42,9 @@ async def test_a_lost_answer_leaves_no_run_behind_and_runs_none_twice(
     await direct.migrate()
     await store.open()
     hour = timedelta(hours=1)
-    worker = Worker(store, {"note": define("note", note)}, WorkerLimits(slots=RUNS, lease=hour, heartbeat=hour / 4))
+    worker = Worker(
+        StoreSource(store), {"note": define("note", note)}, WorkerLimits(slots=RUNS, lease=hour, heartbeat=hour / 4)
+    )
     working = asyncio.create_task(worker.run())
     try:
         await eventually(lambda: worker.id)
@@ -80,7 +83,8 @@ async def test_a_worker_that_stops_hands_back_what_it_does_not_know_it_has_claim
     await direct.migrate()
     await store.open()
     hour = timedelta(hours=1)
-    worker = Worker(store, {"note": define("note", note)}, WorkerLimits(slots=RUNS, lease=hour, heartbeat=hour / 4))
+    limits = WorkerLimits(slots=RUNS, lease=hour, heartbeat=hour / 4)
+    worker = Worker(StoreSource(store), {"note": define("note", note)}, limits)
     working = asyncio.create_task(worker.run())
     try:
         await eventually(lambda: worker.id)

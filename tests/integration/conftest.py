@@ -11,6 +11,7 @@ import pytest
 from duetime import App
 from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server
+from tests.support.serving import Served, serving
 from tests.support.working import quick_settings
 
 
@@ -35,6 +36,13 @@ async def app(database_url: str) -> AsyncIterator[App]:
     """An app without tasks on an empty store; the test runs once on each kind."""
     async with App(settings=quick_settings(database_url)) as app:
         yield app
+
+
+@pytest.fixture
+async def served(app: App) -> AsyncIterator[Served]:
+    """A server on the app's own store."""
+    async with serving(await app.store(), app.settings) as served:
+        yield served
 
 
 @pytest.fixture

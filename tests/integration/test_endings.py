@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duetime
 from duetime.wiring import make_worker
+from duetime.worker.store_source import StoreSource
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, working
 
@@ -90,7 +91,7 @@ async def test_whoever_looks_on_costs_no_slot(tmp_path: Path) -> None:
         raise BrokenPipeError
 
     store = await app.store()
-    worker = make_worker(app, store, app.settings, observe=broken)
+    worker = make_worker(app, StoreSource(store), app.settings, observe=broken)
     running = asyncio.create_task(worker.run())
     await quick.submit_many([{}] * 500)
     await eventually(lambda: worker.completed == 500)

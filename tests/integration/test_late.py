@@ -11,6 +11,7 @@ from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import make_cron
 from duetime.store.sqlite import SqliteStore
+from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 from tests.support.waiting import eventually
@@ -37,7 +38,7 @@ async def test_a_worker_skips_what_waited_too_long_under_misfire_skip() -> None:
     await store.fire_due(100, plan_fires)
     clock.advance(hours=2)
     lease = timedelta(days=1)
-    worker = Worker(store, {"note": define("note", note)}, WorkerLimits(lease=lease, heartbeat=lease / 4))
+    worker = Worker(StoreSource(store), {"note": define("note", note)}, WorkerLimits(lease=lease, heartbeat=lease / 4))
     working = asyncio.create_task(worker.run())
     await eventually(lambda: worker.completed == 2)
     worker.stop()

@@ -12,8 +12,10 @@ from typing import Any, TextIO
 import asyncpg
 
 from duetime.engine.intake import prepare
-from duetime.ids import show
+from duetime.ids import new_id, show
+from duetime.model.access import NewKey, Role
 from duetime.model.job import DEFAULT_TENANT, Submitted
+from duetime.model.key_text import new_key_text
 from duetime.store.postgres import PostgresStore
 from tests.support.fleet_tasks import TABLE
 from tests.support.waiting import eventually
@@ -81,6 +83,17 @@ class Fleet:
 
     def server(self, **settings: object) -> Process:
         return self._start(["server"], settings)
+
+    def remote_worker(self, url: str, key: str, **settings: object) -> Process:
+        """A worker that knows a server and its key, and no database."""
+        return self._start(["worker", APP], {"database_url": "", "url": url, "key": key, **settings})
+
+    async def key(self, role: Role) -> str:
+        """The text of a new key."""
+        made = new_key_text()
+        tenant_id = None if role is Role.ROOT else DEFAULT_TENANT
+        await self.store.create_key(NewKey(new_id(), tenant_id, role, "test", made.hash, made.hint))
+        return made.text
 
     async def submit(self, task: str, batch: Sequence[dict[str, Any]], **options: Any) -> list[str]:
         """Submit jobs for now; returns the ids of their runs."""

@@ -11,6 +11,7 @@ import msgspec
 from duetime import App, Receipt, Run, Settings
 from duetime.loop import Loop
 from duetime.wiring import engine_loops, make_worker
+from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
 PATIENCE = "20s"
@@ -26,7 +27,7 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
     """Scanner, reaper, pruner and a worker for the app, until the block ends; `settings` change the app's own."""
     store = await app.store()
     changed = msgspec.structs.replace(app.settings, **settings)
-    parts: list[Loop | Worker] = [*engine_loops(store, changed), make_worker(app, store, changed)]
+    parts: list[Loop | Worker] = [*engine_loops(store, changed), make_worker(app, StoreSource(store), changed)]
     running = [asyncio.create_task(part.run()) for part in parts]
     try:
         yield

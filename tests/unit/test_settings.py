@@ -269,10 +269,18 @@ class TestDescriptions:
     def test_a_described_default_is_accepted_and_means_the_default(self) -> None:
         """Those in words ("all") are no values, so only they may be refused."""
         defaults = msgspec.structs.asdict(Settings())
-        in_words = {"database_url", "queues", "processes", "encryption_keys"}
+        in_words = {"database_url", "queues", "processes", "encryption_keys", "url", "key"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]
+
+    def test_the_key_is_never_shown(self) -> None:
+        assert "hunter2" not in repr(loaded(environ={"DUETIME_KEY": "hunter2"}))
+
+    @pytest.mark.parametrize("url", ["jobs.example.com", "ftp://example.com", "http://"])
+    def test_a_server_has_an_http_address(self, url: str) -> None:
+        with pytest.raises(SettingsError, match="not the address of a server"):
+            loaded(environ={"DUETIME_URL": url})
 
     def test_settings_cannot_be_changed(self) -> None:
         with pytest.raises(AttributeError):

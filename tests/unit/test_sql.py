@@ -22,7 +22,6 @@ ONLY_POSTGRES = {
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
     "free_unlisted_of_many": "the same",
-    "cancels_of_workers": "the same",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {

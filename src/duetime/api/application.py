@@ -72,7 +72,7 @@ class _Door:
         service = self._service
         given = header_map(scope["headers"])
         who = await service.gate.admit(endpoint, given)
-        call = Call(service, endpoint, given, scope["path_params"], who)
+        call = Call(service, endpoint, given, scope["path_params"], who, receive)
         if endpoint.query is not None:
             call.query = read_query(scope["query_string"], endpoint.query)
         if endpoint.body is not None:

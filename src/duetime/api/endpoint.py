@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import msgspec
+from starlette.types import Receive
 
 from duetime import ids
 from duetime.api.caller import Caller
@@ -21,7 +22,7 @@ JSON = "application/json"
 class Call:
     """One request on its way through the API: who asks, and what for."""
 
-    __slots__ = ("body", "endpoint", "headers", "path", "query", "service", "who")
+    __slots__ = ("_receive", "body", "endpoint", "headers", "path", "query", "service", "who")
 
     def __init__(
         self,
@@ -30,12 +31,14 @@ class Call:
         headers: Mapping[bytes, bytes],
         path: Mapping[str, str],
         who: Caller,
+        receive: Receive,
     ) -> None:
         self.service = service
         self.endpoint = endpoint
         self.headers = headers
         self.path = path
         self.who = who
+        self._receive = receive
         self.query: Any = None
         """As `endpoint.query` has it."""
         self.body: Any = None
@@ -44,6 +47,11 @@ class Call:
     @property
     def tenant_id(self) -> int:
         return self.who.tenant_id
+
+    async def gone(self) -> None:
+        """Wait until the caller has closed the connection; only once the body has been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

@@ -11,6 +11,7 @@ from duetime.api.metrics import Metrics
 from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
+from duetime.engine.desk import Desk
 from duetime.engine.gathering import Gatherer
 from duetime.engine.quota import Quota
 from duetime.errors import StoreError
@@ -27,6 +28,7 @@ class Service:
         self.settings = settings
         self.sessions = Sessions(store)
         self.gate = Gate(store, self.sessions)
+        self.desk = Desk(store, poll=settings.poll)
         self.metrics = Metrics()
         self.limits = Limits()
         self.quota = Quota(store)

@@ -61,6 +61,7 @@ class HttpServer:
 
     def stop(self) -> None:
         self._service.stopping.set()
+        self._service.desk.close()
         if self._server.should_exit:
             self._server.force_exit = True
         self._server.should_exit = True

@@ -16,12 +16,14 @@ from duetime.api.routes import (
     runs,
     schedules,
     tenants,
+    workers,
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *batches.routes,
     *jobs.routes,
     *editing.routes,
+    *workers.routes,
     *runs.routes,
     *dead_letters.routes,
     *schedules.routes,

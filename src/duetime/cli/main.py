@@ -3,7 +3,7 @@
 import typer
 
 from duetime import __version__
-from duetime.cli import check, migrate, preview, root_key, run
+from duetime.cli import admin, check, crontab, jobs, migrate, preview, root_key, run, runs, service, submit, worker
 
 application = typer.Typer(
     name="duetime",
@@ -15,11 +15,22 @@ application = typer.Typer(
 )
 application.command("up")(run.up)
 application.command("server")(run.server)
-application.command("worker")(run.worker)
+application.command("worker")(worker.worker)
 application.command("migrate")(migrate.migrate)
 application.command("root-key")(root_key.root_key)
 application.command("check")(check.check)
 application.command("preview")(preview.preview)
+application.command("submit")(submit.submit)
+application.command("schedule")(submit.schedule)
+application.add_typer(jobs.application, name="jobs")
+application.add_typer(runs.runs, name="runs")
+application.add_typer(runs.dead, name="dead")
+application.add_typer(service.queues, name="queues")
+application.command("workers")(service.workers)
+application.command("tail")(service.tail)
+application.command("import-crontab")(crontab.import_crontab)
+application.add_typer(admin.tenants, name="tenants")
+application.add_typer(admin.keys, name="keys")
 
 
 def _show_version(wanted: bool) -> None:

@@ -17,6 +17,10 @@ Slots = Annotated[int | None, typer.Option("--slots", help="Async tasks that run
 Threads = Annotated[int | None, typer.Option("--threads", help="Plain functions that run at once.")]
 Processes = Annotated[int | None, typer.Option("--processes", help="process=True tasks that run at once.")]
 Queues = Annotated[list[str] | None, typer.Option("--queue", help="Serve only this queue; may be repeated.")]
+Url = Annotated[str | None, typer.Option("--url", help="The server to talk to, such as http://127.0.0.1:8420.")]
+Key = Annotated[
+    str | None, typer.Option("--key", help="Its API key. Better: DUETIME_KEY, which no process list shows.")
+]
 LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
 Host = Annotated[str | None, typer.Option("--host", help="The address that the HTTP server listens on.")]
 Port = Annotated[int | None, typer.Option("--port", help="The HTTP server's port; 0 takes a free one.")]

@@ -1,8 +1,9 @@
 """What commands print, and how they end.
 
-    0  done              3  the database cannot be reached or used
+    0  done              3  the database or the server cannot be reached or used
     1  failed            4  the schema is not one that this duetime knows
     2  wrong usage       5  the embedded file belongs to another process
+                         6  the key is unknown, or may not do this
 
 Text is for people and goes through rich; `--json` prints one JSON object for scripts.
 """
@@ -19,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from duetime.errors import DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
+from duetime.errors import AccessDenied, DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -29,6 +30,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (SchemaMismatch, 4),
     (StoreError, 3),
     (StoreLocked, 5),
+    (AccessDenied, 6),
 )
 
 

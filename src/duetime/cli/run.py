@@ -1,8 +1,10 @@
-"""`up`, `server` and `worker`: commands that run until they are stopped."""
+"""`up` and `server`: commands that run until they are stopped."""
 
 import asyncio
 import os
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import uvloop
 from rich.markup import escape
@@ -11,7 +13,6 @@ from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, wit
 from duetime.api.serving import HttpServer
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
-    AppName,
     Config,
     DatabaseUrl,
     DataDir,
@@ -21,17 +22,15 @@ from duetime.cli.options import (
     MaybeAppName,
     Port,
     Processes,
-    Queues,
     Slots,
     Threads,
 )
 from duetime.cli.output import clear_errors, say, set_up_logging
 from duetime.cli.ticker import Ticker
-from duetime.errors import InvalidInput
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 from duetime.store.protocol import Store
-from duetime.wiring import Node, Ready
+from duetime.wiring import Node
 
 _PATIENCE = 2.0
 """Seconds for what is left to end, once everything has stopped."""
@@ -67,7 +66,7 @@ def up(
             port=port,
             log_level=log_level,
         )
-        _log(settings, json=json)
+        start_logging(settings, json=json)
         loaded = None if app is None else load_app(app, settings)
         node = Node(with_encryption_key(settings), app=loaded, serve=True, observe=Ticker(json=json), migrate=True)
 
@@ -77,11 +76,11 @@ def up(
             write_private(settings.data_dir / SERVER_URL, server.url + "\n")
             tasks = [] if loaded is None else sorted(loaded.tasks)
             say(
-                f"[bold]duetime is up[/] on {escape(_where(settings))}, with "
+                f"[bold]duetime is up[/] on {escape(database_of(settings))}, with "
                 f"{len(tasks)} tasks{': ' + ', '.join(tasks) if tasks else ''}. Ctrl-C stops it.",
                 json=json,
                 event="up",
-                database=_where(settings),
+                database=database_of(settings),
                 tasks=tasks,
                 url=server.url,
             )
@@ -89,7 +88,7 @@ def up(
                 say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
                 say(f"Browsers: {server.login_link(key.hash)} (works once)", json=False)
 
-        _run(node, ready, json=json)
+        run_until_stopped(node.run(ready), json=json)
         (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
 
 
@@ -107,68 +106,20 @@ def server(
         settings = load_settings(
             config, database_url=database_url, data_dir=data_dir, host=host, port=port, log_level=log_level
         )
-        _log(settings, json=json)
+        start_logging(settings, json=json)
         node = Node(settings, serve=True)
-        where = _where(settings)
+        where = database_of(settings)
 
         async def ready(_: Store, server: HttpServer | None) -> None:
             assert server is not None
             say(f"serving {escape(where)} on {server.url}", json=json, event="up", database=where, url=server.url)
 
-        _run(node, ready, json=json)
+        run_until_stopped(node.run(ready), json=json)
 
 
-def worker(
-    app: AppName,
-    config: Config = None,
-    database_url: DatabaseUrl = None,
-    data_dir: DataDir = None,
-    slots: Slots = None,
-    threads: Threads = None,
-    processes: Processes = None,
-    queue: Queues = None,
-    log_level: LogLevel = None,
-    json: Json = False,
-) -> None:
-    """Run the tasks of an app, straight from PostgreSQL.
-
-    On SIGTERM or Ctrl-C it claims no more, lets what runs finish within the grace period, and hands the rest back
-    without spending an attempt. A second signal stops at once.
-    """
-    with clear_errors(json=json):
-        settings = load_settings(
-            config,
-            database_url=database_url,
-            data_dir=data_dir,
-            slots=slots,
-            threads=threads,
-            processes=processes,
-            queues=tuple(queue) if queue else None,
-            log_level=log_level,
-        )
-        _log(settings, json=json)
-        loaded = load_app(app, settings)
-        if not loaded.tasks:
-            raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
-        # An embedded file belongs to one process, so whoever works on it also moves its jobs.
-        node = Node(settings, app=loaded, loops=settings.sqlite_file is not None)
-        tasks = sorted(loaded.tasks)
-
-        async def ready(_: Store, __: HttpServer | None) -> None:
-            say(
-                f"working on {escape(_where(settings))}: {', '.join(tasks)}",
-                json=json,
-                event="up",
-                database=_where(settings),
-                tasks=tasks,
-            )
-
-        _run(node, ready, json=json)
-
-
-def _run(node: Node, ready: Ready, *, json: bool) -> None:
+def run_until_stopped(running: Coroutine[Any, Any, None], *, json: bool) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(node.run(ready))
+        runner.run(running)
         say("stopped; everything is kept", json=json, event="stopped")
         # The event loop and the interpreter wait for every task and thread, and some never end. Their runs were
         # handed back by now, so nothing is lost by leaving without them.
@@ -177,11 +128,11 @@ def _run(node: Node, ready: Ready, *, json: bool) -> None:
         leaving.start()
 
 
-def _log(settings: Settings, *, json: bool) -> None:
+def start_logging(settings: Settings, *, json: bool) -> None:
     set_up_logging(settings.log_level, "json" if json else settings.log_format)
 
 
-def _where(settings: Settings) -> str:
+def database_of(settings: Settings) -> str:
     if settings.sqlite_file is not None:
         return str(settings.sqlite_file)
     return without_password(settings.database_url)

@@ -19,13 +19,13 @@ from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, DEFAULT_TENANT, Ne
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.name import check_key, check_name
 from duetime.model.schedule import NOW, Every, Once, Schedule, encode_schedule
-from duetime.store.protocol import Store
+from duetime.store.protocol import Intake as IntakeRole
 
 MAX_TIMEOUT = timedelta(days=7)
 
 
 class Intake:
-    def __init__(self, store: Store, *, tenant_id: int = DEFAULT_TENANT) -> None:
+    def __init__(self, store: IntakeRole, *, tenant_id: int = DEFAULT_TENANT) -> None:
         self._store = store
         self._tenant_id = tenant_id
 

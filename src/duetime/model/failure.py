@@ -43,6 +43,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     traceback: str | None = None
     retry_after: float | None = None
     """Seconds that the task or target asked to wait, instead of the policy's backoff."""
+    final: bool = False
+    """Whoever tried it says that trying again is of no use, whatever the policy."""
 
     @property
     def text(self) -> str:

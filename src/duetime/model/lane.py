@@ -4,7 +4,9 @@ Whatever decides who goes next is arithmetic on how many to take from which lane
 lane beside their own, so that a run that kills its workers can be tried without taking others along.
 """
 
+from datetime import datetime
 from enum import IntEnum
+from uuid import UUID
 
 import msgspec
 
@@ -49,3 +51,11 @@ class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
 class Lane(msgspec.Struct, frozen=True, gc=False):
     id: int
     key: LaneKey
+
+
+class Sight(msgspec.Struct, frozen=True, gc=False):
+    """What can be seen at the head of a lane: its first unclaimed runs, in the order in which they are claimed."""
+
+    lane_id: int
+    ready_at: tuple[datetime, ...]
+    run_ids: tuple[UUID, ...]

@@ -51,7 +51,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def may_retry(self, failure: Failure) -> bool:
         """Whether this failure is of a kind that another attempt may cure."""
-        if failure.kind in _NEVER_RETRIED or _named(failure, self.give_up_on):
+        if failure.final or failure.kind in _NEVER_RETRIED or _named(failure, self.give_up_on):
             return False
         return not self.retry_on or not failure.error_types or _named(failure, self.retry_on)
 

@@ -19,27 +19,20 @@ from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
 from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
-from duetime.model.lane import Lane
+from duetime.model.lane import Lane, Sight
 from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
 from duetime.store.roles import (
     Access,
     Audit,
     Coalescing,
     Events,
+    Holding,
     Listing,
     Mending,
     Payloads,
     Queues,
     Tenancy,
 )
-
-
-class Sight(msgspec.Struct, frozen=True, gc=False):
-    """What can be seen at the head of a lane: its first unclaimed runs, in the order in which they are claimed."""
-
-    lane_id: int
-    ready_at: tuple[datetime, ...]
-    run_ids: tuple[UUID, ...]
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -347,6 +340,7 @@ class Store(
     Mending,
     Queues,
     Coalescing,
+    Holding,
     Payloads,
     Events,
     Protocol,

@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from duetime.model.access import ApiKey, NewKey
-from duetime.model.attempt import Claimed, Run
+from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.event import Event, EventMark
 from duetime.model.listing import (
@@ -25,7 +25,7 @@ from duetime.model.listing import (
     RunItem,
 )
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
-from duetime.model.worker import Renewal, Seat
+from duetime.model.worker import Renewal, Seat, Worker
 
 
 class Tenancy(Protocol):
@@ -165,6 +165,25 @@ class Coalescing(Protocol):
         self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
     ) -> dict[UUID, Renewal | None]:
         """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
+
+
+class Holding(Protocol):
+    """What a server asks about the workers that it speaks for, and says in their place."""
+
+    async def worker(self, worker_id: UUID) -> Worker:
+        """A worker that has not left. Raises `NotFound`."""
+
+    async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
+        """Those of the runs that this worker holds now, as it claimed them."""
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        """What `complete` does, for each (worker, completions, closed claims), in one transaction; returns in their
+        order which runs were refused."""
+
+    async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
+        """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
 
 
 class Payloads(Protocol):

@@ -1,20 +1,18 @@
-"""The claimer: takes ready runs for free slots, never more; sleeps until the next one is ready, or a hint wakes it."""
+"""The claimer of a worker that works straight on a store: takes ready runs for free slots, never more; sleeps until
+the next one is ready, or a hint wakes it."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 
 from duetime.clock import monotonic
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Trial
-from duetime.store.protocol import Look, Store
+from duetime.model.shares import allot, depth_of_look
+from duetime.store.protocol import Claiming, Look
 from duetime.worker.session import Session
-from duetime.worker.shares import allot, depth_of_look
-from duetime.worker.slots import Slots
-from duetime.worker.task import Place
-from duetime.worker.trials import Trials
+from duetime.worker.source import Wants
 
 MOST = 500
 """How many runs one claim asks for."""
@@ -26,31 +24,19 @@ _TRIAL_LOOK = 0.1
 _MOST_BACKLOG = 10_000
 _BULK_FOR = 0.1
 
-Start = Callable[[Session, int, Claimed, Lane], None]
 Takes = list[tuple[int, int]]
 
 
 class Claimer:
-    def __init__(
-        self,
-        store: Store,
-        slots: Slots,
-        trials: Trials,
-        places: Mapping[str, Place],
-        queues: Sequence[str],
-        *,
-        poll: timedelta,
-        start: Start,
-        backlog: Callable[[], int],
-    ) -> None:
+    def __init__(self, store: Claiming, wants: Wants) -> None:
         self._store = store
-        self._slots = slots
-        self._trials = trials
-        self._places = places
-        self._queues = frozenset(queues)
-        self._poll = poll.total_seconds()
-        self._start = start
-        self._backlog = backlog
+        self._slots = wants.slots
+        self._trials = wants.trials
+        self._places = wants.places
+        self._queues = frozenset(wants.queues)
+        self._poll = wants.poll.total_seconds()
+        self._start = wants.start
+        self._backlog = wants.backlog
         self._lanes: dict[int, Lane] = {}
         self._last_lane = 0
         self._lanes_read_at = -1.0
@@ -66,10 +52,15 @@ class Claimer:
         self._quiet.set()
         self.session: Session | None = None
         self.loop = Loop("claimer", self.tick)
+        self.loops = (self.loop,)
 
     def hint(self) -> None:
         """Runs may have become ready."""
         self._hinted = True
+        self.loop.wake()
+
+    def begin(self, session: Session) -> None:
+        self.session = session
         self.loop.wake()
 
     def slot_freed(self) -> None:
@@ -209,7 +200,7 @@ class Claimer:
         if len(claimed) > 1:
             claimed.sort(key=self._order)
         for run in claimed:
-            self._start(session, claim_no, run, self._lanes[run.lane_id])
+            self._start(session, claim_no, run, self._lanes[run.lane_id].key)
 
     def _order(self, run: Claimed) -> tuple[int, object, object]:
         return (self._lanes[run.lane_id].key.tier, run.ready_at, run.run_id)

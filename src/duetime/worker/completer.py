@@ -15,8 +15,8 @@ from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
-from duetime.store.protocol import Store
 from duetime.worker.session import Session
+from duetime.worker.source import Source
 
 log = logging.getLogger("duetime.worker")
 
@@ -25,8 +25,8 @@ _FAIL = Verdict(Event.FAIL)
 
 
 class Completer:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._waiting: dict[Session, tuple[list[Completion], list[int]]] = {}
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -85,7 +85,7 @@ class Completer:
         backoff = 0.05
         while True:
             try:
-                answer = await self._store.complete(worker_id, batch, closed)
+                answer = await self._source.complete(worker_id, batch, closed)
                 break
             except StoreUnavailable as error:
                 log.warning("%d completions wait for the database: %s", len(batch), error)

@@ -10,13 +10,14 @@ from typing import Protocol
 
 from duetime.model import json
 from duetime.model.attempt import RunNote
+from duetime.model.completing import PLAIN
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
-from duetime.store.protocol import Store
 from duetime.worker import outcomes
 from duetime.worker.context import Context, current
 from duetime.worker.notes import Notes
 from duetime.worker.running import Running
+from duetime.worker.source import Source
 
 Finished = Callable[[Running, Outcome], None]
 
@@ -37,8 +38,8 @@ _BEGUN = object()
 class LoopExecutor:
     """Async functions, as tasks of the event loop."""
 
-    def __init__(self, store: Store, notes: Notes, finished: Finished, max_result: int) -> None:
-        self._store = store
+    def __init__(self, source: Source, notes: Notes, finished: Finished, max_result: int) -> None:
+        self._source = source
         self._notes = notes
         self._finished = finished
         self._max_result = max_result
@@ -71,7 +72,7 @@ class LoopExecutor:
             if isinstance(context, Context) and context.completed_in_transaction:
                 outcome: Outcome = _not_committed()
             elif value is None:
-                outcome = outcomes.PLAIN
+                outcome = PLAIN
             else:
                 outcome = outcomes.from_value(value, running.attempt_log, self._max_result)
         except (KeyboardInterrupt, GeneratorExit):
@@ -84,7 +85,7 @@ class LoopExecutor:
         claimed, worker_id = running.claimed, running.session.id
 
         async def complete(connection: object, result: bytes | None) -> None:
-            await self._store.complete_within(
+            await self._source.complete_within(
                 connection, worker_id, claimed.run_id, claimed.fence, result, running.logs()
             )
 

@@ -15,8 +15,8 @@ from datetime import timedelta
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError, LeaseLost
 from duetime.model.worker import Renewal
-from duetime.store.protocol import Store
 from duetime.worker.session import Session
+from duetime.worker.source import Source
 
 log = logging.getLogger("duetime.worker")
 
@@ -29,7 +29,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        store: Store,
+        source: Source,
         session: Session,
         *,
         lease: timedelta,
@@ -38,7 +38,7 @@ class Heartbeat:
         renewed: Callable[[Renewal], None],
         lost: Callable[[Session], None],
     ) -> None:
-        self._store = store
+        self._source = source
         self._session = session
         self._lease = lease
         self._interval = interval.total_seconds()
@@ -75,7 +75,7 @@ class Heartbeat:
     async def _beat(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._awake = asyncio.Event()
-        store = self._store.companion()
+        source = self._source.companion()
         opened = False
         # On its own, because a renewal that hangs may also hang while it is being given up.
         watch = asyncio.create_task(self._watch())
@@ -85,9 +85,9 @@ class Heartbeat:
                 try:
                     async with asyncio.timeout(max(1.0, self._lease.total_seconds() * 0.3)):
                         if not opened:
-                            await store.open()
+                            await source.open()
                             opened = True
-                        delay = await self._renew(store)
+                        delay = await self._renew(source)
                 except LeaseLost:
                     log.error("the lease is over: the worker stops its runs")
                     self._tell_lost()
@@ -97,7 +97,7 @@ class Heartbeat:
                 await self._sleep(delay)
         finally:
             watch.cancel()
-            await store.close()
+            await source.close()
 
     async def _watch(self) -> None:
         """Tell the worker when too little of its lease is left."""
@@ -109,9 +109,9 @@ class Heartbeat:
             log.error("the lease could not be renewed in time: the worker stops its runs")
             self._tell_lost()
 
-    async def _renew(self, store: Store) -> float:
+    async def _renew(self, source: Source) -> float:
         sent = monotonic()
-        renewal = await store.renew(self._session.id, self._lease, self._session.open_claims())
+        renewal = await source.renew(self._session.id, self._lease, self._session.open_claims())
         self._good_at = sent
         with contextlib.suppress(RuntimeError):
             self._home.call_soon_threadsafe(self._renewed, renewal)

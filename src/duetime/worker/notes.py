@@ -8,7 +8,7 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost, StoreRejected
 from duetime.model.attempt import RunNote
-from duetime.store.protocol import Store
+from duetime.worker.source import Source
 
 INTERVAL = 1.0
 
@@ -16,8 +16,8 @@ log = logging.getLogger("duetime.worker")
 
 
 class Notes:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._latest: dict[tuple[UUID, UUID], RunNote] = {}
 
     def remember(self, worker_id: UUID, note: RunNote) -> None:
@@ -28,7 +28,7 @@ class Notes:
             self._latest.pop((worker_id, run_id), None)
 
     async def save(self, worker_id: UUID, note: RunNote) -> None:
-        answer = await self._store.note(worker_id, [note])
+        answer = await self._source.note(worker_id, [note])
         if answer.refused:
             raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")
 
@@ -39,7 +39,7 @@ class Notes:
             by_worker.setdefault(worker_id, []).append(note)
         for worker_id, notes in by_worker.items():
             try:
-                await self._store.note(worker_id, notes)
+                await self._source.note(worker_id, notes)
             except StoreRejected as error:
                 log.warning("progress of %d runs could not be kept: %s", len(notes), error)
         return INTERVAL

@@ -14,6 +14,7 @@ class Session:
 
     def __init__(self) -> None:
         self.id: UUID = new_id()
+        """Proposed here; a server that registers the worker may give it another."""
         self.over = False
         self._left: dict[int, int] = {}
         self._last_claim_no = 0

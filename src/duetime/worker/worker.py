@@ -21,14 +21,13 @@ from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion
+from duetime.model.completing import complete, timed_out, too_late
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.job import decode_options
-from duetime.model.lane import Lane, LaneKey
+from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.worker import Renewal, WorkerInfo
-from duetime.store.protocol import Hint, Store
-from duetime.worker import outcomes
-from duetime.worker.claimer import Claimer
+from duetime.store.protocol import Hint
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
@@ -39,6 +38,7 @@ from duetime.worker.processes import ProcessExecutor
 from duetime.worker.running import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
+from duetime.worker.source import Source, Wants
 from duetime.worker.task import Place, TaskDefinition
 from duetime.worker.threads import ThreadExecutor
 from duetime.worker.trials import Trials
@@ -73,14 +73,14 @@ class Worker:
 
     def __init__(
         self,
-        store: Store,
+        source: Source,
         tasks: Mapping[str, TaskDefinition],
         limits: WorkerLimits,
         *,
         observe: Observer | None = None,
     ) -> None:
         self._observe = observe
-        self._store = store
+        self._source = source
         self._tasks = dict(tasks)
         self._limits = limits
         self._running: dict[UUID, Running] = {}
@@ -91,28 +91,29 @@ class Worker:
         self._lost = asyncio.Event()
         self._session: Session | None = None
         self._trials = Trials()
-        self._notes = Notes(store)
-        self._completer = Completer(store)
+        self._notes = Notes(source)
+        self._completer = Completer(source)
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
         self._executors: tuple[Executor, ...] = (  # by place
-            LoopExecutor(store, self._notes, self._finished, limits.max_result),
+            LoopExecutor(source, self._notes, self._finished, limits.max_result),
             ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
             ProcessExecutor(limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines),
         )
-        self._claimer = Claimer(
-            store,
-            self._slots,
-            self._trials,
-            {name: task.place for name, task in self._tasks.items()},
-            limits.queues,
-            poll=limits.poll,
-            start=self._start,
-            backlog=lambda: self._completer.backlog,
+        self._claimer = source.claimer(
+            Wants(
+                self._slots,
+                self._trials,
+                {name: task.place for name, task in self._tasks.items()},
+                limits.queues,
+                limits.poll,
+                self._start,
+                lambda: self._completer.backlog,
+            )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
-        self._loops = [self._claimer.loop, self._cancels, Loop("notes", self._notes.tick)]
+        self._loops = [*self._claimer.loops, self._cancels, Loop("notes", self._notes.tick)]
 
     @property
     def id(self) -> UUID | None:
@@ -135,7 +136,7 @@ class Worker:
 
     async def run(self) -> None:
         """Run until stopped."""
-        stop_listening = self._store.listen(self._hinted)
+        stop_listening = self._source.listen(self._hinted)
         try:
             async with asyncio.TaskGroup() as group:
                 completing = group.create_task(self._completer.run(), name="duetime completer")
@@ -163,8 +164,8 @@ class Worker:
         heartbeat = await self._register(session)
         if heartbeat is None:
             return
-        self._session = self._claimer.session = session
-        self._claimer.loop.wake()
+        self._session = session
+        self._claimer.begin(session)
         try:
             await _first_of(self._stopping, self._lost)
             self._claimer.session = None
@@ -186,14 +187,14 @@ class Worker:
         while not self._stopping.is_set():
             sent = monotonic()
             try:
-                await self._store.register(self._describe(session), self._limits.lease)
+                session.id = await self._source.register(self._describe(session), self._limits.lease)
             except StoreUnavailable as error:
                 log.warning("cannot register: %s", error)
                 await _first_of(self._stopping, timeout=backoff)
                 backoff = min(5.0, backoff * 2)
                 continue
             heartbeat = Heartbeat(
-                self._store,
+                self._source,
                 session,
                 lease=self._limits.lease,
                 interval=self._limits.heartbeat,
@@ -238,26 +239,26 @@ class Worker:
                     for running in abandoned
                     if not decode_options(running.claimed.options).at_most_once
                 ]
-                await self._store.release(session.id, unanswered)
-                await self._store.hand_back(session.id, back)
-                await self._store.leave(session.id)
+                await self._source.release(session.id, unanswered)
+                await self._source.hand_back(session.id, back)
+                await self._source.leave(session.id)
         except (StoreError, TimeoutError) as error:
             log.warning("left without a word, the reaper will free %d runs: %s", len(left), error or "no answer")
 
     # What happens to a run.
 
-    def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: Lane) -> None:
+    def _start(self, session: Session, claim_no: int, claimed: Claimed, lane: LaneKey) -> None:
         if session.over:
             return  # the answer came too late: it is released, or the reaper frees it
-        if claimed.options is not None and (skipped := outcomes.too_late(claimed)) is not None:
-            self._tell(session, claimed, lane.key, claim_no, outcomes.complete(claimed, skipped, None))
+        if claimed.options is not None and (skipped := too_late(claimed)) is not None:
+            self._tell(session, claimed, lane, claim_no, complete(claimed, skipped, None))
             return
-        definition = self._tasks[lane.key.task]
-        running = Running(claimed, definition, lane.key, session, claim_no, self._limits.max_log_lines)
+        definition = self._tasks[lane.task]
+        running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
         self._running[claimed.run_id] = running
         self._slots.take(definition.place)
-        if lane.key.trial:
-            self._trials.started(claimed.run_id, lane.key.trial)
+        if lane.trial:
+            self._trials.started(claimed.run_id, lane.trial)
         if claimed.timeout_ms is not None:
             running.bucket = self._wheel.add(running, claimed.timeout_ms / 1000)
         self._executors[definition.place].start(running)
@@ -300,12 +301,12 @@ class Worker:
                     running.reported = False
                     return
             case Stop.TIMEOUT:
-                outcome = outcomes.timed_out(running.claimed)
+                outcome = timed_out(running.claimed)
             case Stop.CANCEL:
                 outcome = Cancelled("cancelled on request")
             case None:
                 pass
-        completion = outcomes.complete(running.claimed, outcome, running.logs())
+        completion = complete(running.claimed, outcome, running.logs())
         context = running.context_if_made
         apart = isinstance(context, Context) and context.completed_in_transaction
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
@@ -341,7 +342,7 @@ class Worker:
             self._stop(entry, Stop.TIMEOUT)
             entry.bucket = self._wheel.add(entry, self._limits.lease.total_seconds())
         elif not entry.reported:
-            self._report(entry, outcomes.timed_out(entry.claimed))
+            self._report(entry, timed_out(entry.claimed))
 
     # What the worker is told.
 
@@ -360,7 +361,7 @@ class Worker:
 
     async def _look_for_cancels(self) -> float:
         if self._session is not None and self._running:
-            self._cancel(await self._store.cancellations(self._session.id))
+            self._cancel(await self._source.cancellations(self._session.id))
         return _CANCELS_EVERY
 
     def _cancel(self, run_ids: tuple[UUID, ...]) -> None:

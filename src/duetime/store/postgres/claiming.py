@@ -9,12 +9,12 @@ import asyncpg
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.lane import Lane
+from duetime.model.lane import Lane, Sight
 from duetime.store.postgres.control import end_cancelled
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.marks import BEGINNING
 from duetime.store.postgres.role import Role
-from duetime.store.protocol import Hint, Look, Sight
+from duetime.store.protocol import Hint, Look
 
 
 class ClaimingRole(Role):

@@ -9,6 +9,7 @@ from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.guests import GuestRole
+from duetime.store.postgres.holding import HoldingRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.listing import ListingRole
@@ -28,6 +29,7 @@ class PostgresStore(
     FiringRole,
     CoalescingRole,
     LeasingRole,
+    HoldingRole,
     CompletingRole,
     ReapingRole,
     MendingRole,

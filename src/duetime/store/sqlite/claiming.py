@@ -8,8 +8,8 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
-from duetime.model.lane import Lane
-from duetime.store.protocol import Hint, Look, Sight
+from duetime.model.lane import Lane, Sight
+from duetime.store.protocol import Hint, Look
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_cancelled
 from duetime.store.sqlite.role import Role

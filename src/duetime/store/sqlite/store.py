@@ -11,6 +11,7 @@ from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.guests import GuestRole
+from duetime.store.sqlite.holding import HoldingRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.listing import ListingRole
@@ -29,6 +30,7 @@ class SqliteStore(
     FiringRole,
     CoalescingRole,
     LeasingRole,
+    HoldingRole,
     CompletingRole,
     ReapingRole,
     MendingRole,

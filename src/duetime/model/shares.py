@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from heapq import merge
 
-from duetime.model.lane import Lane, Trial
-from duetime.store.protocol import Sight
-from duetime.worker.task import Place
+from duetime.model.lane import Lane, Sight, Trial
 
 LOOKED_AT = 1000
 """How many runs a look may read, over all lanes."""
@@ -24,13 +22,14 @@ def depth_of_look(lanes: int, free: int) -> int:
 def allot(
     sights: Sequence[Sight],
     lanes: Mapping[int, Lane],
-    places: Mapping[str, Place],
+    places: Mapping[str, int],
     free: Sequence[int],
     trial_room: Mapping[int, int],
     now: datetime,
     depth: int,
 ) -> list[tuple[int, int]]:
-    """The takes of one claim: (lane, how many). `trial_room` says how many of each kind of trial may start."""
+    """The takes of one claim: (lane, how many). `free` counts the slots of each place, `places` says where a task
+    runs; `trial_room` says how many of each kind of trial may start."""
     left = list(free)
     room = dict(trial_room)
     takes: dict[int, int] = {}
@@ -64,7 +63,7 @@ def _take(
     lane_id: int,
     wanted: int,
     lanes: Mapping[int, Lane],
-    places: Mapping[str, Place],
+    places: Mapping[str, int],
     left: list[int],
     room: dict[int, int],
     takes: dict[int, int],

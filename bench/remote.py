@@ -1,0 +1,143 @@
+"""Remote: workers over HTTP on one server process. 2,000 connected with 200 of them busy; and 20 flat out."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.load import Connection, allow_many_connections
+from bench.processes import Process, duetime_server, root_key
+from bench.report import Report, console
+from bench.stores import Databases
+from duetime.engine.intake import prepare
+from duetime.model.job import DEFAULT_TENANT
+from duetime.store.postgres import PostgresStore
+
+CONNECTED, BUSY, SECONDS = 2_000, 200, 15
+FLAT_OUT, ROOM, RUNS = 20, 100, 30_000
+TARGETS = {"2,000 connected: p95 ms": 100.0, "2,000 connected: CPU %": 100.0, "2,000 connected: MB": 500.0}
+
+
+async def run(databases: Databases) -> None:
+    allow_many_connections()
+    idle = Report("remote", "lower is better", better="lower")
+    flat = Report("remote flat out", "runs/s")
+    for measure in (_connected, _flat_out):
+        store = PostgresStore(dsn := databases.postgres())
+        await store.open()
+        await store.migrate()
+        key = await root_key(store)
+        with duetime_server(dsn) as server:
+            await measure(store, server, key, idle if measure is _connected else flat)
+        await store.close()
+    idle.finish(TARGETS)
+    flat.finish({"20 workers": 3_000.0})
+
+
+class RawWorker:
+    """A worker by the protocol alone."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._connection = Connection(url, key)
+        self._beats = Connection(url, key)
+        self._path = ""
+        self._number = 0
+
+    async def register(self) -> None:
+        await self._connection.open()
+        body = {"name": "bench", "tasks": ["nothing"], "slots": ROOM, "lease": 60}
+        self._path = f"/v1/workers/{(await self._connection.post('/v1/workers', body))['worker_id']}"
+
+    async def claim(self, room: int, wait: float) -> list[dict[str, Any]]:
+        self._number += 1
+        body = {"claim_no": self._number, "room": room, "wait": wait}
+        runs: list[dict[str, Any]] = (await self._connection.post(f"{self._path}/claim", body))["runs"]
+        return runs
+
+    async def complete(self, runs: list[dict[str, Any]]) -> None:
+        done = [{"run_id": run["run_id"], "fence": run["fence"], "state": "SUCCEEDED"} for run in runs]
+        body = {"completions": done, "closed_claims": [self._number]}
+        answer = await self._connection.post(f"{self._path}/complete", body)
+        assert not answer["refused"], answer
+
+    async def beat(self) -> None:
+        """Every 20 seconds, on a connection that is opened for it: polls keep the other one busy."""
+        while True:
+            await asyncio.sleep(20)
+            await self._beats.open()
+            await self._beats.post(f"{self._path}/heartbeat", {"open_claims": [self._number or 1], "lease": 60})
+            self._beats.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+async def _connected(store: PostgresStore, server: Process, key: str, report: Report) -> None:
+    """Each run takes a second, and as many come each second as workers shall be busy."""
+    workers = [RawWorker(server.url, key) for _ in range(CONNECTED)]
+    for start in range(0, CONNECTED, 50):
+        await asyncio.gather(*(worker.register() for worker in workers[start : start + 50]))
+    waits: list[float] = []
+
+    async def work(worker: RawWorker) -> None:
+        while True:
+            for run in await worker.claim(1, 30):
+                ready = datetime.fromisoformat(run["ready_at"])
+                waits.append((datetime.now(UTC) - ready).total_seconds() * 1000)
+                await asyncio.sleep(1)
+                await worker.complete([run])
+
+    tasks = [asyncio.create_task(each) for worker in workers for each in (work(worker), worker.beat())]
+    await asyncio.sleep(3)
+    await _submit_steadily(store, 3)
+    waits.clear()
+    before, began = server.cpu, time.perf_counter()
+    await _submit_steadily(store, SECONDS)
+    share = (server.cpu - before) / (time.perf_counter() - began) * 100
+    report.add("2,000 connected: CPU %", "ours", share)
+    report.add("2,000 connected: MB", "ours", server.memory)
+    waits.sort()
+    for name, part in (("p50", 0.5), ("p95", 0.95), ("max", 1.0)):
+        report.add(f"2,000 connected: {name} ms", "ours", waits[min(len(waits) - 1, int(part * len(waits)))])
+    console.print(f"    {len(waits) / SECONDS:.0f} runs/s were dealt", style="dim")
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for worker in workers:
+        worker.close()
+
+
+async def _submit_steadily(store: PostgresStore, seconds: int) -> None:
+    began = time.perf_counter()
+    for step in range(seconds * 10):
+        await store.submit(DEFAULT_TENANT, [_job() for _ in range(BUSY // 10)])
+        await asyncio.sleep(max(0.0, began + (step + 1) / 10 - time.perf_counter()))
+
+
+async def _flat_out(store: PostgresStore, server: Process, key: str, report: Report) -> None:
+    for _ in range(3):
+        for _ in range(RUNS // 1000):
+            await store.submit(DEFAULT_TENANT, [_job() for _ in range(1000)])
+        workers = [RawWorker(server.url, key) for _ in range(FLAT_OUT)]
+        for worker in workers:
+            await worker.register()
+        done = 0
+
+        async def work(worker: RawWorker) -> None:
+            nonlocal done
+            while done < RUNS:
+                runs = await worker.claim(ROOM, 1)
+                if runs:
+                    await worker.complete(runs)
+                    done += len(runs)
+
+        before, began = server.cpu, time.perf_counter()
+        await asyncio.gather(*map(work, workers))
+        report.add("20 workers", "ours", RUNS / (time.perf_counter() - began))
+        console.print(f"    {(server.cpu - before) / RUNS * 1e6:.0f} µs of the server's CPU for each", style="dim")
+        for worker in workers:
+            worker.close()
+
+
+def _job() -> Any:
+    return prepare(task="nothing", args={"to": "x" * 190}, max_payload=1000)

@@ -1,0 +1,237 @@
+"""The remote worker protocol: how a worker in any language gets runs and reports what became of them.
+
+`docs/worker-protocol.md` tells it to people; the words are in `model/wire.py`, and `engine/desk.py` keeps them.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from duetime.api.endpoint import Call, Routes
+from duetime.api.problems import FORBIDDEN, Problem
+from duetime.engine.desk import Reported
+from duetime.engine.line import Turn, Waiting
+from duetime.errors import InvalidInput
+from duetime.ids import new_id, parse, show
+from duetime.model import json
+from duetime.model.access import Action
+from duetime.model.attempt import AttemptState, Claimed, Completion, RunNote
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.lane import LaneKey
+from duetime.model.name import check_name
+from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed
+from duetime.model.retry import Verdict
+from duetime.model.run import Event
+from duetime.model.wire import (
+    Ask,
+    Beat,
+    Beaten,
+    Dealt,
+    DealtRun,
+    HandBack,
+    HandedBack,
+    HeldRun,
+    Left,
+    Note,
+    Notes,
+    Refusals,
+    Registered,
+    Registration,
+    Report,
+    Reports,
+)
+from duetime.model.worker import WorkerInfo
+
+routes = Routes("Remote workers")
+
+_CHECKPOINT_LIMIT = 256 * 1024
+_LOG_LIMIT = 1024 * 1024
+_SUCCEED = Verdict(Event.SUCCEED)
+_PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH", "MEDIUM", "LOW")
+
+
+@routes.post("/v1/workers", Action.WORK, body=Registration, answer=Registered, status=201)
+async def register_worker(call: Call) -> Registered:
+    """Begin to work: a lease, under a fresh id"""
+    body: Registration = call.body
+    tasks = tuple(sorted({check_name(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
+    if not body.name.isprintable():
+        raise InvalidInput("holds characters that cannot be shown", field="name", remedy="printable characters only")
+    lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
+    info = WorkerInfo(new_id(), body.name, tasks, _queues(call, body.queues), body.slots, call.tenant_id)
+    worker = await call.service.desk.register(info, lease)
+    seconds = lease.total_seconds()
+    return Registered(
+        worker_id=show("wrk", worker.id), lease=seconds, heartbeat=seconds / 3, lease_until=worker.lease_until
+    )
+
+
+@routes.post("/v1/workers/{worker_id}/claim", Action.WORK, body=Ask, answer=Dealt, problems=(404, 409))
+async def claim_runs(call: Call) -> Dealt:
+    """Wait for runs, and take them; ask again with the same number when the answer was lost"""
+    body: Ask = call.body
+    worker_id = call.identity("wrk", "worker_id")
+    room = body.room if body.claim_no else 0
+    waiting = Waiting(worker_id, body.claim_no, room, body.suspects, body.alone)
+    gone = asyncio.ensure_future(call.gone())
+    try:
+        turn = await call.service.desk.claim(call.tenant_id, worker_id, body.tasks, waiting, body.wait, gone)
+    finally:
+        gone.cancel()
+    return _dealt(turn)
+
+
+@routes.post("/v1/workers/{worker_id}/heartbeat", Action.WORK, body=Beat, answer=Beaten, problems=(404, 409))
+async def heartbeat(call: Call) -> Beaten:
+    """Renew the lease, and name the claims that are still held"""
+    body: Beat = call.body
+    lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
+    renewal = await call.service.desk.renew(call.tenant_id, call.identity("wrk", "worker_id"), lease, body.open_claims)
+    cancelled = [show("run", run_id) for run_id in renewal.cancelled]
+    return Beaten(lease_until=renewal.lease_until, cancelled=cancelled, freed=renewal.freed)
+
+
+@routes.post(
+    "/v1/workers/{worker_id}/complete", Action.WORK, body=Reports, body_limit="batch", answer=Refusals, problems=(404,)
+)
+async def complete_runs(call: Call) -> Refusals:
+    """Report how attempts ended; each counts only while run, fence and worker match"""
+    body: Reports = call.body
+    ended: list[Completion] = []
+    judged: list[Reported] = []
+    limit = call.service.settings.max_result
+    for index, report in enumerate(body.completions):
+        _read(report, f"completions[{index}]", limit, ended, judged)
+    answer = await call.service.desk.complete(
+        call.tenant_id, call.identity("wrk", "worker_id"), ended, judged, body.closed_claims
+    )
+    return _refusals(answer.refused)
+
+
+@routes.post(
+    "/v1/workers/{worker_id}/note", Action.WORK, body=Notes, body_limit="batch", answer=Refusals, problems=(404,)
+)
+async def note_progress(call: Call) -> Refusals:
+    """Say how far running attempts are, and save what the next attempt should start from"""
+    body: Notes = call.body
+    notes = [_note(note, f"notes[{index}]") for index, note in enumerate(body.notes)]
+    answer = await call.service.desk.note(call.tenant_id, call.identity("wrk", "worker_id"), notes)
+    return _refusals(answer.refused)
+
+
+@routes.post(
+    "/v1/workers/{worker_id}/hand-back",
+    Action.WORK,
+    body=HandBack,
+    body_limit="batch",
+    answer=HandedBack,
+    problems=(404,),
+)
+async def hand_back_runs(call: Call) -> HandedBack:
+    """Give runs back as if they had not been claimed"""
+    body: HandBack = call.body
+    runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
+    desk, worker_id = call.service.desk, call.identity("wrk", "worker_id")
+    return HandedBack(handed_back=await desk.hand_back(call.tenant_id, worker_id, runs, body.claims))
+
+
+@routes.delete("/v1/workers/{worker_id}", Action.WORK, answer=Left, problems=(404,))
+async def delete_worker(call: Call) -> Left:
+    """End the lease; what is still held goes to others"""
+    await call.service.desk.leave(call.tenant_id, call.identity("wrk", "worker_id"))
+    return Left()
+
+
+def _queues(call: Call, wanted: Sequence[str]) -> tuple[str, ...]:
+    """What the worker serves: what it asks for, and never more than its key may."""
+    names = {check_name(queue, f"queues[{index}]") for index, queue in enumerate(wanted)}
+    bound = frozenset(call.who.queues)
+    if not bound:
+        return tuple(sorted(names))
+    if beyond := sorted(names - bound):
+        raise Problem(
+            FORBIDDEN,
+            f"this key does not serve the queue {beyond[0]!r}",
+            field="queues",
+            remedy=f"it serves: {', '.join(sorted(bound))}",
+        )
+    return tuple(sorted(names or bound))
+
+
+def _dealt(turn: Turn) -> Dealt:
+    return Dealt(
+        runs=[_dealt_run(lane, run) for lane, run in turn.runs],
+        cancelled=[show("run", run_id) for run_id in turn.cancelled],
+    )
+
+
+def _dealt_run(lane: LaneKey, run: Claimed) -> DealtRun:
+    return DealtRun(
+        run_id=show("run", run.run_id),
+        job_id=show("job", run.job_id),
+        fence=run.fence,
+        task=lane.task,
+        queue=lane.queue,
+        priority=_PRIORITIES[lane.tier],
+        attempt=run.attempt,
+        lost=run.lost,
+        trial=lane.trial,
+        due_at=run.due_at,
+        ready_at=run.ready_at,
+        started_at=run.started_at,
+        timeout=None if run.timeout_ms is None else run.timeout_ms / 1000,
+        args=msgspec.Raw(run.args),
+        options=msgspec.UNSET if run.options is None else msgspec.Raw(run.options),
+        checkpoint=msgspec.UNSET if run.checkpoint is None else msgspec.Raw(run.checkpoint),
+    )
+
+
+def _read(report: Report, field: str, limit: int, ended: list[Completion], judged: list[Reported]) -> None:
+    run_id = _run_id(report, f"{field}.run_id")
+    logs = None if report.logs is None else json.encode(report.logs, field=f"{field}.logs", limit=_LOG_LIMIT)
+    if report.state == "SUCCEEDED":
+        result = None if report.result is None else json.encode(report.result, field=f"{field}.result", limit=limit)
+        ended.append(Completion(run_id, report.fence, _SUCCEED, AttemptState.SUCCEEDED, result=result, logs=logs))
+        return
+    judged.append((run_id, report.fence, _outcome(report, field), logs))
+
+
+def _outcome(report: Report, field: str) -> Outcome:
+    error = bounded(report.error or "the worker gave no reason", 20_000)
+    match report.state:
+        case "SNOOZED":
+            if report.retry_in is None:
+                raise InvalidInput("is missing", field=f"{field}.retry_in", remedy="how many seconds to wait")
+            return Snoozed(timedelta(seconds=report.retry_in))
+        case "CANCELLED":
+            return Cancelled(error)
+        case "SKIPPED":
+            return Skipped(error)
+        case _:
+            kind = FailureClass[report.failure.upper()]
+            return Failed(
+                Failure(kind, error, tuple(report.error_types), report.traceback, report.retry_in, report.final)
+            )
+
+
+def _note(note: Note, field: str) -> RunNote:
+    checkpoint = None
+    if note.checkpoint is not msgspec.UNSET:
+        checkpoint = json.encode(note.checkpoint, field=f"{field}.checkpoint", limit=_CHECKPOINT_LIMIT)
+    message = None if note.message is None else bounded(note.message, 500)
+    return RunNote(_run_id(note, f"{field}.run_id"), note.fence, note.progress, message, checkpoint)
+
+
+def _refusals(refused: frozenset[UUID]) -> Refusals:
+    return Refusals(refused=sorted(show("run", run_id) for run_id in refused))
+
+
+def _run_id(item: Report | Note | HeldRun, field: str) -> UUID:
+    try:
+        return parse("run", item.run_id)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

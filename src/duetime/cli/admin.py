@@ -1,0 +1,125 @@
+"""`tenants` and `keys`: for those who run the service."""
+
+from typing import Annotated, Any
+
+import typer
+
+from duetime.cli.talking import Talk, talks
+
+tenants = typer.Typer(help="Tenants: list, create, change. Needs a root key.", no_args_is_help=True)
+keys = typer.Typer(help="API keys: list, create, rotate, revoke.", no_args_is_help=True)
+
+TenantName = Annotated[str, typer.Argument(metavar="NAME")]
+Tier = Annotated[str | None, typer.Option("--tier", help="What it pays for, in your own words.")]
+Weight = Annotated[int | None, typer.Option("--weight", help="Its share when workers are short.")]
+StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="How many jobs it may have stored.")]
+RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="How many runs it may have running.")]
+Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="How many jobs a second it may submit.")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Its id: key_…")]
+Root = Annotated[bool, typer.Option("--root", help="A root key, instead of one of the tenant.")]
+
+
+@tenants.command("list")
+@talks
+def list_tenants(talk: Talk) -> None:
+    """List the tenants."""
+    columns = {
+        "tenant": lambda tenant: tenant.name,
+        "state": lambda tenant: tenant.state,
+        "tier": lambda tenant: tenant.tier,
+        "weight": lambda tenant: tenant.weight,
+        "stored jobs": lambda tenant: tenant.limits.stored_jobs,
+        "running runs": lambda tenant: tenant.limits.running_runs,
+        "submissions/s": lambda tenant: tenant.limits.submissions_per_second,
+    }
+    talk.table(talk.client.tenants(), columns)
+
+
+@tenants.command()
+@talks
+def create(
+    talk: Talk,
+    name: TenantName,
+    tier: Tier = None,
+    weight: Weight = None,
+    stored_jobs: StoredJobs = None,
+    running_runs: RunningRuns = None,
+    submissions_per_second: Rate = None,
+    encrypt_args: Annotated[bool | None, typer.Option(help="Encrypt the arguments of its jobs.")] = None,
+) -> None:
+    """Add a tenant."""
+    limits = _limits(stored_jobs, running_runs, submissions_per_second)
+    talk.show(talk.client.create_tenant(name, tier=tier, weight=weight, limits=limits, encrypt_args=encrypt_args))
+
+
+@tenants.command()
+@talks
+def change(
+    talk: Talk,
+    name: TenantName,
+    state: Annotated[str | None, typer.Option("--state", help="ACTIVE or SUSPENDED.")] = None,
+    tier: Tier = None,
+    weight: Weight = None,
+    stored_jobs: StoredJobs = None,
+    running_runs: RunningRuns = None,
+    submissions_per_second: Rate = None,
+) -> None:
+    """Change a tenant. Limits are replaced as a whole."""
+    limits = _limits(stored_jobs, running_runs, submissions_per_second)
+    talk.show(talk.client.change_tenant(name, state=state, tier=tier, weight=weight, limits=limits))
+
+
+@keys.command("list")
+@talks
+def list_keys(talk: Talk, root: Root = False) -> None:
+    """List the keys of the tenant. Their text is shown once, when they are made."""
+    columns = {
+        "key id": lambda key: key.key_id,
+        "name": lambda key: key.name,
+        "role": lambda key: key.role,
+        "key": lambda key: key.hint,
+        "queues": lambda key: key.queues,
+        "last used": lambda key: key.last_used_at,
+        "expires": lambda key: key.expires_at,
+        "revoked": lambda key: key.revoked_at,
+    }
+    talk.table(talk.client.keys(root=root), columns)
+
+
+@keys.command("create")
+@talks
+def create_key(
+    talk: Talk,
+    role: Annotated[str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.")],
+    name: Annotated[str, typer.Argument(help="Whose it is, for people.")],
+    queue: Annotated[list[str] | None, typer.Option("--queue", help="Bind a worker key to a queue.")] = None,
+    expires_at: Annotated[str | None, typer.Option("--expires-at", help="Until when it works (RFC 3339).")] = None,
+) -> None:
+    """Make a key. Its text is shown once."""
+    talk.show(talk.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expires_at))
+
+
+@keys.command()
+@talks
+def rotate(
+    talk: Talk,
+    key_id: KeyId,
+    overlap: Annotated[str | None, typer.Option("--overlap", help="How long the old one works on.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="A name for the new one.")] = None,
+    root: Root = False,
+) -> None:
+    """Make a key that takes the place of another."""
+    talk.show(talk.client.rotate_key(key_id, overlap=overlap, name=name, root=root))
+
+
+@keys.command()
+@talks
+def revoke(talk: Talk, key_id: KeyId, root: Root = False) -> None:
+    """It cannot be used any more."""
+    talk.show(talk.client.revoke_key(key_id, root=root))
+
+
+def _limits(stored_jobs: int | None, running_runs: int | None, rate: float | None) -> dict[str, Any] | None:
+    limits = {"stored_jobs": stored_jobs, "running_runs": running_runs, "submissions_per_second": rate}
+    given = {name: value for name, value in limits.items() if value is not None}
+    return given or None

@@ -1,0 +1,107 @@
+"""`import-crontab`: turns an existing crontab into jobs; shows the plan first."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+
+from duetime.cli.crontab_lines import Entry, LeftOut, read_crontab
+from duetime.cli.output import err, out
+from duetime.cli.talking import Talk, read_lines, talks
+from duetime.errors import InvalidInput
+
+_NAME = 80
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A line of the crontab as the job that it becomes."""
+
+    line: int
+    sentence: str
+    next_run: datetime | None
+    command: str
+
+
+@talks
+def import_crontab(
+    talk: Talk,
+    file: Annotated[Path, typer.Argument(help="The crontab; - reads it from a pipe: crontab -l | duetime …")],
+    task: Annotated[str, typer.Option("--task", help="The task that runs a command.")] = "shell",
+    system: Annotated[bool, typer.Option("--system", help="Lines name a user, as those of /etc/crontab do.")] = False,
+    tz: Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, where CRON_TZ says none.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="The queue that the jobs wait in.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+) -> None:
+    """Turn a crontab into jobs. Shows what each line means before anything is stored.
+
+    Each line becomes a recurring job for a task that takes `command` (and `stdin`, `env`, `user` where the crontab says
+    them). Importing the same file again changes nothing.
+    """
+    try:
+        entries, left_out = read_crontab(read_lines(file), system=system)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} cannot be read: {error}", field="file") from None
+    good, planned = _plan(talk, entries, left_out, tz)
+    columns = {
+        "line": lambda each: each.line,
+        "when": lambda each: each.sentence,
+        "next run": lambda each: each.next_run,
+        "command": lambda each: each.command,
+    }
+    talk.table(planned, columns)
+    for each in sorted(left_out, key=lambda each: each.line):
+        err.print(
+            f"[yellow]line {each.line} is left out[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True
+        )
+    if not good:
+        raise InvalidInput("there is nothing to import", field="file")
+    if not yes and (talk.json or not _agreed(len(good))):
+        return
+    answer = talk.client.create_jobs([_job(entry, task, tz, queue) for entry in good])
+    fresh = sum(1 for item in answer.items if item.job is not None and item.job.created)
+    talk.say(
+        f"{fresh} jobs are stored, {answer.stored - fresh} were there already",
+        stored=fresh,
+        known=answer.stored - fresh,
+        left_out=len(left_out),
+    )
+
+
+def _plan(
+    talk: Talk, entries: list[Entry], left_out: list[LeftOut], tz: str | None
+) -> tuple[list[Entry], list[Planned]]:
+    """What can be stored, and what it means; the rest goes to those that are left out."""
+    good, planned = [], []
+    for entry in entries:
+        try:
+            preview = talk.client.preview_schedule(cron=entry.cron, tz=entry.tz or tz, count=1)
+        except InvalidInput as error:
+            left_out.append(LeftOut(entry.line, f"{entry.cron} {entry.command}", error.message))
+            continue
+        next_run = preview.fires[0].utc if preview.fires else None
+        good.append(entry)
+        planned.append(Planned(entry.line, preview.schedule.sentence, next_run, entry.command))
+    return good, planned
+
+
+def _job(entry: Entry, task: str, tz: str | None, queue: str | None) -> dict[str, object]:
+    job = {
+        "task": task,
+        "args": entry.args,
+        "cron": entry.cron,
+        "tz": entry.tz or tz,
+        "queue": queue,
+        "key": entry.key,
+        "name": entry.command[:_NAME],
+        # Cron does not make up for what it missed.
+        "misfire": "skip",
+    }
+    return {name: value for name, value in job.items() if value is not None}
+
+
+def _agreed(count: int) -> bool:
+    out.print()
+    return typer.confirm(f"Create {count} jobs?")

@@ -1,0 +1,113 @@
+"""What a crontab says, line by line: pure reading, as cron reads it.
+
+MAILTO=ops@example.com          a variable, for the commands below it
+CRON_TZ=Europe/Berlin           whose clock the lines below go by
+0 9 * * 1-5   report --daily    a schedule and a command
+@daily        cleanup           a schedule by name
+0 * * * *     cat > log%hello   what follows the first % is what the command reads; \\% is a percent sign
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_VARIABLE = re.compile(r"""\s*(["']?)([A-Za-z_][A-Za-z0-9_]*)\1\s*=\s*(.*?)\s*""")
+_PERCENT = re.compile(r"(?<!\\)%")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line that runs something."""
+
+    line: int
+    cron: str
+    command: str
+    stdin: str | None = None
+    user: str | None = None
+    tz: str | None = None
+    env: dict[str, str] = {}
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """What the task that runs commands is called with."""
+        given = {"command": self.command, "stdin": self.stdin, "user": self.user, "env": self.env or None}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def key(self) -> str:
+        """The same for the same line, so that importing a file again changes nothing."""
+        said = msgspec.json.encode([self.cron, self.tz, self.args], order="deterministic")
+        return f"crontab:{sha256(said).hexdigest()[:32]}"
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """A line that cannot become a job, and why."""
+
+    line: int
+    text: str
+    reason: str
+
+
+def read_crontab(lines: Iterable[str], *, system: bool = False) -> tuple[list[Entry], list[LeftOut]]:
+    """`system`: the lines name a user before the command, as those of /etc/crontab do."""
+    entries: list[Entry] = []
+    left_out: list[LeftOut] = []
+    env: dict[str, str] = {}
+    tz: str | None = None
+    for number, text in enumerate(lines, 1):
+        line = text.strip()
+        if not line or line.startswith("#"):
+            continue
+        variable = _VARIABLE.fullmatch(line)
+        if variable is not None:
+            name, value = variable[2], _unquoted(variable[3])
+            if name == "CRON_TZ":
+                tz = value or None
+            else:
+                env = {**env, name: value}
+            continue
+        found = _entry(number, line, system=system, tz=tz, env=env)
+        if isinstance(found, Entry):
+            entries.append(found)
+        else:
+            left_out.append(LeftOut(number, line, found))
+    return entries, left_out
+
+
+def _entry(number: int, line: str, *, system: bool, tz: str | None, env: dict[str, str]) -> Entry | str:
+    """The entry, or why there is none."""
+    fields = 1 if line.startswith("@") else 5
+    parts = line.split(None, fields + system)
+    if len(parts) <= fields + system:
+        return "there is no command"
+    cron = " ".join(parts[:fields])
+    if fields == 1:
+        if cron.lower() == "@reboot":
+            return "a job has a time, and @reboot has none"
+        named = _NAMED.get(cron.lower())
+        if named is None:
+            return f"{cron} is not a schedule that cron knows"
+        cron = named
+    command, stdin = _percent(parts[-1])
+    return Entry(number, cron, command, stdin, parts[fields] if system else None, tz, env)
+
+
+def _percent(command: str) -> tuple[str, str | None]:
+    head, *rest = _PERCENT.split(command)
+    stdin = "\n".join(rest).replace("\\%", "%") + "\n" if rest else None
+    return head.replace("\\%", "%").strip(), stdin
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'" else value

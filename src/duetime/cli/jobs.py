@@ -1,0 +1,103 @@
+"""`jobs`: look at jobs, and steer them."""
+
+from typing import Annotated
+
+import typer
+
+from duetime.cli.talking import Talk, limited, talks
+
+application = typer.Typer(help="Look at jobs, and steer them.", no_args_is_help=True)
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id: job_…")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show at most.")]
+
+
+@application.command("list")
+@talks
+def list_jobs(
+    talk: Talk,
+    status: Annotated[str | None, typer.Option("--status", help="Such as PENDING, FAILED, ACTIVE.")] = None,
+    task: Annotated[str | None, typer.Option("--task")] = None,
+    queue: Annotated[str | None, typer.Option("--queue")] = None,
+    owner: Annotated[str | None, typer.Option("--owner")] = None,
+    name: Annotated[str | None, typer.Option("--name")] = None,
+    tag: Annotated[str | None, typer.Option("--tag")] = None,
+    limit: Limit = 50,
+) -> None:
+    """List jobs, newest first."""
+    page_size = min(limit, 200)
+    found = talk.client.jobs(
+        status=status, task=task, queue=queue, owner=owner, name=name, tag=tag, page_size=page_size
+    )
+    columns = {
+        "job id": lambda job: job.job_id,
+        "task": lambda job: job.task,
+        "status": lambda job: job.status.value,
+        "next run": lambda job: job.next_run,
+        "schedule": lambda job: job.schedule.sentence if job.recurring else "once",
+        "name": lambda job: job.name,
+    }
+    talk.table(limited(found, limit), columns)
+
+
+@application.command()
+@talks
+def show(talk: Talk, job: JobId) -> None:
+    """Show one job."""
+    talk.show(talk.client.get_job(job))
+
+
+@application.command()
+@talks
+def status(talk: Talk, job: JobId) -> None:
+    """Show how a job stands: its last run, its next one, and why it failed."""
+    talk.show(talk.client.get_job_status(job))
+
+
+@application.command()
+@talks
+def cancel(talk: Talk, job: JobId) -> None:
+    """Cancel a job; a run under way is asked to stop."""
+    talk.show(talk.client.cancel_job(job))
+
+
+@application.command()
+@talks
+def pause(talk: Talk, job: JobId) -> None:
+    """Fire no more until it is resumed."""
+    talk.show(talk.client.pause_job(job))
+
+
+@application.command()
+@talks
+def resume(talk: Talk, job: JobId) -> None:
+    """Go on; what was missed meanwhile is for the misfire policy to decide."""
+    talk.show(talk.client.resume_job(job))
+
+
+@application.command()
+@talks
+def trigger(talk: Talk, job: JobId) -> None:
+    """Make an extra run now."""
+    talk.show(talk.client.trigger_job(job))
+
+
+@application.command()
+@talks
+def backfill(
+    talk: Talk,
+    job: JobId,
+    start: Annotated[str, typer.Argument(help="From when (RFC 3339).")],
+    end: Annotated[str, typer.Argument(help="Until when (RFC 3339).")],
+    limit: Annotated[int | None, typer.Option("--limit", help="Refuse to make more than this.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Runs a second.")] = None,
+) -> None:
+    """Make the runs of a past range."""
+    talk.show(talk.client.backfill_job(job, start, end, limit=limit, rate=rate))
+
+
+@application.command()
+@talks
+def delete(talk: Talk, job: JobId) -> None:
+    """Delete a job; its history stays until its retention is over."""
+    talk.show(talk.client.delete_job(job))

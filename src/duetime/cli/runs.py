@@ -1,0 +1,146 @@
+"""`runs` and `dead`: look at runs, and mend what went wrong."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from duetime.cli.jobs import Limit
+from duetime.cli.output import err
+from duetime.cli.talking import Talk, limited, talks
+
+runs = typer.Typer(help="Look at runs, stop them, try them again.", no_args_is_help=True)
+dead = typer.Typer(help="Runs whose attempts are spent: look, replay, discard.", no_args_is_help=True)
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id: run_…")]
+MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this one.")]
+Task = Annotated[str | None, typer.Option("--task")]
+Queue = Annotated[str | None, typer.Option("--queue")]
+Job = Annotated[str | None, typer.Option("--job", help="Only those of this job.")]
+Error = Annotated[str | None, typer.Option("--error", help="Only those whose error contains this.")]
+Everything = Annotated[bool, typer.Option("--all", help="All that there are, when nothing else is said.")]
+
+
+@runs.command("list")
+@talks
+def list_runs(
+    talk: Talk,
+    job: Job = None,
+    status: Annotated[str | None, typer.Option("--status", help="Such as RUNNING, FAILED.")] = None,
+    task: Task = None,
+    queue: Queue = None,
+    limit: Limit = 50,
+) -> None:
+    """List runs, newest first."""
+    page_size = min(limit, 200)
+    found = (
+        talk.client.runs(status=status, task=task, queue=queue, page_size=page_size)
+        if job is None
+        else talk.client.runs_of_job(job, status=status, page_size=page_size)
+    )
+    columns = {
+        "run id": lambda run: run.run_id,
+        "task": lambda run: run.task,
+        "status": lambda run: run.status,
+        "attempt": lambda run: run.attempt,
+        "due": lambda run: run.due_at,
+        "lag": lambda run: None if run.lag is None else f"{run.lag:.3f} s",
+        "error": lambda run: first_line(run.error),
+    }
+    talk.table(limited(found, limit), columns)
+
+
+@runs.command()
+@talks
+def show(talk: Talk, run: RunId) -> None:
+    """Show a run with its attempts, logs and result."""
+    talk.show(talk.client.get_run(run))
+
+
+@runs.command()
+@talks
+def cancel(talk: Talk, run: RunId) -> None:
+    """Cancel a run that waits, or ask a running one to stop."""
+    talk.show(talk.client.cancel_run(run))
+
+
+@runs.command()
+@talks
+def retry(talk: Talk, run: RunId) -> None:
+    """Try a run again."""
+    talk.show(talk.client.retry_run(run))
+
+
+@dead.command("list")
+@talks
+def list_dead(
+    talk: Talk, task: Task = None, queue: Queue = None, job: Job = None, error: Error = None, limit: Limit = 50
+) -> None:
+    """List dead letters, newest first."""
+    page_size = min(limit, 200)
+    found = talk.client.dead_letters(task=task, queue=queue, job_id=job, error=error, page_size=page_size)
+    columns = {
+        "run id": lambda letter: letter.run_id,
+        "task": lambda letter: letter.task,
+        "died": lambda letter: letter.died_at,
+        "attempts": lambda letter: letter.attempt,
+        "error": lambda letter: first_line(letter.error),
+    }
+    talk.table(limited(found, limit), columns)
+
+
+@dead.command()
+@talks
+def replay(
+    talk: Talk,
+    run: MaybeRun = None,
+    task: Task = None,
+    queue: Queue = None,
+    job: Job = None,
+    error: Error = None,
+    everything: Everything = False,
+    rate: Annotated[float | None, typer.Option("--rate", help="Runs a second.")] = None,
+) -> None:
+    """Repeat dead letters as new runs: one, those that match, or --all."""
+    wanted = _wanted(run, task, queue, job, error, everything=everything)
+    count, more = 0, True
+    with Progress(console=err, transient=True, disable=talk.json) as progress:
+        under_way = progress.add_task("replaying", total=None)
+        while more:
+            answer = talk.client.replay_dead_letters(rate=rate, **wanted)
+            count, more = count + len(answer.runs), answer.more and bool(answer.runs)
+            progress.update(under_way, completed=count)
+    talk.say(f"{count:,} are tried again", replayed=count)
+
+
+@dead.command()
+@talks
+def discard(
+    talk: Talk,
+    run: MaybeRun = None,
+    task: Task = None,
+    queue: Queue = None,
+    job: Job = None,
+    error: Error = None,
+    everything: Everything = False,
+) -> None:
+    """Remove dead letters: one, those that match, or --all."""
+    wanted = _wanted(run, task, queue, job, error, everything=everything)
+    count = 0
+    while discarded := talk.client.discard_dead_letters(**wanted).discarded:
+        count += discarded
+    talk.say(f"{count:,} are removed", discarded=count)
+
+
+def first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0][:100]
+
+
+def _wanted(
+    run: str | None, task: str | None, queue: str | None, job: str | None, error: str | None, *, everything: bool
+) -> dict[str, Any]:
+    wanted = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if not given and not everything:
+        raise typer.BadParameter("say which: a RUN, --task, --queue, --job, --error, or --all")
+    return given

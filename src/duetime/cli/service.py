@@ -1,0 +1,82 @@
+"""`queues`, `workers` and `tail`: what the service does right now."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from duetime.cli.talking import Talk, shown, talks
+
+queues = typer.Typer(help="Look at queues, pause and resume them.", no_args_is_help=True)
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
+
+
+@queues.command("list")
+@talks
+def list_queues(talk: Talk) -> None:
+    """List the queues, with what waits in them."""
+    columns = {
+        "queue": lambda queue: queue.name,
+        "paused": lambda queue: queue.paused,
+        "high": lambda queue: queue.depth.high,
+        "medium": lambda queue: queue.depth.medium,
+        "low": lambda queue: queue.depth.low,
+        "": lambda queue: "or more" if queue.depth.capped else "",
+    }
+    talk.table(talk.client.list_queues().items, columns)
+
+
+@queues.command()
+@talks
+def pause(talk: Talk, queue: QueueName) -> None:
+    """Start nothing more from a queue; what runs goes on."""
+    talk.show(talk.client.pause_queue(queue))
+
+
+@queues.command()
+@talks
+def resume(talk: Talk, queue: QueueName) -> None:
+    """Start again what waits in a queue."""
+    talk.show(talk.client.resume_queue(queue))
+
+
+@talks
+def workers(talk: Talk) -> None:
+    """List the workers, with what they can do."""
+    columns = {
+        "worker id": lambda worker: worker.worker_id,
+        "name": lambda worker: worker.name,
+        "alive": lambda worker: worker.alive,
+        "slots": lambda worker: worker.slots,
+        "queues": lambda worker: worker.queues or "all",
+        "tasks": lambda worker: worker.tasks,
+    }
+    talk.table(talk.client.list_workers().items, columns)
+
+
+@talks
+def tail(
+    talk: Talk,
+    after: Annotated[str | None, typer.Option("--after", help="Go on after this event.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many events.")] = None,
+) -> None:
+    """Follow what happens, as it happens. Ctrl-C ends it."""
+    seen = 0
+    try:
+        for change in talk.client.watch_events(after):
+            ids = [*change.job_ids, *change.run_ids]
+            names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+            talk.say(
+                f"[dim]{shown(change.at)}[/]  {change.kind.lower():<10} {escape(names)}",
+                id=change.id,
+                kind=change.kind,
+                at=change.at,
+                job_ids=change.job_ids,
+                run_ids=change.run_ids,
+            )
+            seen += 1
+            if seen == count:
+                return
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,137 @@
+"""Commands that talk to a server: which one and with which key, and how answers are shown."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from duetime.cli.loading import load_settings
+from duetime.cli.options import DataDir, Json, Key, Url
+from duetime.cli.output import clear_errors, out, say
+from duetime.client import Client
+from duetime.client.finding import find_server
+from duetime.errors import DuetimeError
+
+Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in, with a root key.")]
+
+_ADDED: dict[str, tuple[Any, Any]] = {
+    "url": (Url, None),
+    "key": (Key, None),
+    "tenant": (Tenant, None),
+    "data_dir": (DataDir, None),
+    "json": (Json, False),
+}
+
+
+class Talk:
+    """A command's side of the conversation: the client, and how to show what it answers."""
+
+    def __init__(self, client: Client, *, json: bool) -> None:
+        self.client = client
+        self.json = json
+
+    def say(self, text: str, **facts: Any) -> None:
+        say(text, json=self.json, **facts)
+
+    def show(self, value: msgspec.Struct) -> None:
+        """One thing, field by field."""
+        if self.json:
+            _print_json(value)
+            return
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for name, field in msgspec.to_builtins(value, builtin_types=(datetime,)).items():
+            if field not in (None, "", [], {}):
+                table.add_row(f"[dim]{name.replace('_', ' ')}[/]", escape(shown(field)))
+        out.print(table)
+
+    def table(self, items: Iterable[Any], columns: Mapping[str, Callable[[Any], object]]) -> None:
+        """Many things: a row each for people, an object a line for scripts."""
+        if self.json:
+            for item in items:
+                _print_json(item)
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in columns:
+            table.add_column(heading, overflow="fold", no_wrap=heading.endswith("id"))
+        for item in items:
+            table.add_row(*(escape(shown(value(item))) for value in columns.values()))
+        if table.row_count:
+            out.print(table)
+        else:
+            out.print("[dim]none[/]")
+
+
+def talks(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is the talk: it gets --url, --key, --tenant, --data-dir and
+    --json, and its errors become one line and an exit code."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **given: Any) -> None:
+        url, key, tenant, data_dir, json = (given.pop(name) for name in _ADDED)
+        with clear_errors(json=json):
+            address, found = find_server(load_settings(None, url=url, key=key, data_dir=data_dir))
+            try:
+                with Client(address, found, tenant=tenant) as client:
+                    function(Talk(client, json=json), *args, **given)
+            except TimeoutError as error:
+                raise DuetimeError(str(error)) from None
+
+    signature = inspect.signature(function)
+    own = list(signature.parameters.values())[1:]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in _ADDED.items()
+    ]
+    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    command.__signature__ = signature.replace(parameters=[*keyword, *added])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *added]}
+    return command
+
+
+def limited(items: Iterable[Any], limit: int) -> list[Any]:
+    """The first of what may be a long list: pages beyond it are not asked for."""
+    found = []
+    for item in items:
+        found.append(item)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case datetime():
+            return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case str():
+            return value
+        case list() | tuple() if all(isinstance(each, str) for each in value):
+            return ", ".join(value)
+        case Sequence() | Mapping():
+            return msgspec.json.encode(value).decode()
+        case _:
+            return str(getattr(value, "value", value))
+
+
+def read_lines(file: Path) -> list[str]:
+    """The lines of a file, or of what is piped in for `-`."""
+    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    return text.splitlines()
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()

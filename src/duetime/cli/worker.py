@@ -1,0 +1,94 @@
+"""`worker`: runs the tasks of an app until it is stopped."""
+
+from rich.markup import escape
+
+from duetime.api.serving import HttpServer
+from duetime.app import App
+from duetime.cli.loading import load_app, load_settings
+from duetime.cli.options import (
+    AppName,
+    Config,
+    DatabaseUrl,
+    DataDir,
+    Json,
+    Key,
+    LogLevel,
+    Processes,
+    Queues,
+    Slots,
+    Threads,
+    Url,
+)
+from duetime.cli.output import clear_errors, say
+from duetime.cli.run import database_of, run_until_stopped, start_logging
+from duetime.errors import InvalidInput
+from duetime.settings import Settings
+from duetime.store.protocol import Store
+from duetime.wiring import Node, RemoteNode
+
+
+def worker(
+    app: AppName,
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    slots: Slots = None,
+    threads: Threads = None,
+    processes: Processes = None,
+    queue: Queues = None,
+    url: Url = None,
+    key: Key = None,
+    log_level: LogLevel = None,
+    json: Json = False,
+) -> None:
+    """Run the tasks of an app, straight from PostgreSQL, or over HTTP with --url and a worker key.
+
+    On SIGTERM or Ctrl-C it claims no more, lets what runs finish within the grace period, and hands the rest back
+    without spending an attempt. A second signal stops at once.
+    """
+    with clear_errors(json=json):
+        settings = load_settings(
+            config,
+            database_url=database_url,
+            data_dir=data_dir,
+            slots=slots,
+            threads=threads,
+            processes=processes,
+            queues=tuple(queue) if queue else None,
+            url=url,
+            key=key,
+            log_level=log_level,
+        )
+        start_logging(settings, json=json)
+        loaded = load_app(app, settings)
+        if not loaded.tasks:
+            raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
+        tasks = sorted(loaded.tasks)
+        if settings.url is not None:
+            _work_remotely(settings, loaded, json=json)
+            return
+        # An embedded file belongs to one process, so whoever works on it also moves its jobs.
+        node = Node(settings, app=loaded, loops=settings.sqlite_file is not None)
+
+        async def ready(_: Store, __: HttpServer | None) -> None:
+            say(
+                f"working on {escape(database_of(settings))}: {', '.join(tasks)}",
+                json=json,
+                event="up",
+                database=database_of(settings),
+                tasks=tasks,
+            )
+
+        run_until_stopped(node.run(ready), json=json)
+
+
+def _work_remotely(settings: Settings, app: App, *, json: bool) -> None:
+    if settings.key is None:
+        raise InvalidInput("a remote worker needs a key", field="key", remedy="set DUETIME_KEY to a worker key")
+    tasks = sorted(app.tasks)
+
+    def ready() -> None:
+        text = f"working for {escape(str(settings.url))}: {', '.join(tasks)}"
+        say(text, json=json, event="up", url=settings.url, tasks=tasks)
+
+    run_until_stopped(RemoteNode(settings, app).run(ready), json=json)

@@ -1,0 +1,65 @@
+"""A request before it is sent: pure values, made the same way for the async client and the blocking one."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+Moment = datetime | str
+Length = timedelta | float | str
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Ask(NamedTuple, Generic[T_co]):
+    method: str
+    path: str
+    answer: type[T_co]
+    query: Mapping[str, object] = {}
+    body: object = None
+    headers: Mapping[str, str] = {}
+    repeatable: bool = True
+    """Whether asking twice does it once."""
+    patience: float = 30.0
+
+
+class PageOf(Protocol[T_co]):
+    """One page of a list, as the API answers it."""
+
+    @property
+    def items(self) -> tuple[T_co, ...]: ...
+
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+def path(template: str, *parts: str) -> str:
+    """A path with its names filled in; nothing in a name can lead elsewhere."""
+    return template.format(*(quote(part, safe="") for part in parts))
+
+
+def given(**fields: object) -> dict[str, Any]:
+    """What was given: None is left for the server to decide."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def job_fields(**fields: Any) -> dict[str, Any]:
+    """The fields of a job as JSON has them."""
+    return {name: plain(value) for name, value in fields.items() if value is not None}
+
+
+def moment(value: Moment) -> str:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case msgspec.Struct():
+            return msgspec.to_builtins(value)
+        case _:
+            return value

@@ -1,0 +1,72 @@
+"""From what a server answers to duetime's own errors, so that a caller meets the same ones as beside a store."""
+
+from typing import Any
+
+import msgspec
+
+from duetime.errors import (
+    AccessDenied,
+    Conflict,
+    DuetimeError,
+    InvalidInput,
+    JobBusy,
+    KeyInFlight,
+    KeyReused,
+    LeaseLost,
+    NotFound,
+    QuotaExceeded,
+    ServerUnavailable,
+    StaleVersion,
+)
+
+_BY_CODE: dict[str, type[DuetimeError]] = {
+    "idempotency_key_in_flight": KeyInFlight,
+    "idempotency_key_reused": KeyReused,
+    "job_busy": JobBusy,
+    "lease_lost": LeaseLost,
+    "quota_exceeded": QuotaExceeded,
+    "stale_version": StaleVersion,
+}
+_BY_STATUS: dict[int, type[DuetimeError]] = {
+    401: AccessDenied,
+    403: AccessDenied,
+    404: NotFound,
+    409: Conflict,
+    412: Conflict,
+    429: ServerUnavailable,
+}
+
+
+class Told(msgspec.Struct):
+    """What is read of an RFC 9457 problem."""
+
+    title: str = ""
+    code: str = ""
+    detail: str | None = None
+    field: str | None = None
+    remedy: str | None = None
+
+
+def error_of(status: int, body: bytes) -> DuetimeError:
+    """The error that an answer means; anything that is not a problem of ours speaks by its status alone."""
+    try:
+        told = msgspec.json.decode(body, type=Told)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        told = Told(title=f"the server answered {status}")
+    kind = _BY_CODE.get(told.code) or _BY_STATUS.get(status)
+    if kind is None:
+        kind = ServerUnavailable if status >= 500 or status == 408 else InvalidInput
+    return kind(told.detail or told.title or f"the server answered {status}", field=told.field, remedy=told.remedy)
+
+
+def is_transient(status: int) -> bool:
+    """Whether the same request may be answered otherwise in a moment."""
+    return status in (408, 429) or status >= 500
+
+
+def retry_after(headers: Any) -> float | None:
+    """Seconds that the server asks to wait."""
+    try:
+        return min(60.0, max(0.0, float(headers.get("Retry-After", ""))))
+    except ValueError:
+        return None

@@ -1,0 +1,174 @@
+"""Requests to a duetime server: connections, keys, deadlines, and trying again what can be repeated safely.
+
+A request is repeated when the server could not be reached or asked for it, and when repeating cannot do the thing
+twice: reading, putting, deleting, or creating with an idempotency key. Waiting grows with each try, and follows what
+the server says.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple, TypeVar, cast
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+import msgspec
+
+from duetime.client.problems import error_of, is_transient, retry_after
+from duetime.errors import InvalidInput, ServerUnavailable
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_CONNECT = 10.0
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+class Response(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    def __init__(self, url: str, key: str | None, *, tenant: str | None = None, tries: int = 5) -> None:
+        self.url = _checked(url)
+        self._key = key
+        self._tenant = tenant
+        self._tries = tries
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, headers=self._headers(), skip_auto_headers=["Content-Type"]
+            )
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def companion(self) -> "Transport":
+        return Transport(self.url, self._key, tenant=self._tenant, tries=self._tries)
+
+    async def call(
+        self, method: str, path: str, body: msgspec.Struct | None, answer: type[T], *, patience: float = 30.0
+    ) -> T:
+        """Ask once, for those who decide by themselves what to repeat."""
+        content = None if body is None else _encoder.encode(body)
+        response = await self.once(method, path, content, {}, patience)
+        return decode(response.body, answer)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool,
+        patience: float = 30.0,
+    ) -> Response:
+        """Ask until there is an answer, where repeating is safe."""
+        content = body if isinstance(body, bytes) or body is None else _encoder.encode(body)
+        target = path + _query(query)
+        tries = self._tries if repeatable else 1
+        for attempt in range(1, tries + 1):
+            try:
+                return await self.once(method, target, content, headers or {}, patience)
+            except ServerUnavailable as error:
+                if attempt == tries:
+                    raise
+                bound = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
+                wished = getattr(error, "retry_after", None)
+                await asyncio.sleep(random.uniform(bound / 2, bound) if wished is None else wished)
+        raise AssertionError("unreachable")
+
+    async def once(
+        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str], patience: float
+    ) -> Response:
+        await self.open()
+        assert self._session is not None
+        sent = dict(headers)
+        if content is not None:
+            sent.setdefault("Content-Type", "application/json")
+        try:
+            async with asyncio.timeout(patience):
+                async with self._session.request(method, self.url + target, data=content, headers=sent) as answer:
+                    body = await answer.read()
+        except TimeoutError:
+            raise ServerUnavailable(f"{self.url} did not answer within {patience:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unreachable(self.url, error) from error
+        if answer.status >= 400:
+            failed = error_of(answer.status, body)
+            if is_transient(answer.status):
+                failed.retry_after = retry_after(answer.headers)  # type: ignore[attr-defined]
+            raise failed
+        return Response(answer.status, answer.headers, body)
+
+    async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The lines of an answer without an end. Raises `ServerUnavailable` when it breaks off."""
+        await self.open()
+        assert self._session is not None
+        try:
+            async with self._session.get(self.url + path, headers=dict(headers)) as answer:
+                if answer.status >= 400:
+                    raise error_of(answer.status, await answer.read())
+                async for line in answer.content:
+                    yield line
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _unreachable(self.url, error) from error
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        if self._tenant is not None:
+            headers["Duetime-Tenant"] = self._tenant
+        return headers
+
+
+def decode(body: bytes, to: type[T]) -> T:
+    if to is bytes:
+        return cast(T, body)
+    try:
+        return msgspec.json.decode(body, type=to)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise ServerUnavailable(
+            f"the answer cannot be read: {error}", remedy="is this the address of a duetime server, and as new as this?"
+        ) from None
+
+
+def _unreachable(url: str, error: BaseException) -> ServerUnavailable:
+    reason = str(error) or type(error).__name__
+    return ServerUnavailable(
+        f"{url} cannot be reached: {reason}", remedy="is `duetime up` or `duetime server` running?"
+    )
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidInput(
+            f"{url!r} is not the address of a server", field="url", remedy="such as http://127.0.0.1:8420"
+        )
+    return url.rstrip("/")
+
+
+def _query(query: Mapping[str, object] | None) -> str:
+    """`?a=b`, of what is given."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    pairs = [f"{quote(name)}={quote(_text(value), safe='')}" for name, value in given.items()]
+    return f"?{'&'.join(pairs)}" if pairs else ""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

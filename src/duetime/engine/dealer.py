@@ -1,0 +1,249 @@
+"""The dealer: claims for all remote workers that wait at this server, and deals the runs out among them.
+
+However many workers wait, there is one look at all their lanes, and one claim for each line of workers that can do the
+same things. Who takes how much from which lane is decided as it is for a worker that claims for itself
+(`model/shares.py`). When nobody waits nothing is asked of the store.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from duetime.clock import monotonic
+from duetime.engine.line import Capabilities, Line, Turn, Waiting
+from duetime.errors import LeaseLost, StoreUnavailable
+from duetime.loop import Loop
+from duetime.model.attempt import Claimed
+from duetime.model.completing import complete, too_late
+from duetime.model.lane import Lane, LaneKey, Sight, Trial
+from duetime.model.shares import allot, depth_of_look
+from duetime.store.protocol import Hint, Look, Store
+
+MOST = 1000
+"""How many runs one claim asks for."""
+_GATHER = 0.003
+_LANES_EVERY = 0.05
+_PAUSES_EVERY = 0.4
+_PAUSES_HOLD = 0.8
+"""Seconds after which nothing is dealt before the pauses have been read again."""
+_LONG_AGO = -1e9
+_KEEP_LINES = 1000
+_NOBODY = 3600.0
+_SERVED_WITHIN = 5.0
+
+
+class Dealer:
+    def __init__(self, store: Store, poll: timedelta) -> None:
+        self._store = store
+        self._poll = poll.total_seconds()
+        self._lines: dict[Capabilities, Line] = {}
+        self._lanes: dict[int, Lane] = {}
+        self._last_lane = 0
+        self._lanes_read_at = -1.0
+        self._paused: frozenset[int] = frozenset()
+        self._paused_read_at = _LONG_AGO
+        self._stop_asked = False
+        self._closed = False
+        self.loop = Loop("dealer", self.tick)
+
+    def hint(self, hint: Hint) -> None:
+        if hint is Hint.CANCEL:
+            self._stop_asked = True
+        elif self._paused:
+            self._paused_read_at = _LONG_AGO  # the hint may mean that a queue is not paused any more
+        self.loop.wake()
+
+    async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
+        """Stand in line until it is this worker's turn, its patience is over, or it is `gone`."""
+        if self._closed:
+            raise StoreUnavailable("this server is about to stop", remedy="ask again")
+        line = self._line(wants)
+        key = (waiting.worker_id, waiting.claim_no)
+        # A worker that lost its connection and asks again may be standing here still.
+        waiting = line.waiting.setdefault(key, waiting)
+        self.loop.wake()
+        either: set[asyncio.Future[Any]] = {waiting.turn, gone}
+        await asyncio.wait(either, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.being_served and not gone.done():
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.turn.done():
+            if waiting.being_served:
+                return Turn([])  # the claim has a number: it is found again
+            line.leave(waiting)
+            waiting.serve(Turn([]))
+        return waiting.turn.result()
+
+    def close(self) -> None:
+        """Send everybody away; who comes now is not kept waiting."""
+        self._closed = True
+        for line in self._lines.values():
+            for waiting in [waiting for waiting in line.waiting.values() if not waiting.being_served]:
+                line.leave(waiting)
+                waiting.serve(Turn([]))
+
+    async def call_out(self, worker_id: UUID, claim_no: int) -> bool:
+        """Take a claim out of its line; false when it does not stand there, or once it has been served."""
+        for line in self._lines.values():
+            waiting = line.waiting.get((worker_id, claim_no))
+            if waiting is None:
+                continue
+            if waiting.being_served:
+                await asyncio.wait({waiting.turn}, timeout=_SERVED_WITHIN)
+                return False
+            line.leave(waiting)
+            waiting.serve(Turn([]))
+            return True
+        return False
+
+    def turn_away(self, worker_id: UUID) -> None:
+        """This worker's lease is over: it waits in vain."""
+        for line in self._lines.values():
+            for waiting in [waiting for waiting in line.waiting.values() if waiting.worker_id == worker_id]:
+                line.leave(waiting)
+                waiting.refuse(LeaseLost("the worker's lease is over", remedy="register anew"))
+
+    async def read_lanes(self) -> bool:
+        """Learn of lanes that are new; true when there were any."""
+        self._lanes_read_at = monotonic()
+        fresh = await self._store.lanes(self._last_lane)
+        for lane in fresh:
+            self._last_lane = max(self._last_lane, lane.id)
+            self._lanes[lane.id] = lane
+        for line in self._lines.values():
+            line.learn(fresh)
+        if fresh:
+            self._paused_read_at = _LONG_AGO  # a new lane may belong to a queue that is paused
+        return bool(fresh)
+
+    async def tick(self) -> float:
+        lines = [line for line in self._lines.values() if line.waiting]
+        if not lines:
+            return _NOBODY
+        if self._stop_asked:
+            self._stop_asked = False
+            await self._pass_on_cancellations(lines)
+        served = [line for line in lines if any(waiting.room for waiting in line.waiting.values())]
+        if monotonic() - self._paused_read_at >= _PAUSES_HOLD:
+            await self._learn()
+        # Else what is new is learned beside the look, not before it: most runs wait in lanes that are known.
+        fresh, seen = await asyncio.gather(self._learn(), self._look(served))
+        if seen is None:
+            return 0.0 if fresh else self._poll
+        look, depth = seen
+        dealt = 0
+        for line in served:
+            dealt += await self._deal(line, look, depth)
+        if dealt:
+            return _GATHER
+        return 0.0 if fresh else self._until_the_next(look)
+
+    async def _learn(self) -> bool:
+        """Which lanes are new, and which are paused; true when there are new ones."""
+        if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
+            self._paused_read_at = monotonic()
+            self._paused = await self._store.paused_lanes()
+        return monotonic() - self._lanes_read_at >= _LANES_EVERY and await self.read_lanes()
+
+    async def _look(self, lines: Sequence[Line]) -> tuple[Look, int] | None:
+        """What is to be had for these lines, and how deep the look went."""
+        lanes = list({lane: None for line in lines for lane in line.lanes if lane not in self._paused})
+        if not lanes:
+            return None
+        room = max(sum(waiting.room for waiting in line.waiting.values()) for line in lines)
+        depth = depth_of_look(len(lanes), min(room, MOST))
+        return await self._store.look(lanes, depth), depth
+
+    def _until_the_next(self, look: Look) -> float:
+        soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
+        if soonest is None or soonest <= look.now:
+            return self._poll
+        return min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
+
+    async def _deal(self, line: Line, look: Look, depth: int) -> int:
+        sights = [sight for sight in look.sights if sight.lane_id in line.lanes]
+        trusted = [sight for sight in sights if line.lanes[sight.lane_id].key.trial == Trial.NONE]
+        return await self._deal_trials(line, sights, look, depth) + await self._deal_trusted(line, trusted, look, depth)
+
+    async def _deal_trusted(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
+        asking = line.with_room()
+        free = min(MOST, sum(waiting.room for waiting in asking))
+        takes = allot(sights, line.lanes, line.places, [free], {}, look.now, depth) if free else []
+        wanted = sum(take for _, take in takes)
+        chosen, room = [], 0
+        for waiting in asking:
+            if room >= wanted:
+                break
+            chosen.append(waiting)
+            room += waiting.room
+        return await self._claim(line, chosen, takes)
+
+    async def _deal_trials(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
+        """Runs that are not trusted go to one worker at a time, as many as that one bears."""
+        suspects = [sight for sight in sights if line.lanes[sight.lane_id].key.trial != Trial.NONE]
+        asking = next((waiting for waiting in line.with_room() if any(waiting.trials.values())), None)
+        if not suspects or asking is None:
+            return 0
+        takes = allot(suspects, line.lanes, line.places, [asking.room], asking.trials, look.now, depth)
+        return await self._claim(line, [asking], takes)
+
+    async def _claim(self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]]) -> int:
+        if not takes or not chosen:
+            return 0
+        for waiting in chosen:
+            waiting.being_served = True
+        try:
+            dealt = await self._store.claim_many([waiting.seat for waiting in chosen], takes)
+        except BaseException:
+            # It may have happened: the claim is asked for again under the same number.
+            for waiting in chosen:
+                waiting.being_served = False
+            raise
+        count = 0
+        for waiting in chosen:
+            waiting.being_served = False
+            runs = dealt.get(waiting.worker_id, [])
+            count += len(runs)
+            if runs:
+                line.leave(waiting)
+                waiting.serve(Turn(await self.begin(waiting.worker_id, runs)))
+            else:
+                line.to_the_end(waiting)
+        return count
+
+    async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
+        """What of a claim shall be tried: a run that waited too long by its own policy ends here."""
+        begun, skipped = [], []
+        for run in runs:
+            late = None if run.options is None else too_late(run)
+            if late is None:
+                begun.append((self._lanes[run.lane_id].key, run))
+            else:
+                skipped.append(complete(run, late, None))
+        if skipped:
+            await self._store.complete(worker_id, skipped)
+        begun.sort(key=lambda pair: (pair[0].tier, pair[1].ready_at, pair[1].run_id))
+        return begun
+
+    async def _pass_on_cancellations(self, lines: Sequence[Line]) -> None:
+        here = {waiting.worker_id for line in lines for waiting in line.waiting.values()}
+        try:
+            asked = await self._store.cancellations_of(list(here))
+        except StoreUnavailable:
+            self._stop_asked = True
+            raise
+        for line in lines:
+            for waiting in list(line.waiting.values()):
+                if waiting.worker_id in asked and not waiting.being_served:
+                    line.leave(waiting)
+                    waiting.serve(Turn([], asked[waiting.worker_id]))
+
+    def _line(self, wants: Capabilities) -> Line:
+        line = self._lines.get(wants)
+        if line is None:
+            if len(self._lines) >= _KEEP_LINES:
+                self._lines = {key: line for key, line in self._lines.items() if line.waiting}
+            line = self._lines[wants] = Line(wants)
+            line.learn(self._lanes.values())
+        return line

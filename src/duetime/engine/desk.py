@@ -1,0 +1,188 @@
+"""The desk: where remote workers come to register, wait for runs, and report what became of them.
+
+A worker that speaks HTTP gets what one with a database connection gets: a lease, numbered claims, fences. The desk
+checks that a worker belongs to the tenant that asks; another tenant's worker answers as a missing one. It keeps
+nothing that matters: any server that reaches the same store can go on where this one was.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from duetime.clock import monotonic
+from duetime.engine.beats import Beats
+from duetime.engine.dealer import Dealer
+from duetime.engine.line import Capabilities, Turn, Waiting
+from duetime.engine.reports import Reports
+from duetime.errors import InvalidInput, LeaseLost, NotFound
+from duetime.ids import show
+from duetime.loop import Loop
+from duetime.model.attempt import Completion, RunNote
+from duetime.model.completing import complete
+from duetime.model.outcome import Outcome
+from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.store.protocol import Completed, Hint, Store
+
+_FORGET_AFTER = 600.0
+_FORGET_EVERY = 60.0
+
+Reported = tuple[UUID, int, Outcome, bytes | None]
+"""A run, its fence, what the attempt came to, and its log."""
+
+
+class Desk:
+    def __init__(self, store: Store, *, poll: timedelta) -> None:
+        self._store = store
+        self._dealer = Dealer(store, poll)
+        self._beats = Beats(store)
+        self._reports = Reports(store)
+        self._workers: dict[UUID, Worker] = {}
+        self._seen: dict[UUID, float] = {}
+        self._claims: dict[UUID, int] = {}
+        """The highest claim number that each worker came with: one that is not above it may have been answered."""
+        self.loops = (self._dealer.loop, Loop("desk", self._forget))
+
+    def hint(self, hint: Hint) -> None:
+        self._dealer.hint(hint)
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self._dealer.close()
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
+        assert worker.tenant_id is not None
+        lease_until = await self._store.register(worker, lease)
+        known = Worker(
+            worker.id,
+            worker.name,
+            worker.tasks,
+            worker.queues,
+            worker.slots,
+            lease_until - lease,
+            lease_until,
+            worker.tenant_id,
+        )
+        self._remember(known)
+        self._claims[worker.id] = 0
+        return known
+
+    async def claim(
+        self,
+        tenant_id: int,
+        worker_id: UUID,
+        tasks: Sequence[str] | None,
+        waiting: Waiting,
+        wait: float,
+        gone: asyncio.Future[None],
+    ) -> Turn:
+        """Runs for a worker, once there are any; or what it is asked to stop."""
+        worker = await self._worker(tenant_id, worker_id)
+        if waiting.claim_no:
+            if not waiting.room:
+                return await self._what_became_of(worker_id, waiting.claim_no)
+            if waiting.claim_no <= self._claims.get(worker_id, waiting.claim_no):
+                before = await self._claimed_before(worker_id, waiting.claim_no)
+                if before.runs:
+                    return before
+            self._claims[worker_id] = max(waiting.claim_no, self._claims.get(worker_id, 0))
+        elif asked := await self._store.cancellations(worker_id):
+            return Turn([], asked)
+        chosen = frozenset(worker.tasks)
+        if tasks is not None:
+            if unknown := sorted(set(tasks) - chosen):
+                raise InvalidInput(f"{unknown[0]!r} was not registered", field="tasks", remedy="register with it first")
+            chosen = frozenset(tasks)
+        wants = Capabilities(tenant_id, chosen, frozenset(worker.queues))
+        return await self._dealer.wait(wants, waiting, wait, gone)
+
+    async def renew(self, tenant_id: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        await self._worker(tenant_id, worker_id)
+        try:
+            return await self._beats.renew(worker_id, lease, open_claims)
+        except LeaseLost:
+            self._forget_worker(worker_id)
+            self._dealer.turn_away(worker_id)
+            raise
+
+    async def complete(
+        self,
+        tenant_id: int,
+        worker_id: UUID,
+        ended: Sequence[Completion],
+        judged: Sequence[Reported],
+        closed: Sequence[int],
+    ) -> Completed:
+        """Take reports: those that need no decision, and those that the job's retry policy has to judge."""
+        await self._worker(tenant_id, worker_id)
+        completions = list(ended)
+        unknown: list[UUID] = []
+        if judged:
+            held = {run.run_id: run for run in await self._store.held_runs(worker_id, [item[0] for item in judged])}
+            for run_id, fence, outcome, logs in judged:
+                run = held.get(run_id)
+                if run is None or run.fence != fence:
+                    unknown.append(run_id)
+                else:
+                    completions.append(complete(run, outcome, logs))
+        refused: frozenset[UUID] = frozenset(unknown)
+        if completions or closed:
+            refused |= (await self._reports.complete(worker_id, completions, closed)).refused
+        return Completed(refused)
+
+    async def note(self, tenant_id: int, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
+        await self._worker(tenant_id, worker_id)
+        return await self._store.note(worker_id, notes)
+
+    async def hand_back(
+        self, tenant_id: int, worker_id: UUID, runs: Sequence[tuple[UUID, int]], claim_nos: Sequence[int] = ()
+    ) -> int:
+        """Take back runs, and whatever was claimed under numbers whose answer never came."""
+        await self._worker(tenant_id, worker_id)
+        released = await self._store.release(worker_id, claim_nos)
+        return released + await self._store.hand_back(worker_id, runs)
+
+    async def leave(self, tenant_id: int, worker_id: UUID) -> None:
+        await self._worker(tenant_id, worker_id)
+        await self._store.leave(worker_id)
+        self._forget_worker(worker_id)
+        self._dealer.turn_away(worker_id)
+
+    async def _what_became_of(self, worker_id: UUID, claim_no: int) -> Turn:
+        """A worker that wants no more asks whether a claim that it gave up has brought something."""
+        if await self._dealer.call_out(worker_id, claim_no):
+            return Turn([])
+        return await self._claimed_before(worker_id, claim_no)
+
+    async def _claimed_before(self, worker_id: UUID, claim_no: int) -> Turn:
+        """The runs of a claim that was made before, if it was: its answer was lost on the way."""
+        runs = await self._store.claim(worker_id, claim_no, [])
+        if runs:
+            await self._dealer.read_lanes()
+        return Turn(await self._dealer.begin(worker_id, runs))
+
+    async def _worker(self, tenant_id: int, worker_id: UUID) -> Worker:
+        known = self._workers.get(worker_id)
+        if known is None:
+            known = await self._store.worker(worker_id)
+            if known.tenant_id == tenant_id:
+                self._remember(known)
+        if known.tenant_id != tenant_id:
+            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
+        self._seen[worker_id] = monotonic()
+        return known
+
+    def _remember(self, worker: Worker) -> None:
+        self._workers[worker.id] = worker
+        self._seen[worker.id] = monotonic()
+
+    def _forget_worker(self, worker_id: UUID) -> None:
+        for book in (self._workers, self._seen, self._claims):
+            book.pop(worker_id, None)
+
+    async def _forget(self) -> float:
+        """What has not been heard of for a while is read again when it comes back."""
+        before = monotonic() - _FORGET_AFTER
+        for worker_id in [worker_id for worker_id, seen in self._seen.items() if seen < before]:
+            self._forget_worker(worker_id)
+        return _FORGET_EVERY

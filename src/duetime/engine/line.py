@@ -1,0 +1,90 @@
+"""A line of remote workers that wait for runs: all of one tenant, with the same tasks and queues.
+
+Who came first is served first. A worker that was passed over (its lease may be over) goes to the end, so that nobody
+stands in the way of others.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from duetime.model.attempt import Claimed
+from duetime.model.lane import Lane, LaneKey, Trial
+from duetime.model.worker import Seat
+
+
+class Capabilities(NamedTuple):
+    """What makes workers stand in one line."""
+
+    tenant_id: int
+    tasks: frozenset[str]
+    queues: frozenset[str]
+    """Empty: all."""
+
+
+class Turn(NamedTuple):
+    """What a worker came away with."""
+
+    runs: list[tuple[LaneKey, Claimed]]
+    cancelled: tuple[UUID, ...] = ()
+
+
+class Waiting:
+    """One worker at the desk."""
+
+    __slots__ = ("being_served", "claim_no", "room", "trials", "turn", "worker_id")
+
+    def __init__(self, worker_id: UUID, claim_no: int, room: int, suspects: int, alone: int) -> None:
+        self.worker_id = worker_id
+        self.claim_no = claim_no
+        self.room = room
+        self.trials: dict[int, int] = {Trial.SUSPECT: suspects, Trial.ALONE: alone}
+        self.turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self.being_served = False
+        """Whether a claim that names this worker is under way: then it must not leave without the answer."""
+
+    @property
+    def seat(self) -> Seat:
+        return Seat(self.worker_id, self.claim_no, self.room)
+
+    def serve(self, turn: Turn) -> None:
+        if not self.turn.done():
+            self.turn.set_result(turn)
+
+    def refuse(self, error: Exception) -> None:
+        if not self.turn.done():
+            self.turn.set_exception(error)
+            self.turn.exception()  # whoever waited may be gone, and then nobody looks at it
+
+
+class Line:
+    def __init__(self, wants: Capabilities) -> None:
+        self.wants = wants
+        self.lanes: dict[int, Lane] = {}
+        self.places = dict.fromkeys(wants.tasks, 0)
+        self.waiting: dict[tuple[UUID, int], Waiting] = {}
+
+    def learn(self, lanes: Iterable[Lane]) -> None:
+        """Keep those of the new lanes that this line is served from."""
+        tenant_id, tasks, queues = self.wants
+        for lane in lanes:
+            key = lane.key
+            if key.tenant_id == tenant_id and key.task in tasks and (not queues or key.queue in queues):
+                self.lanes[lane.id] = lane
+
+    def leave(self, waiting: Waiting) -> None:
+        self.waiting.pop((waiting.worker_id, waiting.claim_no), None)
+
+    def to_the_end(self, waiting: Waiting) -> None:
+        key = (waiting.worker_id, waiting.claim_no)
+        if self.waiting.pop(key, None) is waiting:
+            self.waiting[key] = waiting
+
+    def with_room(self) -> list[Waiting]:
+        """Who can be served, each worker once, in order."""
+        found: dict[UUID, Waiting] = {}
+        for waiting in self.waiting.values():
+            if waiting.room and not waiting.being_served:
+                found.setdefault(waiting.worker_id, waiting)
+        return list(found.values())

@@ -1,0 +1,77 @@
+"""From the outcome of an attempt to what the store is told about it: the same wherever the attempt was made."""
+
+from random import Random
+from typing import assert_never
+
+from duetime.model.attempt import AttemptState, Claimed, Completion
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.job import decode_options
+from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, Succeeded
+from duetime.model.retry import Verdict, decide
+from duetime.model.run import Event
+
+PLAIN = Succeeded()
+_SUCCEED = Verdict(Event.SUCCEED)
+_FAIL = Verdict(Event.FAIL)
+_random = Random()
+
+
+def timed_out(claimed: Claimed) -> Outcome:
+    seconds = (claimed.timeout_ms or 0) / 1000
+    return Failed(Failure(FailureClass.TIMEOUT, f"it ran for longer than its timeout of {seconds:g} s"))
+
+
+def too_late(claimed: Claimed) -> Skipped | None:
+    """Whether a run that was ready waited too long for a worker, by its misfire policy."""
+    misfire = decode_options(claimed.options).misfire
+    late = (claimed.started_at - claimed.ready_at).total_seconds()
+    if misfire.mode != "skip" or late <= misfire.after or claimed.attempt > 1 or claimed.lost:
+        return None
+    return Skipped(f"missed: {late:.0f} s late when a worker was free")
+
+
+def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
+    """What the store is told about this attempt. Always gives an answer: a run must not stay RUNNING for ever."""
+    try:
+        return _complete(claimed, outcome, logs)
+    except Exception as error:
+        text = f"what follows could not be decided: {type(error).__name__}: {error}"
+        return Completion(
+            claimed.run_id, claimed.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, bounded(text, 1000)
+        )
+
+
+def _complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
+    if outcome is PLAIN:
+        return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, logs=logs)
+    options = decode_options(claimed.options)
+    verdict = decide(outcome, options.retry, claimed.attempt, _random)
+    match outcome:
+        case Succeeded(result):
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SUCCEEDED, result=result, logs=logs)
+        case Failed(failure):
+            return Completion(
+                claimed.run_id,
+                claimed.fence,
+                verdict,
+                AttemptState.FAILED,
+                failure.kind,
+                failure.text,
+                logs=logs,
+            )
+        case Snoozed():
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SNOOZED, logs=logs)
+        case Cancelled(reason):
+            return Completion(
+                claimed.run_id,
+                claimed.fence,
+                verdict,
+                AttemptState.CANCELLED,
+                FailureClass.CANCELLED,
+                reason,
+                logs=logs,
+            )
+        case Skipped(reason):
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SKIPPED, error=reason)
+        case _:
+            assert_never(outcome)

@@ -1,0 +1,189 @@
+"""What a remote worker and a server say to each other; `docs/worker-protocol.md` tells it to people.
+
+Requests refuse what they do not know; answers may say more than their reader knows. Ids are text (`run_…`), moments are
+RFC 3339, durations are seconds. Arguments, results and checkpoints are JSON values.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+MOST_RUNS = 1000
+"""Runs in one claim, completions in one report."""
+LONGEST_WAIT = 60.0
+"""Seconds that a claim may wait for a run."""
+
+Ident = Annotated[str, msgspec.Meta(max_length=64)]
+Fence = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+ClaimNo = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=366 * 86_400)]
+Lease = Annotated[float, msgspec.Meta(ge=1, le=3600)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What a worker sends."""
+
+
+class Answer(msgspec.Struct):
+    """What it gets back."""
+
+
+class Registration(Request):
+    """A worker that begins."""
+
+    name: Name
+    """Tells people which one it is, such as its host and process."""
+    tasks: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=10_000)]
+    """What it can do."""
+    queues: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
+    """What it takes runs from; none: all that its key may."""
+    slots: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    """How many runs it can hold at once."""
+    lease: Lease | None = None
+    """Seconds that it may stay silent; the server's own setting when it is left out."""
+
+
+class Registered(Answer):
+    worker_id: str
+    lease: float
+    """Seconds that the worker may stay silent."""
+    heartbeat: float
+    """Seconds after which it should send the next heartbeat."""
+    lease_until: datetime
+
+
+class Ask(Request):
+    """A worker that wants runs."""
+
+    claim_no: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+    """Counts up from 1. Asking again with the same number gives the same runs. 0: claim nothing, wait only for requests
+    to stop."""
+    room: Annotated[int, msgspec.Meta(ge=0, le=MOST_RUNS)] = 1
+    """How many runs it has room for. 0: wait for nothing, and say what this claim has brought before."""
+    tasks: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=10_000)] | None = None
+    """Only these, of those that it registered."""
+    wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = 30.0
+    """Seconds to wait for a run before the answer is empty."""
+    suspects: Annotated[int, msgspec.Meta(ge=0, le=MOST_RUNS)] = 1
+    """How many runs it takes that were there when a worker died."""
+    alone: Annotated[int, msgspec.Meta(ge=0, le=1)] = 1
+    """Whether it takes a run that was there when workers died more than once."""
+
+
+class DealtRun(Answer, kw_only=True, omit_defaults=True):
+    """A run for the worker that asked; everything that it needs to try it."""
+
+    run_id: str
+    job_id: str
+    fence: int
+    """Send it along with whatever is said of this run."""
+    task: str
+    queue: str
+    priority: Literal["HIGH", "MEDIUM", "LOW"]
+    attempt: int
+    """The first is 1."""
+    lost: int = 0
+    """Attempts that lost their worker before this one."""
+    trial: int = 0
+    """1: it was there when a worker died. 2: more than once."""
+    due_at: datetime
+    ready_at: datetime
+    started_at: datetime
+    timeout: float | None = None
+    """Seconds after which the worker should stop it."""
+    args: msgspec.Raw
+    options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """What the job says besides: `retry`, `at_most_once`, `payload_ref`, `name`, `tags`, …"""
+    checkpoint: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """What an earlier attempt saved."""
+
+
+class Dealt(Answer):
+    runs: list[DealtRun] = []
+    cancelled: list[str] = []
+    """Runs of this worker that somebody asked to stop."""
+
+
+class Beat(Request):
+    """A sign of life."""
+
+    open_claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=100_000)]
+    """The claims of which runs are still held. What a worker does not list for a whole lease is given to others."""
+    lease: Lease | None = None
+
+
+class Beaten(Answer):
+    lease_until: datetime
+    cancelled: list[str] = []
+    freed: int = 0
+    """Runs that were taken back because the worker did not list their claims."""
+
+
+class Report(Request):
+    """How one attempt ended."""
+
+    run_id: Ident
+    fence: Fence
+    state: Literal["SUCCEEDED", "FAILED", "SNOOZED", "CANCELLED", "SKIPPED"]
+    result: Any = None
+    error: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
+    traceback: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
+    failure: FailureName = "error"
+    """The class of a failure."""
+    error_types: Annotated[list[Name], msgspec.Meta(max_length=50)] = []
+    """Names that the job's `retry_on` and `give_up_on` may name."""
+    retry_in: Seconds | None = None
+    """FAILED: seconds to wait instead of the policy's backoff. SNOOZED: seconds to wait."""
+    final: bool = False
+    """FAILED: of no use to try again."""
+    logs: Any = None
+
+
+class Reports(Request):
+    completions: Annotated[list[Report], msgspec.Meta(max_length=MOST_RUNS)] = []
+    closed_claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=100_000)] = []
+    """Claims of which nothing is held any more."""
+
+
+class Refusals(Answer):
+    refused: list[str] = []
+    """Runs that belong to another worker by now, or are over: what was said of them was dropped."""
+
+
+class Note(Request):
+    """What a running attempt wants to be remembered."""
+
+    run_id: Ident
+    fence: Fence
+    progress: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    message: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+    checkpoint: Any | msgspec.UnsetType = msgspec.UNSET
+    """What the next attempt should start from."""
+
+
+class Notes(Request):
+    notes: Annotated[list[Note], msgspec.Meta(max_length=MOST_RUNS)]
+
+
+class HeldRun(Request):
+    run_id: Ident
+    fence: Fence
+
+
+class HandBack(Request):
+    """Runs that were not begun, or that the worker has no time to finish."""
+
+    runs: Annotated[list[HeldRun], msgspec.Meta(max_length=100_000)] = []
+    claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=1000)] = []
+    """Claims whose answer never came: whatever they brought waits again, and nothing is claimed under them any more."""
+
+
+class HandedBack(Answer):
+    handed_back: int
+
+
+class Left(Answer):
+    left: Literal[True] = True

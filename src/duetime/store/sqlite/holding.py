@@ -1,0 +1,63 @@
+"""What workers hold and report, for a server that speaks to the database in their place."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import NotFound
+from duetime.ids import show
+from duetime.model.attempt import Claimed, Completion
+from duetime.model.worker import Worker
+from duetime.store.protocol import Hint
+from duetime.store.sqlite.completing import apply
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, listed, moment, packed, places
+
+_names = msgspec.json.Decoder(tuple[str, ...])
+
+
+class HoldingRole(Role):
+    async def worker(self, worker_id: UUID) -> Worker:
+        rows = await self.database.run(
+            lambda connection, _: connection.rows("worker_by_id", {"worker_id": worker_id.bytes})
+        )
+        if not rows:
+            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
+        row = rows[0]
+        tasks, queues = _names.decode(row[2]), _names.decode(row[3])
+        return Worker(identity(row[0]), row[1], tasks, queues, row[4], moment(row[5]), moment(row[6]), row[7])
+
+    async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
+        ids = packed(run_ids)
+        this = {"worker_id": worker_id.bytes, "ids": ids, "places": places(ids)}
+        rows = await self.database.run(lambda connection, _: connection.rows("runs_of_worker", this))
+        return [
+            Claimed(identity(row[0]), identity(row[1]), *row[2:6], *(moment(stamp) for stamp in row[6:9]), *row[9:])
+            for row in rows
+        ]
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        def work(connection: Connection, now: int) -> list[frozenset[UUID]]:
+            answers = []
+            for worker_id, completions, closed in reports:
+                answers.append(apply(connection, now, worker_id, completions))
+                if closed:
+                    connection.execute("close_claims", {"worker_id": worker_id.bytes, "closed": listed(closed)})
+            return answers
+
+        answers = await self.database.run(work)
+        if any(item.verdict.delay is not None for _, completions, _ in reports for item in completions):
+            self.hints.give(Hint.READY)
+        return answers
+
+    async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
+        ids = packed(worker_ids)
+        this = {"ids": ids, "places": places(ids)}
+        found: dict[UUID, tuple[UUID, ...]] = {}
+        for worker, run in await self.database.run(lambda connection, _: connection.rows("cancels_of_workers", this)):
+            found[identity(worker)] = (*found.get(identity(worker), ()), identity(run))
+        return found

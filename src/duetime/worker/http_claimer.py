@@ -1,0 +1,205 @@
+"""The claimer of a remote worker: a long poll for each place that has free slots.
+
+The server answers when it has dealt runs to this worker. A poll that is given up (the connection broke, the worker
+stops) has a number: asking again with it tells whether it had brought something.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import LeaseLost, NotFound
+from duetime.ids import parse, show
+from duetime.loop import Loop
+from duetime.model import wire
+from duetime.model.attempt import Claimed
+from duetime.model.lane import LaneKey, Tier, Trial
+from duetime.worker.session import Session
+from duetime.worker.source import Wants
+from duetime.worker.task import Place
+from duetime.worker.wire import Wire
+
+_WAIT = 25.0
+"""Seconds that a poll waits for runs."""
+_TRIAL_WAIT = 0.25
+"""While runs that are not trusted are tried, more of them may be taken soon."""
+_SLACK = 10.0
+_GATHER = 0.003
+_MOST_BACKLOG = 10_000
+_IDLE = 1.0
+
+
+class HttpClaimer:
+    def __init__(self, server: Wire, wants: Wants, stop_asked: Callable[[Sequence[UUID]], None]) -> None:
+        self._server = server
+        self._wants = wants
+        self._stop_asked = stop_asked
+        self._session: Session | None = None
+        self._calls: set[asyncio.Task[wire.Dealt]] = set()
+        self._polls = [_Poll(self, place, wants) for place in sorted(set(wants.places.values()))]
+        self.loops = (
+            *(Loop(f"claims for the {poll.place.name.lower()}", poll.tick) for poll in self._polls),
+            Loop("requests to stop", self._wait_for_cancels),
+        )
+
+    @property
+    def session(self) -> Session | None:
+        return self._session
+
+    @session.setter
+    def session(self, session: Session | None) -> None:
+        self._session = session
+        if session is None:
+            for call in self._calls:
+                call.cancel()
+
+    def begin(self, session: Session) -> None:
+        self.session = session
+        self._wake()
+
+    def hint(self) -> None:
+        """The server knows by itself."""
+
+    def slot_freed(self) -> None:
+        if any(poll.hungry for poll in self._polls):
+            self._wake()
+
+    async def stopped_claiming(self, within: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                for poll in self._polls:
+                    await poll.settle()
+        await asyncio.sleep(0)
+
+    def unanswered(self, session: Session) -> list[int]:
+        return [number for poll in self._polls for number in poll.unanswered(session)]
+
+    def close(self) -> None:
+        self.session = None
+
+    async def ask(self, session: Session, body: wire.Ask) -> wire.Dealt | None:
+        """Runs, and what shall stop; None when the poll was given up because the session ends."""
+        path = f"/v1/workers/{show('wrk', session.id)}/claim"
+        call = asyncio.ensure_future(self._server.call("POST", path, body, wire.Dealt, patience=body.wait + _SLACK))
+        self._calls.add(call)
+        try:
+            dealt = await call
+        except asyncio.CancelledError:
+            if not call.cancelled() or self._session is session:
+                raise
+            return None
+        finally:
+            self._calls.discard(call)
+        if dealt.cancelled:
+            self._stop_asked([parse("run", run) for run in dealt.cancelled])
+        return dealt
+
+    async def _wait_for_cancels(self) -> float:
+        """While something runs here, be told at once when it shall stop."""
+        session, slots = self._session, self._wants.slots
+        if session is None or slots.free == slots.sizes:
+            return _IDLE
+        with contextlib.suppress(LeaseLost, NotFound):  # the heartbeat hears of it too
+            await self.ask(session, wire.Ask(claim_no=0, room=0, wait=_WAIT))
+        return _IDLE
+
+    def _wake(self) -> None:
+        for loop in self.loops:
+            loop.wake()
+
+
+class _Poll:
+    """The claims for the slots of one place."""
+
+    def __init__(self, claimer: HttpClaimer, place: Place, wants: Wants) -> None:
+        self._claimer = claimer
+        self._wants = wants
+        self.place = place
+        self.hungry = False
+        self._tasks = [task for task, where in wants.places.items() if where is place]
+        self._unanswered: tuple[Session, int] | None = None
+        self._lock = asyncio.Lock()
+
+    async def tick(self) -> float:
+        session, slots = self._claimer.session, self._wants.slots
+        if session is None:
+            return _IDLE
+        if self._wants.backlog() > _MOST_BACKLOG:
+            return _GATHER
+        if slots.free[self.place] and not slots.worth_claiming(self.place):
+            await asyncio.sleep(_GATHER)  # a few slots more make a claim worth its round trip
+        room = min(slots.free[self.place], wire.MOST_RUNS)
+        self.hungry = not room
+        if not room:
+            return _IDLE
+        async with self._lock:
+            await self._claim(session, room)
+        return 0.0
+
+    def unanswered(self, session: Session) -> list[int]:
+        return [self._unanswered[1]] if self._unanswered is not None and self._unanswered[0] is session else []
+
+    async def settle(self) -> None:
+        """Find out what a poll that was given up has brought."""
+        async with self._lock:
+            if self._unanswered is not None:
+                await self._claim(self._unanswered[0], 0)
+
+    async def _claim(self, session: Session, room: int) -> None:
+        if self._unanswered is None or self._unanswered[0] is not session:
+            if not room or self._claimer.session is not session:
+                return
+            self._unanswered = (session, session.begin_claim())
+        claim_no = self._unanswered[1]
+        trials = self._wants.trials
+        trial_room = trials.room()
+        body = wire.Ask(
+            claim_no,
+            room,
+            self._tasks,
+            _TRIAL_WAIT if trials.under_way else _WAIT,
+            min(wire.MOST_RUNS, trial_room[Trial.SUSPECT]),
+            trial_room[Trial.ALONE],
+        )
+        try:
+            dealt = await self._claimer.ask(session, body)
+        except (LeaseLost, NotFound):
+            self._unanswered = None
+            await asyncio.sleep(_IDLE)  # the heartbeat hears of it too, and ends the session
+            return
+        if dealt is None:
+            return
+        self._unanswered = None
+        session.claimed(claim_no, len(dealt.runs))
+        for run in dealt.runs:
+            self._wants.start(session, claim_no, _claimed(run), _lane(run))
+
+
+def _claimed(run: wire.DealtRun) -> Claimed:
+    return Claimed(
+        parse("run", run.run_id),
+        parse("job", run.job_id),
+        0,
+        run.fence,
+        run.attempt,
+        run.lost,
+        run.due_at,
+        run.ready_at,
+        run.started_at,
+        bytes(run.args),
+        _raw(run.options),
+        None if run.timeout is None else round(run.timeout * 1000),
+        _raw(run.checkpoint),
+    )
+
+
+def _raw(value: object) -> bytes | None:
+    return bytes(value) if isinstance(value, msgspec.Raw) else None
+
+
+def _lane(run: wire.DealtRun) -> LaneKey:
+    """Which tenant it is, the server knows."""
+    return LaneKey(0, run.queue, Tier[run.priority], run.task, run.trial)

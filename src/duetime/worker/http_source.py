@@ -1,0 +1,165 @@
+"""A duetime server as the source of a worker's runs, over HTTP: `docs/worker-protocol.md`, from the worker's side.
+
+The server claims for all that wait there, so claiming is a long poll. A server that does not know this worker says the
+same as a lease that is over: the worker registers anew.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import InvalidInput, LeaseLost, NotFound, StoreRejected
+from duetime.ids import parse, show
+from duetime.model import json, wire
+from duetime.model.attempt import Completion, RunNote
+from duetime.model.run import Event
+from duetime.model.worker import Renewal, WorkerInfo
+from duetime.store.protocol import Completed, Hint
+from duetime.worker.http_claimer import HttpClaimer
+from duetime.worker.source import Wants
+from duetime.worker.wire import Wire
+
+_TRACEBACK = "\nTraceback "
+
+
+class HttpSource:
+    def __init__(self, server: Wire) -> None:
+        self._server = server
+        self._callbacks: list[Callable[[Hint], None]] = []
+        self._asked_to_stop: set[UUID] = set()
+
+    async def open(self) -> None:
+        await self._server.open()
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    def companion(self) -> "HttpSource":
+        return HttpSource(self._server.companion())
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    def claimer(self, wants: Wants) -> HttpClaimer:
+        return HttpClaimer(self._server, wants, self._stop_asked)
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
+        body = wire.Registration(
+            worker.name, list(worker.tasks), list(worker.queues), worker.slots, lease.total_seconds()
+        )
+        answer = await self._server.call("POST", "/v1/workers", body, wire.Registered)
+        return parse("wrk", answer.worker_id)
+
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        body = wire.Beat(list(open_claims), lease.total_seconds())
+        patience = max(1.0, lease.total_seconds() * 0.3)
+        try:
+            path = _path(worker_id, "heartbeat")
+            answer = await self._server.call("POST", path, body, wire.Beaten, patience=patience)
+        except NotFound:
+            raise LeaseLost("the server does not know this worker any more") from None
+        return Renewal(answer.lease_until, tuple(parse("run", run) for run in answer.cancelled), answer.freed)
+
+    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
+        asked, self._asked_to_stop = self._asked_to_stop, set()
+        return tuple(asked)
+
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        body = wire.Reports([_report(item) for item in completions], list(closed_claims))
+        return await self._tell(worker_id, "complete", body, [item.run_id for item in completions])
+
+    async def complete_within(
+        self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
+    ) -> None:
+        raise InvalidInput(
+            "a worker that speaks HTTP cannot complete inside a transaction",
+            field="connection",
+            remedy="start the worker with a database_url",
+        )
+
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
+        body = wire.Notes([_note(note) for note in notes])
+        return await self._tell(worker_id, "note", body, [note.run_id for note in notes])
+
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        return await self._give_back(worker_id, wire.HandBack(claims=list(claim_nos)))
+
+    async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
+        held = [wire.HeldRun(show("run", run_id), fence) for run_id, fence in runs]
+        return await self._give_back(worker_id, wire.HandBack(held))
+
+    async def _give_back(self, worker_id: UUID, body: wire.HandBack) -> int:
+        if not body.runs and not body.claims:
+            return 0
+        try:
+            answer = await self._server.call("POST", _path(worker_id, "hand-back"), body, wire.HandedBack)
+        except (NotFound, LeaseLost):
+            return 0
+        return answer.handed_back
+
+    async def leave(self, worker_id: UUID) -> None:
+        try:
+            await self._server.call("DELETE", _path(worker_id), None, wire.Left)
+        except (NotFound, LeaseLost):
+            return
+
+    async def _tell(self, worker_id: UUID, what: str, body: msgspec.Struct, run_ids: Sequence[UUID]) -> Completed:
+        try:
+            answer = await self._server.call("POST", _path(worker_id, what), body, wire.Refusals)
+        except (NotFound, LeaseLost):
+            return Completed(frozenset(run_ids))
+        except InvalidInput as error:
+            raise StoreRejected(str(error)) from error
+        return Completed(frozenset(parse("run", run) for run in answer.refused))
+
+    def _stop_asked(self, run_ids: Sequence[UUID]) -> None:
+        self._asked_to_stop.update(run_ids)
+        for callback in self._callbacks:
+            callback(Hint.CANCEL)
+
+
+def _path(worker_id: UUID, what: str = "") -> str:
+    path = f"/v1/workers/{show('wrk', worker_id)}"
+    return f"{path}/{what}" if what else path
+
+
+def _report(item: Completion) -> wire.Report:
+    """What the worker has decided, in the protocol's words."""
+    report = wire.Report(show("run", item.run_id), item.fence, "SUCCEEDED")
+    if item.result is not None:
+        report.result = msgspec.Raw(item.result)
+    if item.logs is not None:
+        report.logs = msgspec.Raw(item.logs)
+    verdict = item.verdict
+    match verdict.event:
+        case Event.SUCCEED:
+            return report
+        case Event.CANCEL:
+            report.state = "CANCELLED"
+        case Event.SKIP:
+            report.state = "SKIPPED"
+        case Event.RELEASE:
+            report.state = "SNOOZED"
+        case _:
+            report.state = "FAILED"
+            report.final = verdict.event is Event.FAIL
+    if verdict.delay is not None:
+        report.retry_in = verdict.delay.total_seconds()
+    if item.failure is not None:
+        report.failure = item.failure.label  # type: ignore[assignment]
+    if item.error is not None:
+        report.error, _, rest = item.error.partition(_TRACEBACK)
+        report.traceback = _TRACEBACK.lstrip() + rest if rest else None
+    return report
+
+
+def _note(note: RunNote) -> wire.Note:
+    said = wire.Note(show("run", note.run_id), note.fence, note.progress, note.message)
+    if note.checkpoint is not None:
+        said.checkpoint = json.decode(note.checkpoint)
+    return said

@@ -1,0 +1,110 @@
+"""Where a worker's runs come from, and where it reports: a store it works straight on, or a server over HTTP.
+
+The guarantees are the store's (`duetime.store.protocol`): numbered claims, fenced completions, one lease for a worker.
+A source that is away raises `StoreUnavailable`, whatever is between it and the database.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from duetime.loop import Loop
+from duetime.model.attempt import Claimed, Completion, RunNote
+from duetime.model.lane import LaneKey
+from duetime.model.worker import Renewal, WorkerInfo
+from duetime.store.protocol import Completed, Hint
+from duetime.worker.session import Session
+from duetime.worker.slots import Slots
+from duetime.worker.task import Place
+from duetime.worker.trials import Trials
+
+Start = Callable[[Session, int, Claimed, LaneKey], None]
+"""Told of each run that was claimed, with the number of its claim."""
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """What a worker can take, for whoever claims for it."""
+
+    slots: Slots
+    trials: Trials
+    places: Mapping[str, Place]
+    """Where each of its tasks runs."""
+    queues: tuple[str, ...]
+    """Empty: all."""
+    poll: timedelta
+    start: Start
+    backlog: Callable[[], int]
+    """How many completions the source has not taken yet."""
+
+
+class Claims(Protocol):
+    """Claims for free slots, never more, as long as it has a session."""
+
+    session: Session | None
+    """Whose claims are made; None stops claiming."""
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """What must run for claims to be made."""
+
+    def begin(self, session: Session) -> None:
+        """Claim for this session from now on."""
+
+    def hint(self) -> None:
+        """Runs may have become ready."""
+
+    def slot_freed(self) -> None: ...
+
+    async def stopped_claiming(self, within: float) -> None:
+        """Once it has no session: wait until what is under way has been answered, and its runs have started."""
+
+    def unanswered(self, session: Session) -> list[int]:
+        """The claims of a session that may have been made, without an answer."""
+
+    def close(self) -> None: ...
+
+
+class Source(Protocol):
+    async def open(self) -> None:
+        """Make ready for use on this event loop."""
+
+    async def close(self) -> None: ...
+
+    def companion(self) -> "Source":
+        """The same source for another event loop (the heartbeat's); the caller opens and closes it."""
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        """Be told when it may be worth to look; returns how to stop listening."""
+
+    def claimer(self, wants: Wants) -> Claims:
+        """Whoever claims for a worker that wants this."""
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
+        """Begin a worker's lease; returns the id that the worker goes by."""
+
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        """Extend the lease, and name the claims that are still held. Raises `LeaseLost`."""
+
+    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
+        """Runs held by this worker that somebody asked to stop."""
+
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed: ...
+
+    async def complete_within(
+        self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
+    ) -> None:
+        """End a run as SUCCEEDED in the task's own transaction, where the source allows that."""
+
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        """Make what was claimed under these numbers wait again, and let nothing be claimed under them any more."""
+
+    async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int: ...
+
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
+
+    async def leave(self, worker_id: UUID) -> None: ...

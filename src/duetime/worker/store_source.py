@@ -1,0 +1,63 @@
+"""A store as the source of a worker's runs: the worker looks into its lanes and claims for itself."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from duetime.model.attempt import Completion, RunNote
+from duetime.model.worker import Renewal, WorkerInfo
+from duetime.store.protocol import Completed, Hint, Store
+from duetime.worker.claimer import Claimer
+from duetime.worker.source import Wants
+
+
+class StoreSource:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def open(self) -> None:
+        await self._store.open()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def companion(self) -> "StoreSource":
+        return StoreSource(self._store.companion())
+
+    def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
+        return self._store.listen(callback)
+
+    def claimer(self, wants: Wants) -> Claimer:
+        return Claimer(self._store, wants)
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
+        await self._store.register(worker, lease)
+        return worker.id
+
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        return await self._store.renew(worker_id, lease, open_claims)
+
+    async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
+        return await self._store.cancellations(worker_id)
+
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        return await self._store.complete(worker_id, completions, closed_claims)
+
+    async def complete_within(
+        self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
+    ) -> None:
+        await self._store.complete_within(connection, worker_id, run_id, fence, result, logs)
+
+    async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
+        return await self._store.release(worker_id, claim_nos)
+
+    async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
+        return await self._store.hand_back(worker_id, runs)
+
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
+        return await self._store.note(worker_id, notes)
+
+    async def leave(self, worker_id: UUID) -> None:
+        await self._store.leave(worker_id)

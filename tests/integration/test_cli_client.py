@@ -1,0 +1,131 @@
+"""Commands that talk to a server."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from duetime import App
+from duetime.cli.main import application
+from duetime.model.access import Role
+from tests.support.command import Command, run
+from tests.support.serving import Served
+from tests.support.working import working
+
+Duetime = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """What commands print does not depend on the store, so one will do."""
+    return f"sqlite:///{tmp_path / 'duetime.db'}"
+
+
+@pytest.fixture
+async def duetime(served: Served) -> Duetime:
+    """Runs a command against the server, in a thread; returns how it ended."""
+    environ = {"DUETIME_URL": served.url, "DUETIME_KEY": await served.key(), "COLUMNS": "250", "NO_COLOR": "1"}
+
+    async def command(*arguments: str, **more: Any) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, application, arguments, env=environ, **more)
+
+    return command
+
+
+def facts(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
+    @app.task(name="greet")
+    async def greet(to: str, times: int = 1) -> str:
+        return " ".join(["hello", to] * times)
+
+    async with working(app):
+        (run,) = facts(await duetime("submit", "greet", "to=you", "times:=2", "--wait", "20s", "--json"))
+        assert (run["status"], run["result"]) == ("SUCCEEDED", "hello you hello you")
+        failed = await duetime("submit", "greet", "--retries", "0", "--wait", "20s", "--json")
+        assert failed.exit_code == 1
+        (listed,) = facts(await duetime("runs", "list", "--status", "FAILED", "--json"))
+        assert listed["task"] == "greet"
+        (letter,) = facts(await duetime("dead", "list", "--json"))
+        assert letter["run_id"] == listed["run_id"]
+        (shown,) = facts(await duetime("runs", "show", listed["run_id"], "--json"))
+        assert shown["attempts"][0]["status"] == "FAILED"
+        table = await duetime("jobs", "list", "--task", "greet")
+        assert [line.split()[2] for line in table.stdout.splitlines()[1:]] == ["FAILED", "SUCCEEDED"]
+        assert (await duetime("workers")).stdout.count("greet") == 1
+
+
+async def test_a_schedule_is_steered(duetime: Duetime) -> None:
+    (receipt,) = facts(
+        await duetime("schedule", "report", "every weekday at 9am", "--tz", "Europe/Berlin", "--name", "r", "--json")
+    )
+    job_id = receipt["job_id"]
+    for command, status in (("pause", "PAUSED"), ("resume", "ACTIVE"), ("cancel", "CANCELLED")):
+        (answer,) = facts(await duetime("jobs", command, job_id, "--json"))
+        assert answer == {"job_id": job_id, "status": status}
+    assert "CANCELLED" in (await duetime("jobs", "show", job_id)).stdout
+
+
+async def test_a_crontab_becomes_jobs_once(duetime: Duetime, tmp_path: Path) -> None:
+    file = tmp_path / "crontab"
+    file.write_text("CRON_TZ=Europe/Berlin\n0 9 * * 1-5 report --daily\n@reboot no\n99 * * * * never\n")
+    plan = await duetime("import-crontab", str(file), input="n\n")
+    assert "report --daily" in plan.stdout
+    assert "Create 1 jobs?" in plan.stdout
+    assert "line 3 is left out" in plan.stderr
+    assert "line 4 is left out" in plan.stderr
+    assert facts(await duetime("jobs", "list", "--json")) == [], "a plan stores nothing"
+    for stored in (1, 0):
+        answer = facts(await duetime("import-crontab", str(file), "--yes", "--json"))[-1]
+        assert answer == {"stored": stored, "known": 1 - stored, "left_out": 2}
+    (job,) = facts(await duetime("jobs", "list", "--json"))
+    assert (job["task"], job["name"], job["schedule"]["tz"]) == ("shell", "report --daily", "Europe/Berlin")
+
+
+async def test_a_file_of_jobs(duetime: Duetime, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.ndjson"
+    file.write_text("".join(json.dumps({"task": "t", "run_in": "1d", "args": {"n": n}}) + "\n" for n in range(1500)))
+    assert facts(await duetime("submit", "--file", str(file), "--json")) == [{"stored": 1500}]
+
+
+async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:
+    (tenant,) = facts(await duetime("tenants", "create", "acme", "--stored-jobs", "100", "--json"))
+    assert tenant["limits"]["stored_jobs"] == 100
+    (key,) = facts(await duetime("keys", "create", "viewer", "board", "--tenant", "acme", "--json"))
+    (listed,) = facts(await duetime("keys", "list", "--tenant", "acme", "--json"))
+    assert (listed["key_id"], "key" in listed) == (key["key_id"], False)
+    assert facts(await duetime("jobs", "list", "--key", key["key"], "--json")) == []
+    refused = await duetime("submit", "greet", "--key", key["key"])
+    assert refused.exit_code == 6
+    (fresh,) = facts(await duetime("keys", "rotate", key["key_id"], "--overlap", "0s", "--tenant", "acme", "--json"))
+    facts(await duetime("keys", "revoke", fresh["key_id"], "--tenant", "acme", "--json"))
+
+
+async def test_wrong_usage_says_what_to_do(served: Served, duetime: Duetime) -> None:
+    wrong = await duetime("submit", "greet", "nonsense")
+    assert (wrong.exit_code, "name=text" in wrong.stderr) == (2, True)
+    missing = await duetime("jobs", "show", "job_00000000000000000000000000")
+    assert missing.exit_code == 1
+    nowhere = await duetime("jobs", "list", "--url", "http://127.0.0.1:9")
+    assert (nowhere.exit_code, "cannot be reached" in nowhere.stderr) == (3, True)
+    worker = await served.key(Role.WORKER)
+    assert (await duetime("jobs", "list", "--key", worker)).exit_code == 6
+
+
+def test_commands_find_the_server_of_the_folder(tmp_path: Path) -> None:
+    data = ["--data-dir", str(tmp_path / "data")]
+    code, command = run(tmp_path, "jobs", "list", *data)
+    assert (code, "start `duetime up`" in command.stderr) == (2, True)
+    with Command(tmp_path, "up", "examples.hello:app", *data, "--port", "0", "--json") as up:
+        up.until(lambda up: '"up"' in up.stdout)
+        code, command = run(tmp_path, "jobs", "list", *data, "--json")
+        assert code == 0, command
+        assert {job["task"] for job in command.lines} <= {"hello", "tick"} or command.lines
+        assert up.stop() == 0

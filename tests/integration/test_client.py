@@ -1,0 +1,141 @@
+"""The clients: every endpoint, typed, tried again where that is safe."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import duetime
+from duetime import AccessDenied, App, AsyncClient, Client, InvalidInput, NotFound, ServerUnavailable
+from duetime.api.table import ENDPOINTS
+from duetime.client import admin_asks, job_asks, run_asks
+from duetime.client.ask import Ask
+from duetime.client.transport import Response, Transport
+from duetime.model.access import Role
+from duetime.model.listing import JobStatus
+from duetime.model.wire import Ask as ClaimRequest
+from tests.support.serving import Served
+from tests.support.working import working
+
+FOR_BROWSERS = {"docs", "login"}
+STREAMS = {"watch_events"}
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(served.url, await served.key()) as client:
+        yield client
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_every_endpoint_has_a_method(endpoint: Any) -> None:
+    if endpoint.name in FOR_BROWSERS:
+        return
+    assert hasattr(AsyncClient, endpoint.name), "and so has the blocking client"
+    assert hasattr(Client, endpoint.name)
+    if endpoint.name in STREAMS:
+        return
+    (build,) = (found for asks in (job_asks, run_asks, admin_asks) if (found := getattr(asks, endpoint.name, None)))
+    ask = _example(build)
+    pattern = re.sub(r"\{\w+\}", "[^/]+", endpoint.path)
+    assert (ask.method, bool(re.fullmatch(pattern, ask.path))) == (endpoint.method, True), ask
+    if endpoint.answer is not None:
+        assert ask.answer == endpoint.answer or endpoint.name == "openapi"
+
+
+def _example(build: Any) -> Ask[Any]:
+    """The request that a function makes of what it needs, and of nothing else."""
+    needed = [
+        parameter
+        for parameter in inspect.signature(build).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": []}
+    values = {parameter.name: special.get(parameter.name, "x") for parameter in needed}
+    ask: Ask[Any] = build(**values)
+    return ask
+
+
+async def test_a_job_from_its_creation_to_its_result(app: App, client: AsyncClient) -> None:
+    @app.task(name="greet")
+    async def greet(to: str) -> str:
+        return f"hello {to}"
+
+    async with working(app):
+        receipt = await client.create_job("greet", args={"to": "you"}, name="first", tags=["a"])
+        assert receipt.created
+        run = await client.wait(receipt.job_id, "20s")
+        assert (run.status, run.result) == ("SUCCEEDED", "hello you")
+        job = await client.get_job(receipt.job_id)
+        assert (job.name, job.status, job.args) == ("first", JobStatus.SUCCEEDED, {"to": "you"})
+        assert [each.run_id for each in (await client.list_runs_of_job(receipt.job_id)).items] == [run.run_id]
+
+
+async def test_lists_are_walked_page_by_page(client: AsyncClient) -> None:
+    answer = await client.create_jobs([{"task": "later", "run_in": "1d", "args": {"n": n}} for n in range(25)])
+    stored = [item.job.job_id for item in answer.items if item.job is not None]
+    assert len(stored) == 25
+    seen = [job.job_id async for job in client.jobs(task="later", page_size=10)]
+    assert seen == stored[::-1]
+
+
+async def test_an_answer_that_was_lost_creates_nothing_twice(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Response] = []
+    once = Transport.once
+
+    async def lossy(self: Transport, *args: Any) -> Response:
+        sent.append(await once(self, *args))
+        if len(sent) == 1:
+            raise ServerUnavailable("the answer was lost")
+        return sent[-1]
+
+    monkeypatch.setattr(Transport, "once", lossy)
+    receipt = await client.create_job("later", run_in="1d")
+    assert len(sent) == 2
+    assert sent[0].body == sent[1].body
+    assert [job.job_id async for job in client.jobs()] == [receipt.job_id]
+
+
+async def test_errors_are_duetimes_own(served: Served, client: AsyncClient) -> None:
+    with pytest.raises(NotFound):
+        await client.get_job("job_00000000000000000000000000")
+    with pytest.raises(InvalidInput) as refused:
+        await client.create_job("greet", cron="every full moon")
+    assert refused.value.field == "cron"
+    async with AsyncClient(served.url, await served.key(Role.VIEWER)) as viewer:
+        with pytest.raises(AccessDenied):
+            await viewer.create_job("greet")
+    async with AsyncClient(served.url, "dt_live_nonsense") as nobody:
+        with pytest.raises(AccessDenied):
+            await nobody.list_jobs()
+    async with AsyncClient("http://127.0.0.1:9", "x", tries=1) as nowhere:
+        with pytest.raises(ServerUnavailable, match="cannot be reached"):
+            await nowhere.list_jobs()
+    with pytest.raises(InvalidInput):
+        AsyncClient("ftp://example.com")
+
+
+async def test_a_name_cannot_lead_elsewhere(client: AsyncClient) -> None:
+    with pytest.raises(NotFound):
+        await client.get_job("../admin/keys")
+
+
+async def test_the_blocking_client(app: App, served: Served) -> None:
+    key = await served.key()
+
+    def use() -> list[str]:
+        with duetime.Client(served.url, key) as client:
+            made = [client.create_job("later", run_in="1d").job_id for _ in range(3)]
+            assert [job.job_id for job in client.jobs(page_size=2)] == made[::-1]
+            client.cancel_job(made[0])
+            with pytest.raises(TimeoutError):
+                client.wait(made[1], 0.1)
+            return made
+
+    made = await asyncio.to_thread(use)
+    assert (await app.job(made[0])).state is duetime.JobState.CANCELLED

@@ -1,0 +1,219 @@
+"""The worker protocol, word by word: what a worker in any language may rely on."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from duetime import App, ids
+from duetime.client import AsyncClient
+from duetime.errors import AccessDenied, InvalidInput, LeaseLost, NotFound
+from duetime.model.access import Role
+from duetime.model.run import RunState
+from duetime.model.tenant import NewTenant
+from duetime.model.wire import Ask, Beat, HandBack, HeldRun, Note, Notes, Registration, Report, Reports
+from tests.support.serving import Served
+from tests.support.waiting import eventually
+
+
+class Hand:
+    """A remote worker that one moves by hand."""
+
+    def __init__(self, client: AsyncClient, worker_id: str) -> None:
+        self.client = client
+        self.id = worker_id
+        self.number = 0
+
+    async def claim(self, *, room: int = 10, wait: float = 5.0, **more: Any) -> Any:
+        self.number += 1
+        return await self.again(room=room, wait=wait, **more)
+
+    async def again(self, *, room: int = 10, wait: float = 5.0, **more: Any) -> Any:
+        return await self.client.claim_runs(self.id, Ask(claim_no=self.number, room=room, wait=wait, **more))
+
+    async def complete(self, *reports: Report) -> list[str]:
+        return (await self.client.complete_runs(self.id, Reports(list(reports), [self.number]))).refused
+
+
+async def begin(served: Served, *tasks: str, key: str | None = None, queues: tuple[str, ...] = ()) -> Hand:
+    client = AsyncClient(served.url, key or await served.key(Role.WORKER), tries=1)
+    try:
+        registered = await client.register_worker(Registration("hand", list(tasks or ("greet",)), list(queues), 10))
+    except BaseException:
+        await client.close()
+        raise
+    assert registered.heartbeat < registered.lease
+    return Hand(client, registered.worker_id)
+
+
+def report(run: Any, state: Any = "SUCCEEDED", **more: Any) -> Report:
+    return Report(run.run_id, run.fence, state, **more)
+
+
+async def submit(served: Served, count: int = 1, *, tenant: str | None = None, **fields: Any) -> list[str]:
+    async with AsyncClient(served.url, await served.key(), tenant=tenant) as client:
+        answer = await client.create_jobs([{"task": "greet", "args": {"n": n}, **fields} for n in range(count)])
+        return [item.job.run_id for item in answer.items if item.job is not None and item.job.run_id is not None]
+
+
+async def test_a_lost_answer_is_given_again(served: Served) -> None:
+    worker = await begin(served)
+    await submit(served, 3)
+    first = await worker.claim()
+    assert [run.fence for run in first.runs] == [1, 1, 1]
+    assert [run.run_id for run in (await worker.again()).runs] == [run.run_id for run in first.runs]
+    assert await worker.complete(*map(report, first.runs)) == []
+    assert await worker.complete(*map(report, first.runs)) == [run.run_id for run in first.runs], "each counts once"
+    await worker.client.close()
+
+
+async def test_a_claim_that_was_given_up_can_be_asked_about(served: Served) -> None:
+    worker = await begin(served)
+    asking = asyncio.create_task(worker.claim())
+    await eventually(lambda: any(line.waiting for line in served.service.desk._dealer._lines.values()))
+    asking.cancel()
+    await eventually(lambda: not any(line.waiting for line in served.service.desk._dealer._lines.values()))
+    await submit(served)
+    assert (await worker.again(room=0)).runs == [], "nothing was claimed for a worker that hung up"
+    assert len((await worker.again()).runs) == 1
+    await worker.client.close()
+
+
+async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims: list[int] = []
+    claim_many = served.store.claim_many
+
+    async def counted(seats: Any, takes: Any) -> Any:
+        claims.append(len(seats))
+        return await claim_many(seats, takes)
+
+    monkeypatch.setattr(served.store, "claim_many", counted)
+    workers = [await begin(served) for _ in range(10)]
+    asking = [asyncio.create_task(worker.claim(room=2, wait=10)) for worker in workers]
+    lines = served.service.desk._dealer._lines
+    await eventually(lambda: sum(len(line.waiting) for line in lines.values()) == 10)
+    await submit(served, 20)
+    dealt = [await task for task in asking]
+    assert [len(each.runs) for each in dealt] == [2] * 10
+    assert len({run.run_id for each in dealt for run in each.runs}) == 20
+    assert len(claims) < 10
+    for worker in workers:
+        await worker.client.close()
+
+
+async def test_a_worker_sees_only_its_tenant(served: Served) -> None:
+    acme = await served.store.create_tenant(NewTenant("acme"))
+    ours, theirs = await begin(served), await begin(served, key=await served.key(Role.WORKER, acme.id))
+    await submit(served, 2, tenant="acme")
+    assert (await ours.claim(wait=0.3)).runs == []
+    dealt = (await theirs.claim()).runs
+    assert len(dealt) == 2
+    with pytest.raises(NotFound) as foreign:
+        await theirs.client.complete_runs(ours.id, Reports([report(dealt[0])]))
+    with pytest.raises(NotFound) as missing:
+        await theirs.client.complete_runs("wrk_00000000000000000000000000", Reports([report(dealt[0])]))
+    assert foreign.value.message.partition("wrk_")[0] == missing.value.message.partition("wrk_")[0]
+    assert await ours.complete(report(dealt[0])) == [dealt[0].run_id], "another's run is refused like a missing one"
+    for worker in (ours, theirs):
+        await worker.client.close()
+
+
+async def test_a_key_that_is_bound_to_queues_serves_no_other(served: Served) -> None:
+    key = await served.key(Role.WORKER, queues=("mail",))
+    with pytest.raises(AccessDenied):
+        await begin(served, key=key, queues=("reports",))
+    worker = await begin(served, key=key)
+    await submit(served, queue="reports")
+    assert (await worker.claim(wait=0.3)).runs == []
+    await submit(served, queue="mail")
+    assert [run.queue for run in (await worker.claim()).runs] == ["mail"]
+    await worker.client.close()
+
+
+async def test_a_paused_queue_gives_nothing_until_it_is_resumed(served: Served) -> None:
+    await served.store.pause_queue(1, "default")
+    await submit(served)
+    worker = await begin(served)
+    assert (await worker.claim(wait=1.5)).runs == []
+    await served.store.resume_queue(1, "default")
+    assert len((await worker.again()).runs) == 1
+    await worker.client.close()
+
+
+async def test_the_server_decides_what_follows_a_failure(app: App, served: Served) -> None:
+    worker = await begin(served)
+    await submit(served, retry={"retries": 1, "base": 0, "give_up_on": ["Hopeless"]})
+    (run,) = (await worker.claim()).runs
+    assert await worker.complete(report(run, "FAILED", error="no", traceback="where")) == []
+    (second,) = (await worker.claim()).runs
+    assert (second.run_id, second.attempt, second.fence) == (run.run_id, 2, 2)
+    assert await worker.complete(report(run)) == [run.run_id], "the fence of the first attempt is spent"
+    await worker.complete(report(second, "FAILED", error="still no"))
+    over = await app.run(run.run_id)
+    assert (over.state, over.error) == (RunState.FAILED, "still no")
+    assert [attempt.error for attempt in over.attempts] == ["no\nwhere", "still no"]
+    for fields in ({"error_types": ["Hopeless"]}, {"final": True}):
+        await submit(served, retry={"retries": 5, "give_up_on": ["Hopeless"]})
+        (run,) = (await worker.claim()).runs
+        await worker.complete(report(run, "FAILED", error="x", **fields))
+        assert (await app.run(run.run_id)).state is RunState.FAILED
+    await worker.client.close()
+
+
+async def test_snoozing_progress_checkpoints_and_handing_back(app: App, served: Served) -> None:
+    worker = await begin(served)
+    (run_id,) = await submit(served)
+    (run,) = (await worker.claim()).runs
+    note = Note(run.run_id, run.fence, 0.5, "half", checkpoint={"page": 7})
+    assert (await worker.client.note_progress(worker.id, Notes([note]))).refused == []
+    assert (await app.run(run_id)).progress == 0.5
+    await worker.complete(report(run, "SNOOZED", retry_in=0))
+    (again,) = (await worker.claim()).runs
+    assert (again.attempt, bytes(again.checkpoint)) == (1, b'{"page":7}')
+    back = await worker.client.hand_back_runs(worker.id, HandBack([HeldRun(again.run_id, again.fence)]))
+    assert back.handed_back == 1
+    waiting = await app.run(run_id)
+    assert (waiting.state, waiting.attempt) == (RunState.PENDING, 0)
+    with pytest.raises(InvalidInput) as refused:
+        await worker.complete(report(again, "SNOOZED"))
+    assert refused.value.field == "completions[0].retry_in"
+    await worker.client.close()
+
+
+async def test_a_worker_is_told_what_to_stop(app: App, served: Served) -> None:
+    worker = await begin(served)
+    (run_id,) = await submit(served)
+    (run,) = (await worker.claim()).runs
+    listening = asyncio.create_task(worker.client.claim_runs(worker.id, Ask(claim_no=0, room=0, wait=20)))
+    await eventually(lambda: any(line.waiting for line in served.service.desk._dealer._lines.values()))
+    await app.cancel_run(run_id)
+    assert (await listening).cancelled == [run.run_id]
+    beaten = await worker.client.heartbeat(worker.id, Beat([worker.number]))
+    assert beaten.cancelled == [run.run_id]
+    await worker.client.close()
+
+
+async def test_who_is_not_known_registers_anew(served: Served) -> None:
+    worker = await begin(served)
+    await worker.client.delete_worker(worker.id)
+    with pytest.raises(NotFound):
+        await worker.client.heartbeat(worker.id, Beat([]))
+    short = await worker.client.register_worker(Registration("short", ["greet"], lease=1.0))
+    asking = asyncio.create_task(worker.client.claim_runs(short.worker_id, Ask(claim_no=1, wait=30)))
+    await asyncio.sleep(1.2)
+    with pytest.raises(LeaseLost):
+        await worker.client.heartbeat(short.worker_id, Beat([], 1.0))
+    with pytest.raises(LeaseLost):
+        await asking
+    await worker.client.close()
+
+
+async def test_a_task_that_was_not_registered_cannot_be_asked_for(served: Served) -> None:
+    worker = await begin(served, "greet", "other")
+    with pytest.raises(InvalidInput):
+        await worker.claim(tasks=["greet", "nobody"])
+    await submit(served)
+    assert (await worker.claim(tasks=["other"], wait=0.3)).runs == []
+    (run,) = (await worker.claim(tasks=["greet"])).runs
+    assert ids.parse("run", run.run_id)
+    await worker.client.close()
