@@ -198,13 +198,23 @@ async def test_who_is_not_known_registers_anew(served: Served) -> None:
     await worker.client.delete_worker(worker.id)
     with pytest.raises(NotFound):
         await worker.client.heartbeat(worker.id, Beat([]))
-    short = await worker.client.register_worker(Registration("short", ["greet"], lease=1.0))
-    asking = asyncio.create_task(worker.client.claim_runs(short.worker_id, Ask(claim_no=1, wait=30)))
-    await asyncio.sleep(1.2)
-    with pytest.raises(LeaseLost):
-        await worker.client.heartbeat(short.worker_id, Beat([], 1.0))
+    other = await worker.client.register_worker(Registration("other", ["greet"]))
+    asking = asyncio.create_task(worker.client.claim_runs(other.worker_id, Ask(claim_no=1, wait=30)))
+    await eventually(lambda: any(line.waiting for line in served.service.desk._dealer._lines.values()))
+    await worker.client.delete_worker(other.worker_id)
     with pytest.raises(LeaseLost):
         await asking
+    await worker.client.close()
+
+
+async def test_an_answer_that_never_came_can_be_given_back(app: App, served: Served) -> None:
+    worker = await begin(served)
+    (run_id,) = await submit(served)
+    assert len((await worker.claim()).runs) == 1
+    back = await worker.client.hand_back_runs(worker.id, HandBack(claims=[worker.number]))
+    assert back.handed_back == 1
+    waiting = await app.run(run_id)
+    assert (waiting.state, waiting.attempt) == (RunState.PENDING, 0)
     await worker.client.close()
 
 
