@@ -57,7 +57,7 @@ async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
         assert letter["run_id"] == listed["run_id"]
         (shown,) = facts(await duetime("runs", "show", listed["run_id"], "--json"))
         assert shown["attempts"][0]["status"] == "FAILED"
-        table = await duetime("jobs", "list", "--task", "greet")
+        table = await duetime("jobs", "--task", "greet")
         assert [line.split()[2] for line in table.stdout.splitlines()[1:]] == ["FAILED", "SUCCEEDED"]
         assert (await duetime("workers")).stdout.count("greet") == 1
 

@@ -4,10 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
+from duetime.cli.groups import group
 from duetime.cli.talking import Talk, talks
 
-tenants = typer.Typer(help="Tenants: list, create, change. Needs a root key.", no_args_is_help=True)
-keys = typer.Typer(help="API keys: list, create, rotate, revoke.", no_args_is_help=True)
+tenants = group("Tenants: list, create, change. Needs a root key.")
+keys = group("API keys: list, create, rotate, revoke.")
 
 TenantName = Annotated[str, typer.Argument(metavar="NAME")]
 Tier = Annotated[str | None, typer.Option("--tier", help="What it pays for, in your own words.")]

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from duetime.cli.groups import group
 from duetime.cli.talking import Talk, limited, talks
 
-application = typer.Typer(help="Look at jobs, and steer them.", no_args_is_help=True)
+application = group("Look at jobs, and steer them.")
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id: job_…")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show at most.")]

@@ -5,12 +5,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, limited, talks
 
-runs = typer.Typer(help="Look at runs, stop them, try them again.", no_args_is_help=True)
-dead = typer.Typer(help="Runs whose attempts are spent: look, replay, discard.", no_args_is_help=True)
+runs = group("Look at runs, stop them, try them again.")
+dead = group("Runs whose attempts are spent: look, replay, discard.")
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id: run_…")]
 MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this one.")]

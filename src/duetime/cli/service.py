@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from duetime.cli.groups import group
 from duetime.cli.talking import Talk, shown, talks
 
-queues = typer.Typer(help="Look at queues, pause and resume them.", no_args_is_help=True)
+queues = group("Look at queues, pause and resume them.")
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 

@@ -30,6 +30,9 @@ _ADDED: dict[str, tuple[Any, Any]] = {
     "json": (Json, False),
 }
 
+_WIDE = 1000
+_LONGEST = 60
+
 
 class Talk:
     """A command's side of the conversation: the client, and how to show what it answers."""
@@ -60,10 +63,12 @@ class Talk:
             return
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in columns:
-            table.add_column(heading, overflow="fold", no_wrap=heading.endswith("id"))
+            table.add_column(heading, no_wrap=True)
         for item in items:
-            table.add_row(*(escape(shown(value(item))) for value in columns.values()))
+            table.add_row(*(escape(_shortened(shown(value(item)))) for value in columns.values()))
         if table.row_count:
+            # As wide as it is, whatever the terminal's width: half an id or a folded time helps nobody.
+            out.width = max(out.width, _WIDE)
             out.print(table)
         else:
             out.print("[dim]none[/]")
@@ -135,3 +140,8 @@ def read_lines(file: Path) -> list[str]:
 def _print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -41,5 +41,5 @@ class Recomputer:
             return 0.05
         self._zones_done = True
         if self._seen:
-            log.info("another time zone database: looked at the cursors of %d jobs", self._seen)
+            log.info("checked the cursors of %d jobs against this time zone database", self._seen)
         return 0.0

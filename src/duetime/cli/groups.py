@@ -1,0 +1,17 @@
+"""Groups of commands about one kind of thing. Named alone, or with options only, a group lists it."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+class _ListsByDefault(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def group(help: str) -> typer.Typer:
+    return typer.Typer(cls=_ListsByDefault, help=f"{help} Alone, it lists them.")
