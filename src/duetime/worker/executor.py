@@ -56,9 +56,10 @@ class LoopExecutor:
         self._queue: deque[Running] = deque()
         self._runners: set[asyncio.Task[None]] = set()
         self._one_stands_by = False
+        self._make_context = self._new_context  # bound once, not for each run
 
     def start(self, running: Running) -> None:
-        running.prepare(self._context)
+        running.make_context = self._make_context
         self._queue.append(running)
         if not self._one_stands_by:
             self._stand_by()
@@ -122,7 +123,7 @@ class LoopExecutor:
             current.reset(token)
         self._finished(running, outcome)
 
-    def _context(self, running: Running) -> Context:
+    def _new_context(self, running: Running) -> Context:
         claimed, worker_id = running.claimed, running.session.id
 
         async def complete(connection: object, result: bytes | None) -> None:
