@@ -32,6 +32,8 @@ def too_late(claimed: Claimed) -> Skipped | None:
 
 def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
     """What the store is told about this attempt. Always gives an answer: a run must not stay RUNNING for ever."""
+    if outcome is PLAIN:
+        return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, None, None, None, logs)
     try:
         return _complete(claimed, outcome, logs)
     except Exception as error:
@@ -42,8 +44,6 @@ def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completi
 
 
 def _complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
-    if outcome is PLAIN:
-        return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, logs=logs)
     options = decode_options(claimed.options)
     verdict = decide(outcome, options.retry, claimed.attempt, _random)
     match outcome:

@@ -44,7 +44,6 @@ class Claimer:
         self._paused_read_at = -1.0
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
-        self._hungry = False
         self._gathering: asyncio.TimerHandle | None = None
         self._bulk: Takes = []
         self._bulk_until = 0.0
@@ -65,10 +64,10 @@ class Claimer:
 
     def slot_freed(self) -> None:
         """A claim that waits for slots waits for a few of them, or for a moment."""
-        if not self._hungry or self._gathering is not None:
+        if not self._slots.wanted or self._gathering is not None:
             return
         if self._slots.worth_claiming():
-            self._hungry = False
+            self._slots.wanted = False
             self.loop.wake()
         else:
             self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
@@ -99,7 +98,7 @@ class Claimer:
             return _GATHER  # the store cannot take what is done already: do not ask it for more
         free = [min(count, MOST) for count in self._slots.free]
         if not any(free):
-            self._hungry = True
+            self._slots.wanted = True
             return self._poll
         # Other lanes may have appeared meanwhile: what is asked for without a look is asked for only so long.
         takes = self._bulk if monotonic() < self._bulk_until else []
@@ -119,7 +118,7 @@ class Claimer:
             self._bulk = [(takes[0][0], min(MOST, self._slots.free[place]))]
             if not self._slots.worth_claiming(place):
                 self._bulk = []
-                self._hungry = True
+                self._slots.wanted = True
                 return _BULK_FOR
         return 0.0 if full or not claimed else _GATHER
 
@@ -140,7 +139,7 @@ class Claimer:
         if soonest is None:
             return [], self._poll
         if soonest <= look.now:
-            self._hungry = True
+            self._slots.wanted = True
             return [], self._poll
         return [], min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
 
@@ -207,5 +206,5 @@ class Claimer:
 
     def _gathered(self) -> None:
         self._gathering = None
-        self._hungry = False
+        self._slots.wanted = False
         self.loop.wake()

@@ -1,32 +1,46 @@
 """One wheel of deadlines for all running attempts: a timer per run would cost more than the run."""
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 from duetime.clock import monotonic
 
 _GRAIN = 0.05
+_FRESH = -1
 
 
-class DeadlineWheel:
-    """Calls back once for each entry whose time has come; late by one grain at most, never early."""
+class Entry(Protocol):
+    """What can have a deadline: the wheel notes on it where it stands."""
 
-    def __init__(self, expired: Callable[[Hashable], None]) -> None:
+    bucket: int | None
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class DeadlineWheel(Generic[E]):
+    """Calls back once for each entry whose time has come; late by two grains at most, never early.
+
+    A fresh entry is sorted into its bucket at the wheel's next turn: most are removed before it comes.
+    """
+
+    def __init__(self, expired: Callable[[E], None]) -> None:
         self._expired = expired
-        self._buckets: dict[int, set[Hashable]] = {}
+        self._fresh: list[tuple[float, E]] = []
+        self._buckets: dict[int, set[E]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, entry: Hashable, seconds: float) -> int:
-        """Returns the bucket, which `remove` wants back."""
-        bucket = int((monotonic() + seconds) / _GRAIN) + 1
-        self._buckets.setdefault(bucket, set()).add(entry)
+    def add(self, entry: E, seconds: float) -> None:
+        entry.bucket = _FRESH
+        self._fresh.append((monotonic() + seconds, entry))
         if self._timer is None:
             self._arm()
-        return bucket
 
-    def remove(self, entry: Hashable, bucket: int) -> None:
-        entries = self._buckets.get(bucket)
-        if entries is not None:
+    def remove(self, entry: E) -> None:
+        bucket, entry.bucket = entry.bucket, None
+        if bucket is not None and bucket != _FRESH:
+            entries = self._buckets[bucket]
             entries.discard(entry)
             if not entries:
                 del self._buckets[bucket]
@@ -35,6 +49,7 @@ class DeadlineWheel:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._fresh.clear()
         self._buckets.clear()
 
     def _arm(self) -> None:
@@ -43,10 +58,16 @@ class DeadlineWheel:
     def _turn(self) -> None:
         now = int(monotonic() / _GRAIN)
         self._timer = None
+        fresh, self._fresh = self._fresh, []
+        for deadline, entry in fresh:
+            if entry.bucket == _FRESH:
+                entry.bucket = max(int(deadline / _GRAIN), now) + 1
+                self._buckets.setdefault(entry.bucket, set()).add(entry)
         try:
             for bucket in [bucket for bucket in self._buckets if bucket <= now]:
                 for entry in self._buckets.pop(bucket):
+                    entry.bucket = None
                     self._expired(entry)
         finally:
-            if self._buckets and self._timer is None:
+            if (self._buckets or self._fresh) and self._timer is None:
                 self._arm()

@@ -5,7 +5,10 @@ that was asked to stop ends as its reason says, whatever the function did about 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from contextvars import Context as CopiedContext
+from contextvars import copy_context
 from typing import Protocol
 
 from duetime.model import json
@@ -32,11 +35,17 @@ class Executor(Protocol):
         """Let go of what the place holds; attempts still under way are abandoned."""
 
 
-_BEGUN = object()
+_RUNS_A_TURN = 50
+"""How many runs one runner begins before the event loop gets its turn."""
 
 
 class LoopExecutor:
-    """Async functions, as tasks of the event loop."""
+    """Async functions, on the event loop.
+
+    A runner is an asyncio task that takes one run after the other. A run that never waits is over at once, and the
+    next begins without a task and a turn of the loop of its own, which would cost more than all the rest. While runs
+    are queued another runner stands by, to take over when a run waits: then each run has a runner to itself.
+    """
 
     def __init__(self, source: Source, notes: Notes, finished: Finished, max_result: int) -> None:
         self._source = source
@@ -44,27 +53,57 @@ class LoopExecutor:
         self._finished = finished
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
+        self._queue: deque[Running] = deque()
+        self._runners: set[asyncio.Task[None]] = set()
+        self._one_stands_by = False
+        self._make_context = self._new_context  # bound once, not for each run
 
     def start(self, running: Running) -> None:
-        running.prepare(self._context)
-        running.task = self._loop.create_task(self._attempt(running))
+        running.make_context = self._make_context
+        self._queue.append(running)
+        if not self._one_stands_by:
+            self._stand_by()
 
     def stop(self, running: Running) -> None:
-        # A task that is cancelled before its first step never takes it: it looks for itself when it begins.
-        if running.task is not None and running.handle is _BEGUN:
+        # One that is still queued looks for itself when it begins.
+        if running.task is not None:
             running.task.cancel()
 
     def close(self) -> None:
         pass
 
-    async def _attempt(self, running: Running) -> None:
+    def _stand_by(self) -> None:
+        self._one_stands_by = True
+        runner = self._loop.create_task(self._serve())
+        self._runners.add(runner)
+        runner.add_done_callback(self._runners.discard)
+
+    async def _serve(self) -> None:
+        """Take runs from the queue as long as nothing tells this runner from a fresh one."""
+        self._one_stands_by = False
+        runner = asyncio.current_task()
+        assert runner is not None
+        untouched = copy_context()
+        for _ in range(_RUNS_A_TURN):
+            if not self._queue:
+                return
+            running = self._queue.popleft()
+            if self._queue and not self._one_stands_by:
+                self._stand_by()
+            await self._attempt(running, runner)
+            if runner.cancelling() or not _same(copy_context(), untouched):
+                break
+        if self._queue and not self._one_stands_by:
+            self._stand_by()
+
+    async def _attempt(self, running: Running, runner: asyncio.Task[None]) -> None:
         definition = running.definition
-        running.handle = _BEGUN
+        token = current.set(running.context)
+        running.task = runner
         try:
             if running.stop is not None:
                 raise asyncio.CancelledError
             arguments = json.decode(running.claimed.args)
-            current.set(running.context)
             if definition.context_name is not None:
                 arguments[definition.context_name] = running.context()
             value = await definition.function(**arguments)
@@ -79,9 +118,12 @@ class LoopExecutor:
             raise
         except BaseException as error:
             outcome = outcomes.from_exception(error)
+        finally:
+            running.task = None  # whoever stops it now must not hit the runner's next run
+            current.reset(token)
         self._finished(running, outcome)
 
-    def _context(self, running: Running) -> Context:
+    def _new_context(self, running: Running) -> Context:
         claimed, worker_id = running.claimed, running.session.id
 
         async def complete(connection: object, result: bytes | None) -> None:
@@ -96,6 +138,14 @@ class LoopExecutor:
             self._notes.remember(worker_id, note)
 
         return Context(claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save, complete)
+
+
+def _same(one: CopiedContext, other: CopiedContext) -> bool:
+    """Whether no variable was changed; a value that cannot be compared counts as changed."""
+    try:
+        return one == other
+    except Exception:
+        return False
 
 
 def _not_committed() -> Outcome:

@@ -10,17 +10,17 @@ class Slots:
         self.sizes = [sizes.get(place, 0) for place in Place]
         self.free = list(self.sizes)
         self._freed = freed
+        self.wanted = False
+        """Whether somebody waits for a slot."""
 
     @property
     def total(self) -> int:
         return sum(self.sizes)
 
-    def take(self, place: int) -> None:
-        self.free[place] -= 1
-
     def give_back(self, place: int) -> None:
         self.free[place] += 1
-        self._freed()
+        if self.wanted:
+            self._freed()
 
     def worth_claiming(self, place: int | None = None) -> bool:
         """Whether enough slots are free, there or anywhere, to make a claim worth its round trip."""

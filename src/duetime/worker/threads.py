@@ -61,7 +61,7 @@ class ThreadExecutor:
         self._loop = asyncio.get_running_loop()
 
     def start(self, running: Running) -> None:
-        running.prepare(self._context)
+        running.make_context = self._new_context
         context = running.context()
         assert isinstance(context, SyncContext)
         self._room.do(lambda: self._attempt(running, context))
@@ -95,7 +95,7 @@ class ThreadExecutor:
         except BaseException as error:
             return outcomes.from_exception(error)
 
-    def _context(self, running: Running) -> SyncContext:
+    def _new_context(self, running: Running) -> SyncContext:
         def save(note: RunNote) -> None:
             saving = asyncio.run_coroutine_threadsafe(self._notes.save(running.session.id, note), self._loop)
             saving.result(SAVE_DEADLINE)

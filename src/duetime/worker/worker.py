@@ -256,11 +256,11 @@ class Worker:
         definition = self._tasks[lane.task]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
         self._running[claimed.run_id] = running
-        self._slots.take(definition.place)
+        self._slots.free[definition.place] -= 1
         if lane.trial:
             self._trials.started(claimed.run_id, lane.trial)
         if claimed.timeout_ms is not None:
-            running.bucket = self._wheel.add(running, claimed.timeout_ms / 1000)
+            self._wheel.add(running, claimed.timeout_ms / 1000)
         self._executors[definition.place].start(running)
         if self._idle.is_set():
             self._idle.clear()
@@ -271,7 +271,7 @@ class Worker:
         if self._running.get(run_id) is running:
             del self._running[run_id]
         if running.bucket is not None:
-            self._wheel.remove(running, running.bucket)
+            self._wheel.remove(running)
         if running.lane.trial:
             self._trials.ended(run_id)
         if running.context_if_made is not None:
@@ -287,29 +287,31 @@ class Worker:
     def _report(self, running: Running, outcome: Outcome) -> None:
         """Tell the completer how the attempt ended; why it was stopped weighs more than what it did about it."""
         running.reported = True
-        match running.stop:
-            case Stop.LEASE_LOST:
+        if running.stop is not None:
+            said = self._why_stopped(running, outcome)
+            if said is None:
                 return
-            case Stop.SHUTDOWN if isinstance(outcome, Succeeded) and not _may_have_noticed(running):
-                pass
-            case Stop.SHUTDOWN:
-                if decode_options(running.claimed.options).at_most_once:
-                    outcome = Failed(
-                        Failure(FailureClass.LOST, "its worker was stopped, and it shall never start twice")
-                    )
-                else:
-                    running.reported = False
-                    return
-            case Stop.TIMEOUT:
-                outcome = timed_out(running.claimed)
-            case Stop.CANCEL:
-                outcome = Cancelled("cancelled on request")
-            case None:
-                pass
+            outcome = said
         completion = complete(running.claimed, outcome, running.logs())
         context = running.context_if_made
-        apart = isinstance(context, Context) and context.completed_in_transaction
+        apart = context is not None and isinstance(context, Context) and context.completed_in_transaction
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
+
+    def _why_stopped(self, running: Running, outcome: Outcome) -> Outcome | None:
+        """What the end of an attempt that was asked to stop comes to; None when nobody is told now."""
+        match running.stop:
+            case Stop.SHUTDOWN if isinstance(outcome, Succeeded) and not _may_have_noticed(running):
+                return outcome
+            case Stop.SHUTDOWN if decode_options(running.claimed.options).at_most_once:
+                return Failed(Failure(FailureClass.LOST, "its worker was stopped, and it shall never start twice"))
+            case Stop.SHUTDOWN:
+                running.reported = False
+                return None
+            case Stop.TIMEOUT:
+                return timed_out(running.claimed)
+            case Stop.CANCEL:
+                return Cancelled("cancelled on request")
+        return None  # the lease is lost
 
     def _tell(
         self,
@@ -334,15 +336,13 @@ class Worker:
             running.stop = reason
             self._executors[running.definition.place].stop(running)
 
-    def _time_is_over(self, entry: object) -> None:
+    def _time_is_over(self, running: Running) -> None:
         """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is."""
-        assert isinstance(entry, Running)
-        entry.bucket = None
-        if entry.stop is None:
-            self._stop(entry, Stop.TIMEOUT)
-            entry.bucket = self._wheel.add(entry, self._limits.lease.total_seconds())
-        elif not entry.reported:
-            self._report(entry, timed_out(entry.claimed))
+        if running.stop is None:
+            self._stop(running, Stop.TIMEOUT)
+            self._wheel.add(running, self._limits.lease.total_seconds())
+        elif not running.reported:
+            self._report(running, timed_out(running.claimed))
 
     # What the worker is told.
 
