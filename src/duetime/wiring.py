@@ -15,6 +15,7 @@ from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
+from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied
 from duetime.loop import Loop
 from duetime.settings import Settings
@@ -155,6 +156,7 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
+        Loop("watcher", Watcher(store).tick, jitter=0.2),
     ]
 
 

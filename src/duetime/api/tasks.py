@@ -17,14 +17,18 @@ class Tasks:
 
     async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
         """What to warn of. Raises `InvalidInput` where unknown tasks are refused."""
-        known = self._known.get(tenant_id)
-        if known is None:
-            found = await self._store.tasks(tenant_id)
-            known = self._known.put(tenant_id, frozenset(info.name for info in found))
-        if task in known:
+        if await self.has(tenant_id, task):
             return ()
         if self._refuse:
             raise InvalidInput(
                 f"no worker has the task {task!r}", field="task", remedy="start a worker that has it, or mend the name"
             )
         return (f"no worker has the task {task!r} now: the job waits until one does",)
+
+    async def has(self, tenant_id: int, task: str) -> bool:
+        """Whether a live worker has this task."""
+        known = self._known.get(tenant_id)
+        if known is None:
+            found = await self._store.tasks(tenant_id)
+            known = self._known.put(tenant_id, frozenset(info.name for info in found))
+        return task in known

@@ -22,6 +22,8 @@ class EventKind(IntEnum):
     CHANGED = 9
     """A job was paused, resumed, edited or cancelled."""
     DELETED = 10
+    NO_WORKER = 11
+    """A run is due, and no live worker can take it."""
 
     @property
     def of_jobs(self) -> bool:

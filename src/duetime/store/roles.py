@@ -12,7 +12,7 @@ from uuid import UUID
 from duetime.model.access import ApiKey, NewKey
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
-from duetime.model.event import Event, EventMark
+from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.listing import (
     DeadFilter,
     DeadLetter,
@@ -207,6 +207,9 @@ class Events(Protocol):
 
     async def keep_listening(self, period: timedelta) -> EventMark:
         """Have events written for at least `period` from now on; returns the place after which new ones come."""
+
+    async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+        """Add an event that comes from no change of a row."""
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
         """The events after a place, in order. None that commits later will stand before one that was read."""

@@ -1,6 +1,7 @@
 """Runs: what happened, and what is happening."""
 
 import os
+from typing import Literal
 
 from duetime import ids
 from duetime.api.endpoint import Call, Routes
@@ -9,7 +10,7 @@ from duetime.api.schemas.common import Nothing
 from duetime.api.schemas.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.listing import RunFilter
+from duetime.model.listing import JobReport, RunFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import check_moment
 
@@ -28,7 +29,16 @@ async def get_job_status(call: Call) -> JobStatusAnswer:
         retry_count=report.retry_count,
         attempts=report.attempts,
         failure_reason=report.failure_reason,
+        waiting_for=await _waiting_for(call, report),
     )
+
+
+async def _waiting_for(call: Call, report: JobReport) -> Literal["no_worker"] | None:
+    store = call.service.store
+    if report.next_run is None or report.next_run > await store.now():
+        return None
+    job = await store.job(call.tenant_id, report.job_id)
+    return None if await call.service.tasks.has(call.tenant_id, job.task) else "no_worker"
 
 
 @routes.get("/v1/jobs/{job_id}/runs", Action.READ, query=RunsOfJobQuery, answer=RunPage)

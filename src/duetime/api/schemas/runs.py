@@ -91,6 +91,8 @@ class JobStatusAnswer(Struct, frozen=True, kw_only=True):
     retry_count: int
     attempts: int
     failure_reason: str | None
+    waiting_for: Literal["no_worker"] | None = None
+    """Why a run that is due has not started, where that is known: no live worker has the task."""
 
 
 class DeadLetterView(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,9 @@ A number drawn by a transaction that commits late would appear behind a reader t
 event is (transaction, number), and a reader stops below the oldest transaction that is still under way.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.store.postgres.role import Role
@@ -16,6 +18,9 @@ class EventRole(Role):
     async def keep_listening(self, period: timedelta) -> EventMark:
         await self.database.execute("keep_listening", period)
         return EventMark(await self.database.fetchval("last_mark"), _LAST_NUMBER)
+
+    async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+        await self.database.execute("tell", kind, tenant_id, list(ids))
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
         rows = await self.database.fetch("list_events", str(after.transaction), after.number, limit)

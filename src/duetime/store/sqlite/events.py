@@ -1,10 +1,13 @@
 """Events: a file has one writer, so their numbers are their order."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, microseconds, moment, unpacked
 
 
@@ -16,6 +19,9 @@ class EventRole(Role):
             return number
 
         return EventMark(0, await self.database.run(work))
+
+    async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
+        await self.database.run(lambda connection, now: tell(connection, now, kind, tenant_id, ids))
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
         page = {"after": after.number, "limit": limit}

@@ -1,0 +1,69 @@
+"""The watcher: says when runs are due that no live worker can take.
+
+Such runs wait, and nothing else would ever be heard of them. The watcher logs it once for each lane, and tells those
+who listen, until a worker that has the task comes.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
+from duetime.ids import show
+from duetime.model.event import EventKind
+from duetime.model.lane import Lane
+from duetime.model.worker import Worker
+from duetime.store.protocol import Store
+
+log = logging.getLogger("duetime.watcher")
+
+PATIENCE = timedelta(seconds=5)
+"""A worker that restarts is not missed at once."""
+
+
+class Watcher:
+    def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=5)) -> None:
+        self._store = store
+        self._interval = interval.total_seconds()
+        self._lanes: dict[int, Lane] = {}
+        self._told: set[int] = set()
+
+    async def tick(self) -> float:
+        for lane in await self._store.lanes(max(self._lanes, default=0)):
+            self._lanes[lane.id] = lane
+        waiting = await self._unserved()
+        by_tenant: dict[int, list[UUID]] = defaultdict(list)
+        for lane_id in waiting.keys() - self._told:
+            key, run_id = self._lanes[lane_id].key, waiting[lane_id]
+            by_tenant[key.tenant_id].append(run_id)
+            log.warning(
+                "no_worker: %s is due, and no live worker has the task %s for the queue %s",
+                show("run", run_id),
+                key.task,
+                key.queue,
+            )
+        for tenant_id, run_ids in by_tenant.items():
+            await self._store.tell(EventKind.NO_WORKER, tenant_id, run_ids)
+        self._told = set(waiting)
+        return self._interval
+
+    async def _unserved(self) -> dict[int, UUID]:
+        """Lanes that nobody serves, with the first of the runs that wait in them."""
+        now = await self._store.now()
+        alive = [worker for worker in await self._store.workers() if worker.lease_until > now]
+        unserved = [lane.id for lane in self._lanes.values() if not _is_served(lane, alive)]
+        if not unserved:
+            return {}
+        look = await self._store.look(unserved, 1)
+        return {sight.lane_id: sight.run_ids[0] for sight in look.sights if sight.ready_at[0] <= look.now - PATIENCE}
+
+
+def _is_served(lane: Lane, workers: Iterable[Worker]) -> bool:
+    key = lane.key
+    return any(
+        key.task in worker.tasks
+        and (not worker.queues or key.queue in worker.queues)
+        and worker.tenant_id in (None, key.tenant_id)
+        for worker in workers
+    )
