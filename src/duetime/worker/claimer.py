@@ -44,6 +44,7 @@ class Claimer:
         self._paused_read_at = -1.0
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
+        self._misses = 0
         self._gathering: asyncio.TimerHandle | None = None
         self._bulk: Takes = []
         self._bulk_until = 0.0
@@ -120,7 +121,13 @@ class Claimer:
                 self._bulk = []
                 self._slots.wanted = True
                 return _BULK_FOR
-        return 0.0 if full or not claimed else _GATHER
+        if claimed:
+            self._misses = 0
+            return 0.0 if full else _GATHER
+        # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again and
+        # again, would hammer a database that has enough to do.
+        self._misses += 1
+        return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
 
     async def _look(self, free: Sequence[int], *, hinted: bool) -> tuple[Takes, float]:
         """What to claim now; if nothing, how long to sleep."""
