@@ -5,6 +5,8 @@ An embedded store has no clock of its own, so it is given one of these, and a te
 """
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -44,6 +46,20 @@ class ManualClock:
         return self._now
 
 
+_monotonic: Callable[[], float] = time.monotonic
+
+
 def monotonic() -> float:
     """Seconds that never go back; only differences mean anything."""
-    return time.monotonic()
+    return _monotonic()
+
+
+@contextmanager
+def monotonic_from(source: Callable[[], float]) -> Iterator[None]:
+    """Count seconds by another source inside the block: a simulation's time is not the machine's."""
+    global _monotonic
+    before, _monotonic = _monotonic, source
+    try:
+        yield
+    finally:
+        _monotonic = before

@@ -2,7 +2,7 @@
 
 A task that blocks the worker's event loop must not look like a dead worker. When the lease cannot be renewed, the
 worker is told at 80 % of it, counted from when the last good renewal was *sent*: its runs stop before anyone else can
-start them.
+start them. (In a simulation, which has no threads, it is a task of the one event loop that there is.)
 """
 
 import asyncio
@@ -37,6 +37,7 @@ class Heartbeat:
         registered_at: float,
         renewed: Callable[[Renewal], None],
         lost: Callable[[Session], None],
+        in_thread: bool = True,
     ) -> None:
         self._source = source
         self._session = session
@@ -49,10 +50,16 @@ class Heartbeat:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = threading.Event()
         self._awake: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._serve, name="duetime-heartbeat", daemon=True)
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+        if in_thread:
+            self._thread = threading.Thread(target=self._serve, name="duetime-heartbeat", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        if self._thread is not None:
+            self._thread.start()
+        else:
+            self._task = asyncio.create_task(self._beat_or_tell(), name="duetime heartbeat")
 
     def stop(self) -> None:
         self._stopping.set()
@@ -62,12 +69,18 @@ class Heartbeat:
                 loop.call_soon_threadsafe(awake.set)
 
     async def stopped(self) -> None:
-        """Wait until the thread has ended."""
-        await asyncio.to_thread(self._thread.join, 10)
+        """Wait until it has ended."""
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 10)
+        elif self._task is not None:
+            await asyncio.wait([self._task], timeout=10)
 
     def _serve(self) -> None:
+        asyncio.run(self._beat_or_tell())
+
+    async def _beat_or_tell(self) -> None:
         try:
-            asyncio.run(self._beat())
+            await self._beat()
         except Exception:
             log.exception("the heartbeat failed: the worker stops its runs")
             self._tell_lost()

@@ -66,6 +66,8 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     poll: timedelta = timedelta(milliseconds=500)
     max_result: int = 64 * 1024
     max_log_lines: int = 200
+    heartbeat_thread: bool = True
+    """Off in a simulation, where one event loop is all that runs."""
 
 
 class Worker:
@@ -201,6 +203,7 @@ class Worker:
                 registered_at=sent,
                 renewed=self._renewed,
                 lost=self._lease_lost,
+                in_thread=self._limits.heartbeat_thread,
             )
             heartbeat.start()
             log.info("%s registered: %d tasks", show("wrk", session.id), len(self._tasks))

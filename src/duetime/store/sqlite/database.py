@@ -4,6 +4,8 @@ Whoever wants something of the file queues a plain function and waits for its an
 thread takes what is queued, runs it in one transaction, each function inside a savepoint, so that one that fails is
 rolled back alone, and gives the answers after the commit: what was answered is on the disk. The more there is to do,
 the more functions share one sync.
+
+A simulation has no threads: it calls `commit` and `give` itself, from a loop whose time is virtual.
 """
 
 import asyncio
@@ -24,17 +26,17 @@ T = TypeVar("T")
 Work = Callable[[Connection, int], T]
 """What an operation does, given the connection and the time, in microseconds."""
 
-_MOST_TOGETHER = 64
+MOST_TOGETHER = 64
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     work: Work[Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
 
 
-class _Answer(NamedTuple):
-    asked: _Asked
+class Answer(NamedTuple):
+    asked: Asked
     result: Any
     error: Exception | None
 
@@ -45,7 +47,7 @@ class Database:
         self.clock = clock
         self._on_rollback = on_rollback
         self._guard = Lock()
-        self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._thread: Thread | None = None
 
     @property
@@ -61,7 +63,7 @@ class Database:
             self._queue = SimpleQueue()
             self._thread = Thread(
                 target=self._serve,
-                args=(self._queue, _Asked(_nothing, loop, opened)),
+                args=(self._queue, Asked(_nothing, loop, opened)),
                 name=f"duetime {self.shown}",
                 daemon=True,
             )
@@ -87,10 +89,10 @@ class Database:
         with self._guard:
             if self._thread is None:
                 raise StoreUnavailable("the store is not open", remedy="call open() first")
-            self._queue.put(_Asked(work, loop, future))
+            self._queue.put(Asked(work, loop, future))
         return await future
 
-    def _serve(self, queue: "SimpleQueue[_Asked | None]", opening: _Asked) -> None:
+    def _serve(self, queue: "SimpleQueue[Asked | None]", opening: Asked) -> None:
         ownership = Ownership(self.path) if self.path is not None else None
         try:
             if ownership is not None:
@@ -99,18 +101,18 @@ class Database:
         except Exception as error:
             if ownership is not None:
                 ownership.release()
-            _give([_Answer(opening, None, meaning(error, self.shown))])
+            give([Answer(opening, None, meaning(error, self.shown))])
             return
-        _give([_Answer(opening, None, None)])
+        give([Answer(opening, None, None)])
         try:
             while (batch := _queued(queue)) is not None:
-                _give(self._commit(connection, batch))
+                give(self.commit(connection, batch))
         finally:
             connection.raw.close()
             if ownership is not None:
                 ownership.release()
 
-    def _commit(self, connection: Connection, batch: list[_Asked]) -> list[_Answer]:
+    def commit(self, connection: Connection, batch: list[Asked]) -> list[Answer]:
         """Run these in one transaction; their answers count once this returns."""
         raw = connection.raw
         try:
@@ -123,13 +125,13 @@ class Database:
             if raw.in_transaction:
                 raw.execute("rollback")
             self._on_rollback()
-            return [_Answer(asked, None, meaning(error, self.shown)) for asked in batch]
+            return [Answer(asked, None, meaning(error, self.shown)) for asked in batch]
         return answers
 
-    def _answer(self, connection: Connection, asked: _Asked, *, alone: bool) -> _Answer:
+    def _answer(self, connection: Connection, asked: Asked, *, alone: bool) -> Answer:
         raw = connection.raw
         if asked.future.cancelled():
-            return _Answer(asked, None, None)
+            return Answer(asked, None, None)
         if not alone:
             raw.execute("savepoint one")
         try:
@@ -144,19 +146,19 @@ class Database:
                 raw.execute("release one")
             else:
                 raise  # SQLite itself gave up the transaction, and with it what the others did
-            return _Answer(asked, None, meaning(error, self.shown))
+            return Answer(asked, None, meaning(error, self.shown))
         if not alone:
             raw.execute("release one")
-        return _Answer(asked, result, None)
+        return Answer(asked, result, None)
 
 
-def _queued(queue: "SimpleQueue[_Asked | None]") -> list[_Asked] | None:
+def _queued(queue: "SimpleQueue[Asked | None]") -> list[Asked] | None:
     """Wait for something to do, and take what else is there; None when the end was asked for."""
     asked = queue.get()
     if asked is None:
         return None
     batch = [asked]
-    while len(batch) < _MOST_TOGETHER:
+    while len(batch) < MOST_TOGETHER:
         try:
             following = queue.get_nowait()
         except Empty:
@@ -168,9 +170,9 @@ def _queued(queue: "SimpleQueue[_Asked | None]") -> list[_Asked] | None:
     return batch
 
 
-def _give(answers: list[_Answer]) -> None:
+def give(answers: list[Answer]) -> None:
     """Wake each event loop once, however many answers are for it."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
     for answer in answers:
         by_loop.setdefault(answer.asked.loop, []).append(answer)
     for loop, given in by_loop.items():
@@ -179,7 +181,7 @@ def _give(answers: list[_Answer]) -> None:
             loop.call_soon_threadsafe(_deliver, given)
 
 
-def _deliver(answers: list[_Answer]) -> None:
+def _deliver(answers: list[Answer]) -> None:
     for asked, result, error in answers:
         if asked.future.done():
             continue
