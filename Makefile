@@ -11,9 +11,11 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 APP ?= examples.hello:app
 DATA_DIR ?= ./duetime-data
 SCENARIO ?=
+SECONDS ?= 300
+SEED ?= 1
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist loadgroup
 
-.PHONY: help up test lint types layers unit bench docs lock clean
+.PHONY: help up test lint types layers unit bench chaos docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +48,9 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 
 bench: $(VENV)/.dev ## measure (SCENARIO=name)
 	@$(BIN)/python -m bench $(SCENARIO)
+
+chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1)
+	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED)
 
 docs: $(VENV)/.dev ## write docs/settings.md and openapi.json again from the code
 	@$(BIN)/python -m tests.support.settings_doc

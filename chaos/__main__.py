@@ -1,0 +1,50 @@
+"""`python -m chaos`: break duetime on purpose, and say which promises held.
+
+run        faults on real processes, then a short simulation: what `make chaos` does
+simulate   many seeds of the simulation
+mutants    break the product on purpose, and see that the checker notices
+replay     one seed of the simulation, its logs kept
+check      judge the logs of a folder again
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from chaos import commands
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    actions = parser.add_subparsers(required=True)
+
+    simulate = actions.add_parser("simulate", help="many seeds of the simulation")
+    simulate.add_argument("--seeds", type=int, default=100)
+    simulate.add_argument("--first", type=int, default=1)
+    simulate.add_argument("--processes", type=int, default=1)
+    simulate.add_argument("--seconds", type=float, default=None, help="begin no seed after so long")
+    simulate.add_argument("--report", type=Path, default=None)
+    simulate.set_defaults(action=commands.simulate)
+
+    mutants = actions.add_parser("mutants", help="the checker must notice a broken product")
+    mutants.add_argument("--seeds", type=int, default=500)
+    mutants.add_argument("--first", type=int, default=1)
+    mutants.set_defaults(action=commands.mutants)
+
+    replay = actions.add_parser("replay", help="one seed again")
+    replay.add_argument("seed", type=int)
+    replay.add_argument("--mutant", default=None)
+    replay.add_argument("--keep", type=Path, default=None, help="a folder for its logs")
+    replay.set_defaults(action=commands.replay)
+
+    check = actions.add_parser("check", help="judge logs again")
+    check.add_argument("folder", type=Path)
+    check.set_defaults(action=commands.check)
+
+    given = parser.parse_args()
+    status: int = given.action(given)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

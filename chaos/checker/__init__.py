@@ -1,0 +1,64 @@
+"""The checker: from the logs of a run to a verdict on each promise. It shares no code with the product."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chaos.checker import completion, one_offs, quiet, recurring
+from chaos.checker.facts import Facts, Violation, sort
+from chaos.history import Record
+
+PROMISES = (
+    one_offs.LOST,
+    one_offs.INVENTED,
+    one_offs.EARLY,
+    one_offs.LATE,
+    recurring.MET,
+    recurring.BLIND,
+    recurring.ONCE,
+    completion.ONE_END,
+    completion.ALONE,
+    quiet.OVER,
+    quiet.WHOLE,
+    quiet.TWICE,
+)
+
+
+@dataclass
+class Verdict:
+    violations: list[Violation]
+    counts: dict[str, int]
+
+    @property
+    def holds(self) -> bool:
+        return not self.violations
+
+    def broken(self, promise: str) -> list[str]:
+        return [violation.text for violation in self.violations if violation.promise == promise]
+
+
+def check(logs: Mapping[str, Sequence[Record]]) -> Verdict:
+    facts = sort(logs)
+    violations = [
+        *one_offs.check(facts),
+        *recurring.check(facts),
+        *completion.check(facts),
+        *quiet.check(facts),
+    ]
+    return Verdict(violations, _counts(facts))
+
+
+def _counts(facts: Facts) -> dict[str, int]:
+    outcomes = Counter(request.outcome for asked in facts.one_offs.values() for request in asked)
+    states = Counter(run["state"] for runs in facts.runs.values() for run in runs)
+    return {
+        "asked": sum(outcomes.values()),
+        "acknowledged": outcomes["ok"],
+        "unknown": outcomes["unknown"],
+        "recurring jobs": len(facts.recurring),
+        "attempts begun": sum(len(starts) for starts in facts.starts.values()),
+        "runs": len({start.run for starts in facts.starts.values() for start in starts}),
+        "begun again": quiet.repeats(facts),
+        "faults": len(facts.faults),
+        **{state.lower(): count for state, count in sorted(states.items())},
+    }

@@ -1,0 +1,125 @@
+"""The logs, sorted by what they are about. A tag is the workload's own name for one thing that it asked for."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chaos.checker.timeline import Timeline
+from chaos.history import Record
+
+
+class Violation(NamedTuple):
+    promise: str
+    text: str
+
+
+class Start(NamedTuple):
+    """An attempt that began, and what became of it where it ran (None: it never came to an end)."""
+
+    t: float
+    tag: str
+    job: str
+    run: str
+    due: float
+    attempt: int
+    lost: int
+    nonce: str
+    node: str
+    ended: float | None
+    how: str | None
+
+
+class Asked(NamedTuple):
+    """A request and its answer; an answer that never came is `unknown`, at the end of time."""
+
+    asked: Record
+    outcome: str
+    answered_at: float
+    answer: Record
+
+    @property
+    def t(self) -> float:
+        return float(self.asked["t"])
+
+
+@dataclass
+class Facts:
+    setup: Record
+    timeline: Timeline
+    faults: Sequence[Record]
+    one_offs: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
+    recurring: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
+    """By tag: everything that was asked about a recurring job, in order."""
+    cancels: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
+    starts: dict[str, list[Start]] = field(default_factory=lambda: defaultdict(list))
+    """By tag, in order of time."""
+    runs: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    """By tag: every run that the product tells of."""
+    jobs: list[Record] = field(default_factory=list)
+    twice_told: list[str] = field(default_factory=list)
+    """Runs that the product told of more than once."""
+
+
+def sort(logs: Mapping[str, Sequence[Record]]) -> Facts:
+    (setup,) = logs["setup"]
+    facts = Facts(setup, Timeline(setup, logs["faults"]), logs["faults"])
+    answers = {record["n"]: record for record in logs["answered"]}
+    for asked in logs["asked"]:
+        _sort_request(facts, asked, answers.get(asked["n"]))
+    ends = {record["nonce"]: record for record in logs["seen"] if record["what"] == "end"}
+    for record in logs["seen"]:
+        if record["what"] == "start":
+            facts.starts[record["tag"]].append(_start(record, ends.get(record["nonce"])))
+    for starts in facts.starts.values():
+        starts.sort()
+    told: set[str] = set()
+    for record in logs["ended"]:
+        if record["what"] == "job":
+            facts.jobs.append(record)
+            continue
+        if record["run"] in told:
+            facts.twice_told.append(record["run"])
+        told.add(record["run"])
+        facts.runs[record["tag"]].append(record)
+    return facts
+
+
+def _sort_request(facts: Facts, asked: Record, answer: Record | None) -> None:
+    if asked["op"] == "batch":
+        for place, tag in enumerate(asked["tags"]):
+            one = None
+            if answer is not None:
+                job = answer["jobs"][place] if answer["outcome"] == "ok" else None
+                one = {**answer, "job": job}
+            facts.one_offs[tag].append(_asked({**asked, "tag": tag}, one))
+        return
+    request = _asked(asked, answer)
+    if asked["op"] == "submit":
+        facts.one_offs[asked["tag"]].append(request)
+    elif asked["op"] == "cancel" and not asked.get("recurring"):
+        facts.cancels[asked["tag"]].append(request)
+    else:
+        facts.recurring[asked["tag"]].append(request)
+
+
+def _asked(asked: Record, answer: Record | None) -> Asked:
+    if answer is None:
+        return Asked(asked, "unknown", float("inf"), {})
+    return Asked(asked, answer["outcome"], answer["t"], answer)
+
+
+def _start(record: Record, end: Record | None) -> Start:
+    return Start(
+        record["t"],
+        record["tag"],
+        record["job"],
+        record["run"],
+        record["due"],
+        record["attempt"],
+        record["lost"],
+        record["nonce"],
+        record["node"],
+        None if end is None else end["t"],
+        None if end is None else end["how"],
+    )

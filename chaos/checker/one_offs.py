@@ -1,0 +1,101 @@
+"""One-offs: what was acknowledged has run, what has run was asked for, and neither early nor late."""
+
+from collections.abc import Iterator
+
+from chaos.checker.facts import Asked, Facts, Start, Violation
+
+LOST = "nothing accepted is lost"
+INVENTED = "nothing is invented"
+EARLY = "nothing runs early"
+LATE = "lag is within its bound"
+_CLAIM_TO_START = 40.0
+_ROUNDING = 0.001
+
+
+def check(facts: Facts) -> Iterator[Violation]:
+    for tag, requests in facts.one_offs.items():
+        yield from _lost(facts, tag, requests)
+        yield from _invented(facts, tag, requests)
+        yield from _on_time(facts, tag, requests)
+    for tag in facts.starts.keys() - facts.one_offs.keys() - facts.recurring.keys():
+        yield Violation(INVENTED, f"{tag} ran, and nobody asked for it")
+    for tag in facts.runs.keys() - facts.one_offs.keys() - facts.recurring.keys():
+        yield Violation(INVENTED, f"the product tells of {tag}, and nobody asked for it")
+
+
+def _lost(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:
+    if not any(request.outcome == "ok" for request in requests):
+        return
+    if facts.setup.get("sampled") and tag not in facts.runs:
+        # Too many to be asked about one by one: what its tasks saw has to do.
+        if tag not in facts.cancels and not any(start.how == "done" for start in facts.starts.get(tag, ())):
+            yield Violation(LOST, f"{tag} was acknowledged and never came to its end")
+        return
+    runs = facts.runs.get(tag, [])
+    if not runs:
+        yield Violation(LOST, f"{tag} was acknowledged, and the product knows no run of it")
+    for run in runs:
+        yield from _end_of(facts, tag, requests[0].asked, run)
+
+
+def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, object]) -> Iterator[Violation]:
+    state = run["state"]
+    doomed = int(asked.get("fail", 0)) > int(asked.get("retries", 0))  # type: ignore[call-overload]
+    starts = [start for start in facts.starts.get(tag, ()) if start.run == run["run"]]
+    if state == "SUCCEEDED":
+        if not any(start.how == "done" for start in starts):
+            yield Violation(LOST, f"{tag} is SUCCEEDED, and its task never came to its end")
+    elif state == "CANCELLED":
+        if tag not in facts.cancels:
+            yield Violation(LOST, f"{tag} is CANCELLED, and nobody asked for that")
+    elif state == "FAILED":
+        if run["attempts"] and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
+            yield Violation(LOST, f"{tag} FAILED only because its workers were lost")
+        elif not doomed:
+            yield Violation(LOST, f"{tag} FAILED, though it was to succeed: {run['attempts']}")
+    else:
+        yield Violation(LOST, f"{tag} is {state} when all should be over")
+
+
+def _invented(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:
+    """One request makes at most one job and one run, however often it is repeated under its idempotency key."""
+    if all(request.outcome == "refused" for request in requests) and tag in facts.starts:
+        yield Violation(INVENTED, f"{tag} was refused, and ran")
+    jobs = {request.answer["job"] for request in requests if request.outcome == "ok"}
+    jobs |= {start.job for start in facts.starts.get(tag, ())} | {run["job"] for run in facts.runs.get(tag, ())}
+    runs = {start.run for start in facts.starts.get(tag, ())} | {run["run"] for run in facts.runs.get(tag, ())}
+    repeated = len(requests) > 1 and requests[0].asked.get("idempotent") is None
+    if (len(jobs) > 1 or len(runs) > 1) and not repeated:
+        yield Violation(INVENTED, f"{tag} was asked for once and became jobs {sorted(jobs)} with runs {sorted(runs)}")
+
+
+def _on_time(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:
+    starts = facts.starts.get(tag, ())
+    for start in starts:
+        yield from early(facts, start)
+    first = requests[0].asked
+    earliest = facts.timeline.database(first["t"]) + (first.get("in") or 0.0)
+    clock_moved = any(fault["kind"] == "clock" for fault in facts.faults)
+    for start in starts[:1]:
+        wanted = first.get("at")
+        if wanted is not None and start.due < wanted - _ROUNDING:
+            yield Violation(EARLY, f"{tag} was asked for at {wanted:.3f} and counted as due at {start.due:.3f}")
+        if wanted is None and not clock_moved and start.due < earliest - _ROUNDING:
+            yield Violation(EARLY, f"{tag} was due {earliest - start.due:.3f} s before what was asked for")
+    if tag in facts.cancels or not any(request.outcome == "ok" for request in requests):
+        return
+    due = max((run["due"] for run in facts.runs.get(tag, ())), default=starts[0].due if starts else None)
+    if due is None:
+        return
+    acknowledged = min(request.answered_at for request in requests if request.outcome == "ok")
+    latest = facts.timeline.deadline(max(facts.timeline.reached(due), acknowledged))
+    if not starts:
+        return  # lost, if it should have run
+    if starts[0].t > latest:
+        yield Violation(LATE, f"{tag} began {starts[0].t - latest:.1f} s after its latest moment, t={starts[0].t:.1f}")
+
+
+def early(facts: Facts, start: Start) -> Iterator[Violation]:
+    shown = facts.timeline.latest_shown(start.t, _CLAIM_TO_START)
+    if shown < start.due - _ROUNDING:
+        yield Violation(EARLY, f"{start.tag} ({start.run}) began {start.due - shown:.3f} s before it was due")

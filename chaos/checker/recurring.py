@@ -1,0 +1,156 @@
+"""Recurring jobs: the oracle says which occurrences there are; each has one run, or a word why it has none.
+
+Every acknowledged request about a job is a new version of it, in force from some moment between asking and answer.
+What lies in the doubt between two versions may have happened; what lies clearly inside one must have.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from chaos import oracle
+from chaos.checker.facts import Asked, Facts, Start, Violation
+from chaos.checker.one_offs import EARLY, INVENTED, LATE, early
+
+MET = "every occurrence runs"
+ONCE = "one occurrence, one run"
+BLIND = "every occurrence runs (blind to ids)"
+_DOUBT = 0.01
+
+
+class Target(NamedTuple):
+    deadline: float
+    opens: float
+    due: float
+    must: bool
+    misfire: str
+
+
+def check(facts: Facts) -> Iterator[Violation]:
+    for tag, requests in facts.recurring.items():
+        targets = list(_targets(facts, requests))
+        starts = facts.starts.get(tag, [])
+        for start in starts:
+            yield from early(facts, start)
+        yield from _by_key(facts, tag, requests, targets, starts)
+        if all(target.misfire == "all" for target in targets):
+            yield from _blind(tag, targets, starts, _triggered(requests))
+
+
+def _targets(facts: Facts, requests: list[Asked]) -> Iterator[Target]:
+    """The occurrences of each version, from the request for it to the answer to the next."""
+    versions = _versions(requests)
+    end = facts.setup["end"]
+    found: dict[float, Target] = {}
+    for place, version in enumerate(versions):
+        if version.asked["op"] != "schedule":
+            continue
+        following = versions[place + 1] if place + 1 < len(versions) else None
+        over_from = end if following is None else following.t
+        over_by = end if following is None else min(following.answered_at, end)
+        certain = version.outcome == "ok"
+        # The clock may have been put back meanwhile: what is after the answer by the earlier of two readings is sure.
+        sure_from = max(facts.timeline.database(version.t), facts.timeline.database(version.answered_at)) + _DOUBT
+        first = min(facts.timeline.database(version.t), facts.timeline.database(min(version.answered_at, end)))
+        last = max(facts.timeline.latest_shown(over_by, over_by - version.t), facts.timeline.database(over_by))
+        for due in oracle.fires(version.asked["schedule"], first - _DOUBT, last + _DOUBT):
+            opens = facts.timeline.reached(due)
+            deadline = facts.timeline.deadline(max(opens, version.t))
+            must = certain and due > sure_from and deadline < over_from and opens >= version.t
+            before = found.get(due)
+            if before is None or (must and not before.must):
+                found[due] = Target(deadline, opens, due, must, version.asked["misfire"])
+    yield from sorted(found.values(), key=lambda target: target.due)
+
+
+def _versions(requests: list[Asked]) -> list[Asked]:
+    """What was repeated until it was answered is one version, from the first asking to the first answer."""
+    versions: list[Asked] = []
+    for request in requests:
+        if request.outcome == "refused" or request.asked["op"] == "trigger":
+            continue
+        before = versions[-1] if versions else None
+        if before is not None and before.outcome == "unknown" and _same(before.asked, request.asked):
+            versions[-1] = request._replace(asked={**request.asked, "t": before.t})
+        else:
+            versions.append(request)
+    return versions
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one["op"] == other["op"] and one.get("schedule") == other.get("schedule")
+
+
+def _by_key(
+    facts: Facts, tag: str, requests: list[Asked], targets: list[Target], starts: list[Start]
+) -> Iterator[Violation]:
+    by_due: dict[float, list[Start]] = defaultdict(list)
+    extra = _triggered(requests)
+    wanted = {round(target.due, 3) for target in targets}
+    manual: set[str] = set()
+    for start in starts:
+        due = round(start.due, 3)
+        if due in wanted:
+            by_due[due].append(start)
+        else:
+            manual.add(start.run)
+    if len(manual) > extra:
+        yield Violation(INVENTED, f"{tag} ran {len(manual) - extra} times at moments that its schedule does not name")
+    told = {round(run["due"], 3): run for run in facts.runs.get(tag, ())}
+    for target in targets:
+        due = round(target.due, 3)
+        found = by_due.get(due, [])
+        runs = {start.run for start in found}
+        if len(runs) > 1:
+            yield Violation(ONCE, f"{tag} at {due:.3f} has {len(runs)} runs: {sorted(runs)}")
+        if not target.must:
+            continue
+        if found:
+            if found[0].t > target.deadline:
+                late = found[0].t - target.deadline
+                yield Violation(LATE, f"{tag} at {due:.3f} began {late:.1f} s after its latest moment")
+        else:
+            yield from _not_run(facts, tag, target, told.get(due))
+
+
+def _not_run(facts: Facts, tag: str, target: Target, run: dict[str, Any] | None) -> Iterator[Violation]:
+    """An occurrence without a run has to be kept as skipped, and there must have been a reason for it."""
+    if run is not None and run["state"] == "SKIPPED":
+        if target.misfire == "all":
+            yield Violation(MET, f"{tag} at {target.due:.3f} was skipped, though every occurrence was to be caught up")
+        elif not facts.timeline.disturbed(target.opens - 1.0, target.deadline):
+            yield Violation(MET, f"{tag} at {target.due:.3f} was skipped, and nothing was wrong then")
+        return
+    state = "no trace of it" if run is None else f"it is {run['state']}"
+    yield Violation(MET, f"{tag} at {target.due:.3f} never ran: {state}")
+
+
+def _triggered(requests: list[Asked]) -> int:
+    """How many runs outside of the rhythm may have been made."""
+    return sum(1 for request in requests if request.asked["op"] == "trigger" and request.outcome != "refused")
+
+
+def _blind(tag: str, targets: list[Target], starts: list[Start], extra: int) -> Iterator[Violation]:
+    """Sweep the attempts that began, in order, onto the open occurrence with the earliest deadline. What only may have
+    happened comes last."""
+    waiting = sorted(targets, key=lambda target: target.opens)
+    musts: list[Target] = []
+    place, mays, surplus = 0, 0, 0
+    for start in starts:
+        while place < len(waiting) and waiting[place].opens <= start.t + _DOUBT:
+            if waiting[place].must:
+                heappush(musts, waiting[place])
+            else:
+                mays += 1
+            place += 1
+        if not musts:
+            surplus += 1
+        elif (late := start.t - heappop(musts).deadline) > 0:
+            yield Violation(BLIND, f"{tag}: an occurrence was met {late:.1f} s too late")
+    unmet = musts + [target for target in waiting[place:] if target.must]
+    if unmet:
+        yield Violation(BLIND, f"{tag}: {len(unmet)} occurrences were not met, the first at {unmet[0].due:.3f}")
+    unasked = surplus - mays - extra - (len(starts) - len({start.run for start in starts}))
+    if unasked > 0:
+        yield Violation(EARLY, f"{tag}: {unasked} attempts began when no occurrence was open")

@@ -1,0 +1,68 @@
+"""True time, the database's clock, and the times at which the product was being disturbed.
+
+A fault counts from its beginning until it has ended and the product has had `recovery` seconds. Bounds on lag hold for
+undisturbed time only: whoever is due during a fault has its whole bound once the fault is over.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from chaos.history import Record
+
+
+class Timeline:
+    def __init__(self, setup: Record, faults: Iterable[Record]) -> None:
+        self._base: float = setup["base"]
+        self._bound: float = setup["bound"]
+        struck = list(faults)
+        clocks = sorted((fault["t"], fault["offset"]) for fault in struck if fault["kind"] == "clock")
+        self._changes: list[float] = [float("-inf"), *(t for t, _ in clocks)]
+        self._offsets: list[float] = [0.0, *(offset for _, offset in clocks)]
+        self._windows = _merged((fault["t"], fault["until"] + setup["recovery"]) for fault in struck)
+        self.faultless = not struck
+
+    def database(self, t: float) -> float:
+        """What the database's clock showed at a moment."""
+        return self._base + t + self._offsets[bisect_right(self._changes, t) - 1]
+
+    def latest_shown(self, t: float, within: float) -> float:
+        """The latest that the database's clock showed in the last moments: what was claimed before the clock was put
+        back may begin after it."""
+        offsets = [
+            offset
+            for place, offset in enumerate(self._offsets)
+            if self._changes[place] <= t and (place + 1 == len(self._changes) or self._changes[place + 1] >= t - within)
+        ]
+        return self._base + t + max(offsets)
+
+    def reached(self, due: float) -> float:
+        """When the database's clock first showed this time."""
+        for place, offset in enumerate(self._offsets):
+            at = max(due - self._base - offset, self._changes[place])
+            if place + 1 == len(self._changes) or at < self._changes[place + 1]:
+                return at
+        raise AssertionError("the last stretch of time has no end")
+
+    def deadline(self, t: float) -> float:
+        """Until when something must have begun that could have begun at `t`."""
+        for start, end in self._windows:
+            if end <= t:
+                continue
+            if start > t + self._bound:
+                break
+            t = end
+        return t + self._bound
+
+    def disturbed(self, start: float, end: float) -> bool:
+        """Whether a fault, or the recovery from one, falls into this stretch of time."""
+        return any(first <= end and last >= start for first, last in self._windows)
+
+
+def _merged(windows: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(windows):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,144 @@
+"""The workload's side: it asks through the SDK, and writes down what it asked and what it was told.
+
+An answer is `ok`, or `refused`, which says that nothing happened; everything else is `unknown`: it may have happened.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, TypeVar
+
+from chaos.history import Record, Writer
+from duetime import App, Conflict, InvalidInput, NotFound, Receipt, RetryPolicy, Run
+from duetime.ids import show
+from duetime.model.policy import MisfireMode
+
+T = TypeVar("T")
+Answer = tuple[str, Any]
+
+RETRIES = RetryPolicy(retries=3, base=2.0, cap=10.0)
+_REFUSED = (InvalidInput, Conflict, NotFound)
+
+
+class Client:
+    def __init__(self, app: App, writer: Writer, now: Callable[[], float]) -> None:
+        self._app = app
+        self._writer = writer
+        self._now = now
+        self._numbers = count(1)
+        self.jobs: dict[str, str] = {}
+        """The job of each tag, as soon as it is known."""
+
+    async def submit(
+        self,
+        tag: str,
+        *,
+        wait: float | None = None,
+        at: float | None = None,
+        idempotent: str | None = None,
+        seconds: float = 0.0,
+        fail: int = 0,
+    ) -> Answer:
+        asked = {"op": "submit", "tag": tag, "in": wait, "at": at, "idempotent": idempotent}
+        options: dict[str, Any] = {"retry": RETRIES, "idempotency_key": idempotent}
+        moment = None if at is None else datetime.fromtimestamp(at, UTC)
+
+        async def ask() -> Receipt:
+            return await self._app.submit(
+                "work", run_in=wait, run_at=moment, tag=tag, seconds=seconds, fail=fail, **options
+            )
+
+        return await self._receipt({**asked, "fail": fail, "retries": RETRIES.retries}, ask)
+
+    async def submit_many(self, tags: Sequence[str], *, seconds: float = 0.0) -> Answer:
+        async def ask() -> list[Receipt]:
+            return await self._app.submit_many("work", [{"tag": tag, "seconds": seconds} for tag in tags])
+
+        def told(receipts: list[Receipt]) -> Record:
+            self.jobs |= {tag: receipt.job_id for tag, receipt in zip(tags, receipts, strict=True)}
+            return {"jobs": [receipt.job_id for receipt in receipts]}
+
+        return await self._ask({"op": "batch", "tags": list(tags)}, ask, told)
+
+    async def schedule(self, tag: str, schedule: Record, *, misfire: MisfireMode, seconds: float = 0.0) -> Answer:
+        """Schedule a job, or replace it: the tag is its key."""
+        given = dict(schedule)
+        start_at = given.pop("start_at", None)
+        if start_at is not None:
+            given["start_at"] = datetime.fromtimestamp(start_at, UTC)
+
+        async def ask() -> Receipt:
+            return await self._app.schedule("work", key=tag, misfire=misfire, tag=tag, seconds=seconds, **given)
+
+        asked = {"op": "schedule", "tag": tag, "schedule": schedule, "misfire": misfire}
+        return await self._receipt(asked, ask)
+
+    async def cancel(self, tag: str, *, recurring: bool = False) -> Answer:
+        job = self.jobs[tag]
+        asked = {"op": "cancel", "tag": tag, "recurring": recurring}
+        return await self._ask(asked, lambda: self._app.cancel(job), lambda _: {})
+
+    async def trigger(self, tag: str) -> Answer:
+        job = self.jobs[tag]
+        return await self._ask({"op": "trigger", "tag": tag}, lambda: self._app.trigger(job), lambda _: {})
+
+    async def until_known(self, ask: Callable[[], Awaitable[Answer]], pause: float = 1.0) -> Answer:
+        """Repeat a request that may be repeated, until it is known what became of it."""
+        while True:
+            answer = await ask()
+            if answer[0] != "unknown":
+                return answer
+            await asyncio.sleep(pause)
+
+    async def tell_ends(self, limit: int = 5_000) -> None:
+        """Write down what became of every job, as the product tells it."""
+        for tag, job in self.jobs.items():
+            await self.tell_end(tag, job, limit)
+
+    async def tell_end(self, tag: str, job: str, limit: int = 5_000) -> None:
+        try:
+            runs = await self._app.runs(job, limit)
+            if not runs:
+                await self._app.job(job)
+        except NotFound:
+            self._writer.write("ended", {"what": "job", "tag": tag, "job": job, "found": False})
+            return
+        self._writer.write("ended", {"what": "job", "tag": tag, "job": job, "found": True})
+        for run in runs:
+            self._writer.write("ended", {"what": "run", "tag": tag, "job": job, **_told(run)})
+
+    async def _receipt(self, asked: Record, ask: Callable[[], Awaitable[Receipt]]) -> Answer:
+        def told(receipt: Receipt) -> Record:
+            self.jobs[asked["tag"]] = receipt.job_id
+            return {"job": receipt.job_id, "created": receipt.created}
+
+        return await self._ask(asked, ask, told)
+
+    async def _ask(self, asked: Record, ask: Callable[[], Awaitable[T]], told: Callable[[T], Record]) -> Answer:
+        number = next(self._numbers)
+        self._writer.write("asked", {"n": number, "t": self._now(), **asked})
+        answer: Record
+        value: T | None = None
+        try:
+            value = await ask()
+            answer = {"outcome": "ok", **told(value)}
+        except _REFUSED as error:
+            answer = {"outcome": "refused", "error": type(error).__name__}
+        except Exception as error:
+            answer = {"outcome": "unknown", "error": f"{type(error).__name__}: {error}"}
+        self._writer.write("answered", {"n": number, "t": self._now(), **answer})
+        return answer["outcome"], value
+
+
+def _told(run: Run) -> Record:
+    return {
+        "run": show("run", run.id),
+        "due": run.due_at.timestamp(),
+        "state": run.state.name,
+        "attempt": run.attempt,
+        "lost": run.lost,
+        "by": run.value,
+        "finished": None if run.finished_at is None else run.finished_at.timestamp(),
+        "attempts": [[attempt.state.name, attempt.fence] for attempt in run.attempts],
+    }

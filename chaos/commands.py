@@ -1,0 +1,85 @@
+"""What each command of `python -m chaos` does."""
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from chaos import history
+from chaos.checker import PROMISES, Verdict
+from chaos.checker import check as judge
+from chaos.mutants import MUTANTS
+from chaos.simulation import seeds
+
+
+def simulate(given: Namespace) -> int:
+    summary, began = seeds.Summary(), time.monotonic()
+
+    def wanted() -> Iterator[int]:
+        for seed in range(given.first, given.first + given.seeds):
+            if given.seconds is not None and time.monotonic() - began > given.seconds:
+                return
+            yield seed
+
+    # A pool takes all its work at once: what is bounded by time is run seed by seed.
+    processes = 1 if given.seconds is not None else given.processes
+    for outcome in seeds.run_seeds(wanted(), processes=processes):
+        summary.add(outcome)
+        for promise, text in outcome.violations[:5]:
+            print(f"seed {outcome.seed}: {promise}: {text}")
+        if outcome.violations:
+            print(f"  to see it again: {seeds.replay(outcome.seed)}", flush=True)
+        if summary.seeds % 100 == 0:
+            print(f"{summary.seeds} seeds, {len(summary.failed)} with a violation", flush=True)
+    took = time.monotonic() - began
+    print(f"{summary.seeds} seeds, {summary.simulated_hours:.0f} simulated hours in {took:.0f} s")
+    print(f"struck: {dict(summary.struck)}")
+    print(f"{len(summary.failed)} seeds with a violation")
+    if given.report is not None:
+        given.report.write_text(json.dumps({**summary.as_record(), "seconds": round(took, 1)}, indent=2) + "\n")
+    return 1 if summary.failed else 0
+
+
+def mutants(given: Namespace) -> int:
+    missed = 0
+    for name in MUTANTS:
+        for outcome in seeds.run_seeds(range(given.first, given.first + given.seeds), mutant=name):
+            if outcome.violations:
+                promise, text = outcome.violations[0]
+                print(f"{name}: caught by seed {outcome.seed}: {promise}: {text}", flush=True)
+                break
+        else:
+            missed += 1
+            print(f"{name}: NOT caught within {given.seeds} seeds", flush=True)
+    return 1 if missed else 0
+
+
+def replay(given: Namespace) -> int:
+    outcome = seeds.run_seed(given.seed, mutant=given.mutant, keep=given.keep)
+    for promise, text in outcome.violations:
+        print(f"{promise}: {text}")
+    print(f"seed {outcome.seed}: {outcome.counts}, struck {outcome.struck}, {outcome.seconds:.1f} s")
+    print(f"{len(outcome.violations)} violations")
+    return 1 if outcome.violations else 0
+
+
+def check(given: Namespace) -> int:
+    return tell(judge(history.read(given.folder)))
+
+
+def tell(verdict: Verdict) -> int:
+    """Print what held and what did not."""
+    for promise in PROMISES:
+        broken = verdict.broken(promise)
+        print(f"{'BROKEN' if broken else 'holds '}  {promise}" + (f": {len(broken)} times" if broken else ""))
+        for text in broken[:5]:
+            print(f"          {text}")
+    print(", ".join(f"{count} {name}" for name, count in verdict.counts.items()))
+    return 0 if verdict.holds else 1
+
+
+def remove_old(folder: Path) -> None:
+    """A run's logs are its own: what an earlier run left there would be judged with them."""
+    for name in history.LOGS:
+        (folder / f"{name}.jsonl").unlink(missing_ok=True)

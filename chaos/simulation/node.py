@@ -1,0 +1,108 @@
+"""A node of the simulation: the engine's loops and a worker, as `duetime server` and `duetime worker` run them."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import cast
+
+from chaos.history import Writer
+from chaos.simulation.loop import Process, VirtualLoop
+from chaos.simulation.network import Link, Weather
+from chaos.tasks import add_tasks
+from duetime import App, Settings
+from duetime.engine.pruner import Pruner
+from duetime.engine.reaper import Reaper
+from duetime.engine.scanner import Scanner
+from duetime.loop import Loop
+from duetime.store.protocol import Store
+from duetime.worker.worker import Worker, WorkerLimits
+
+LEASE = timedelta(seconds=30)
+HEARTBEAT = timedelta(seconds=9)
+POLL = timedelta(seconds=15)
+"""Longer than anyone would set it: what polling finds late, hints and look-ahead must make up for."""
+REAP_EVERY = timedelta(seconds=8)
+SLOTS = 8
+SETTINGS = Settings(database_url="sqlite:///:memory:", processes=1)
+
+
+class Node:
+    """Lives until it is killed or stopped; then it may live again, as another process."""
+
+    def __init__(
+        self,
+        name: str,
+        loop: VirtualLoop,
+        server: Process,
+        store: Store,
+        writer: Writer,
+        random: Random,
+        failed: Callable[[str, BaseException], None],
+    ) -> None:
+        self.name = name
+        self.weather = Weather()
+        self.process: Process | None = None
+        self.lives = 0
+        self.graveyard: list[Process] = []
+        self._loop = loop
+        self._server = server
+        self._store = store
+        self._writer = writer
+        self._random = random
+        self._failed = failed
+        self._parts: list[Loop | Worker] = []
+
+    def start(self) -> None:
+        if self.process is not None:
+            return
+        self.lives += 1
+        self.process = Process(f"{self.name}.{self.lives}")
+        self.process.spawn(self._loop, self._run(self.process))
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self._loop.kill(self.process)
+            self.graveyard.append(self.process)
+            self.process = None
+
+    def stop(self) -> None:
+        """As SIGTERM does it."""
+        for part in self._parts:
+            part.stop()
+
+    def freeze(self, until: float) -> None:
+        if self.process is not None:
+            self._loop.freeze(self.process, until)
+
+    async def _run(self, process: Process) -> None:
+        store = cast(Store, Link(self._loop, process, self._server, self._store, self.weather, self._random))
+        app = App(settings=SETTINGS)
+        add_tasks(app, self._writer, self._loop.time, process.name)
+        tasks = {name: task.definition for name, task in app.tasks.items()}
+        limits = WorkerLimits(
+            slots=SLOTS,
+            lease=LEASE,
+            heartbeat=HEARTBEAT,
+            poll=POLL,
+            grace=timedelta(seconds=10),
+            heartbeat_thread=False,
+        )
+        day = timedelta(days=30)
+        self._parts = [
+            Loop("scanner", Scanner(store, interval=POLL).tick, jitter=0.1),
+            Loop("reaper", Reaper(store, lease=LEASE, interval=REAP_EVERY).tick, jitter=0.2),
+            Loop("pruner", Pruner(store, retention=day, dead_letter_retention=day).tick, jitter=0.2),
+            Worker(store, tasks, limits),
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for part in self._parts:
+                    group.create_task(part.run())
+        except BaseException as error:
+            self._failed(process.name, error)
+            raise
+        finally:
+            if self.process is process:
+                self.process = None
+                self.graveyard.append(process)

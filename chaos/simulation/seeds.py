@@ -1,0 +1,105 @@
+"""Many seeds, on as many processes as asked for; the first that fails can be replayed by one command."""
+
+import logging
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from chaos.checker import check
+from chaos.mutants import MUTANTS
+from chaos.simulation.world import World
+
+MOST_TURNS = 150_000
+"""How many callbacks a simulated hour may take: a loop that never rests takes many more."""
+
+
+class Outcome(NamedTuple):
+    seed: int
+    violations: list[tuple[str, str]]
+    counts: dict[str, int]
+    struck: dict[str, int]
+    hours: float
+    seconds: float
+
+
+def run_seed(
+    seed: int, *, mutant: str | None = None, faults: int = 5, share: float = 1.0, keep: Path | None = None
+) -> Outcome:
+    """Simulate one seed and judge it; `keep` is a folder for its logs."""
+    began = time.monotonic()
+    world = World(seed, faults=faults, share=share)
+    with _silence(), MUTANTS[mutant](seed) if mutant else nullcontext():
+        history = world.run()
+    if keep is not None:
+        history.save(keep)
+    verdict = check(history.logs)
+    violations = [tuple(violation) for violation in verdict.violations]
+    violations += [("no process ends by itself", crash) for crash in world.crashes]
+    if world.loop.turns > MOST_TURNS * world.plan.end / 3600:
+        violations.append(("no process spins", f"{world.loop.turns} turns of the event loop"))
+    hours = world.plan.end / 3600
+    return Outcome(seed, violations, verdict.counts, dict(world.struck), hours, time.monotonic() - began)  # type: ignore[arg-type]
+
+
+def run_seeds(seeds: Iterable[int], *, processes: int = 1, mutant: str | None = None) -> Iterator[Outcome]:
+    work = [(seed, mutant) for seed in seeds]
+    if processes == 1:
+        yield from map(_one, work)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
+        yield from pool.imap_unordered(_one, work)
+
+
+def replay(seed: int, mutant: str | None = None) -> str:
+    """The command that shows this seed again."""
+    broken = f" --mutant {mutant}" if mutant else ""
+    return f"python -m chaos replay {seed}{broken}"
+
+
+class Summary:
+    """What many seeds came to."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.simulated_hours = 0.0
+        self.counts: Counter[str] = Counter()
+        self.struck: Counter[str] = Counter()
+        self.failed: list[Outcome] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.simulated_hours += outcome.hours
+        self.counts.update(outcome.counts)
+        self.struck.update(outcome.struck)
+        if outcome.violations:
+            self.failed.append(outcome)
+
+    def as_record(self) -> dict[str, object]:
+        return {
+            "seeds": self.seeds,
+            "simulated hours": round(self.simulated_hours, 1),
+            "counts": dict(self.counts),
+            "struck": dict(self.struck),
+            "failed seeds": [outcome.seed for outcome in self.failed],
+        }
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What the product logs about faults is no news here."""
+    logger = logging.getLogger("duetime")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _one(work: tuple[int, str | None]) -> Outcome:
+    seed, mutant = work
+    return run_seed(seed, mutant=mutant)

@@ -1,0 +1,231 @@
+"""One seed, from its plan to its logs: first faults, then quiet, then what became of everything."""
+
+import asyncio
+import contextlib
+import gc
+import random as chance
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+from chaos.client import Client
+from chaos.history import Memory
+from chaos.simulation import plan as plans
+from chaos.simulation.database import EPOCH, make_store
+from chaos.simulation.loop import Process, VirtualLoop
+from chaos.simulation.network import Link, Weather
+from chaos.simulation.node import LEASE, SETTINGS, SLOTS, Node
+from chaos.simulation.plan import Ask, Fault, Plan, make_plan
+from chaos.tasks import add_tasks
+from duetime import App, clock, ids
+from duetime.engine import reaper
+from duetime.store.protocol import Store
+from duetime.worker import notes, outcomes, worker
+
+BOUND = 20.0
+RECOVERY = 2 * LEASE.total_seconds() + 30.0
+BASE = EPOCH.timestamp()
+
+
+class World:
+    def __init__(self, seed: int, *, faults: int = 5, share: float = 1.0) -> None:
+        self.seed = seed
+        self.history = Memory()
+        self.struck: Counter[str] = Counter()
+        self.crashes: list[str] = []
+        self._random = Random(f"duetime {seed}")
+        self.plan: Plan = make_plan(Random(f"plan {seed}"), base=BASE, faults=faults, share=share)
+        self._server = Process("database")
+        self._person = Process("client")
+        self.loop = VirtualLoop(self._random, self._server)
+        self._store, self._clock = make_store(self.loop, self._server, self._random)
+        self._nodes = [
+            Node(f"n{number}", self.loop, self._server, self._store, self.history, self._random, self._node_failed)
+            for number in range(plans.NODES)
+        ]
+        self._weather = Weather()
+        link = Link(self.loop, self._person, self._server, self._store, self._weather, self._random)
+        self._app = App(settings=SETTINGS)
+        add_tasks(self._app, self.history, self.loop.time, "client")
+        self._client = Client(self._app, self.history, self.loop.time)
+        self._link = cast(Store, link)
+
+    def run(self) -> Memory:
+        with _chance_from(self.seed, self.loop), _quiet_loop(self.loop):
+            main = self._person.spawn(self.loop, self._main())
+            self.loop.run_until_complete(main)
+            self._bury()
+        return self.history
+
+    async def _main(self) -> None:
+        await self._store.open()
+        await self._store.migrate()
+        setup = {"base": BASE, "bound": BOUND, "recovery": RECOVERY, "slots": plans.NODES * SLOTS, "end": self.plan.end}
+        self.history.write("setup", setup)
+        for node in self._nodes:
+            node.start()
+        with self._app.lent(self._link):
+            for fault in self.plan.faults:
+                self._server.spawn(self.loop, self._strike(fault))
+            by_tag: dict[str, list[Ask]] = {}
+            for ask in self.plan.asks:
+                by_tag.setdefault(ask.tag, []).append(ask)
+            asking = [asyncio.ensure_future(self._ask_all(asks)) for asks in by_tag.values()]
+            await asyncio.gather(*asking)
+            await self._until(self.plan.probe_at)
+            probes = [f"probe-{number}" for number in range(plans.NODES * SLOTS)]
+            await self._client.submit_many(probes, seconds=60.0)
+            await self._until(self.plan.end)
+            await self._client.tell_ends()
+
+    # What the client does.
+
+    async def _ask_all(self, asks: list[Ask]) -> None:
+        for ask in asks:
+            await self._until(ask.t)
+            await self._ask(ask)
+
+    async def _ask(self, ask: Ask) -> None:
+        client, options = self._client, dict(ask.options)
+        match ask.what:
+            case "submit":
+                await self._submit(ask.tag, options)
+            case "batch":
+                await client.submit_many([f"{ask.tag}-{place}" for place in range(options["count"])])
+            case "schedule":
+                await client.until_known(lambda: client.schedule(ask.tag, **options))
+            case "trigger":
+                await client.trigger(ask.tag)
+            case "end":
+                await client.until_known(lambda: client.cancel(ask.tag, recurring=True))
+
+    async def _submit(self, tag: str, options: dict[str, Any]) -> None:
+        client = self._client
+        cancel_after = options.pop("cancel after", None)
+        if options.get("idempotent") is not None:
+            await client.until_known(lambda: client.submit(tag, **options))
+        else:
+            await client.submit(tag, **options)
+        if cancel_after is not None and tag in client.jobs:
+            await asyncio.sleep(cancel_after)
+            await client.until_known(lambda: client.cancel(tag))
+
+    async def _until(self, t: float) -> None:
+        await asyncio.sleep(max(0.0, t - self.loop.time()))
+
+    # What is done to it.
+
+    async def _strike(self, fault: Fault) -> None:
+        await self._until(fault.t)
+        node = self._nodes[fault.node]
+        until = fault.t + fault.lasts
+        record = {"kind": fault.kind, "t": fault.t, "node": node.name}
+        match fault.kind:
+            case "crash":
+                self._record(record, until)
+                await self._down([node], fault.lasts)
+            case "crash all":
+                self._record(record, until)
+                await self._down(self._nodes, fault.lasts)
+            case "restart":
+                self._record(record, until + 15.0)
+                node.stop()
+                await asyncio.sleep(fault.lasts + 15.0)
+                node.start()
+            case "freeze":
+                self._record(record, until)
+                node.freeze(until)
+            case "clock forward" | "clock back":
+                back = fault.kind == "clock back"
+                self._clock.offset += -fault.strength if back else fault.strength
+                affects = fault.t + (fault.strength if back else 0.0)
+                self._record({**record, "kind": "clock", "offset": self._clock.offset}, affects, count=fault.kind)
+            case _:
+                self._record(record, until + 10.0)
+                everyone = [*(node.weather for node in self._nodes), self._weather]
+                struck = everyone if fault.kind == "database away" else [node.weather]
+                await self._bad_weather(fault, struck)
+
+    async def _down(self, nodes: list[Node], seconds: float) -> None:
+        for node in nodes:
+            node.kill()
+        await asyncio.sleep(seconds)
+        for node in nodes:
+            node.start()
+
+    async def _bad_weather(self, fault: Fault, struck: list[Weather]) -> None:
+        if self._random.random() < 0.3:
+            struck = [*struck, self._weather]
+        name, value = {
+            "errors before": ("fail_before", fault.strength),
+            "errors after": ("fail_after", fault.strength),
+            "delays": ("delay", fault.strength),
+            "cut": ("cut", True),
+            "database away": ("fail_before", 1.0),
+        }[fault.kind]
+        for weather in struck:
+            setattr(weather, name, value)
+        await asyncio.sleep(fault.lasts)
+        for weather in struck:
+            setattr(weather, name, type(value)(0))
+
+    def _record(self, record: dict[str, Any], until: float, *, count: str | None = None) -> None:
+        self.struck[count or record["kind"]] += 1
+        self.history.write("faults", {**record, "until": until})
+
+    def _node_failed(self, name: str, error: BaseException) -> None:
+        if not isinstance(error, asyncio.CancelledError | GeneratorExit):
+            self.crashes.append(f"{name} ended by itself: {error!r} {getattr(error, 'exceptions', '')}")
+
+    def _bury(self) -> None:
+        """Everybody who is left is killed; what their coroutines do about it goes nowhere."""
+        for node in self._nodes:
+            node.kill()
+        processes = [self._server, self._person, *(process for node in self._nodes for process in node.graveyard)]
+        for process in processes:
+            self.loop.kill(process)
+            for task in process.tasks:
+                if not task.done():
+                    with contextlib.suppress(BaseException):
+                        task.get_coro().close()
+
+
+@contextlib.contextmanager
+def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
+    """Ids, jitter and backoff drawn from the seed, and time from the loop."""
+    source = Random(f"ids {seed}")
+    chance.seed(seed)
+    reaper._random.seed(seed)
+    outcomes._random.seed(seed)
+    os = SimpleNamespace(urandom=source.randbytes)
+    time = SimpleNamespace(time_ns=lambda: round((BASE + loop.time()) * 1e9))
+    with (
+        clock.monotonic_from(loop.time),
+        patch.object(ids, "os", os),
+        patch.object(ids, "time", time),
+        patch.object(ids, "_last", (0, 0)),
+        patch("duetime.app.os.urandom", source.randbytes),
+        # Loops that mostly find nothing to do: their pace is no part of what is tested here.
+        patch.object(worker, "_CANCELS_EVERY", 10.0),
+        patch.object(notes, "INTERVAL", 30.0),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _quiet_loop(loop: VirtualLoop) -> Iterator[None]:
+    """The dead leave coroutines behind that Python complains about when it collects them."""
+    loop.set_exception_handler(lambda *_: None)
+    hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+        loop.close()
+        sys.unraisablehook = hook

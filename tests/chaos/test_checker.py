@@ -1,0 +1,211 @@
+"""The checker against histories written by hand: it accepts the good one, and names what is wrong with each bad one."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from chaos import checker, oracle
+from chaos.checker import completion, one_offs, quiet, recurring
+from chaos.checker.timeline import Timeline
+
+Logs = dict[str, list[dict[str, Any]]]
+BASE = 1_000_000.0 - 1_000_000.0 % 60
+
+
+def start(tag: str, t: float, due: float, *, run: str | None = None, nonce: str, **more: Any) -> dict[str, Any]:
+    of_run = {"job": f"job-{tag}", "run": run or f"run-{tag}", "due": BASE + due, "nonce": nonce}
+    return {"what": "start", "t": t, "tag": tag, "attempt": 1, "lost": 0, "node": "n1", **of_run, **more}
+
+
+def end(t: float, nonce: str, how: str = "done") -> dict[str, Any]:
+    return {"what": "end", "t": t, "nonce": nonce, "how": how}
+
+
+def told(tag: str, due: float, by: str, *, run: str | None = None, **more: Any) -> dict[str, Any]:
+    states = {"state": "SUCCEEDED", "attempt": 1, "lost": 0, "attempts": [["SUCCEEDED", 1]]}
+    of_run = {"job": f"job-{tag}", "run": run or f"run-{tag}", "due": BASE + due, "by": by, "finished": BASE + due + 1}
+    return {"what": "run", "tag": tag, **of_run, **states, **more}
+
+
+@pytest.fixture
+def logs() -> Logs:
+    """A one-off in ten seconds, and a job every minute from t = 30 to t = 200: nothing is wrong."""
+    minute = {"op": "schedule", "tag": "cron", "schedule": {"cron": "* * * * *"}, "misfire": "all"}
+    logs: Logs = {
+        "setup": [{"base": BASE, "bound": 5.0, "recovery": 10.0, "end": 300.0}],
+        "faults": [],
+        "asked": [
+            {"n": 1, "t": 1.0, "op": "submit", "tag": "one", "in": 10.0, "at": None, "fail": 0, "retries": 3},
+            {"n": 2, "t": 30.0, **minute},
+            {"n": 3, "t": 200.0, "op": "cancel", "tag": "cron", "recurring": True},
+        ],
+        "answered": [
+            {"n": 1, "t": 1.1, "outcome": "ok", "job": "job-one"},
+            {"n": 2, "t": 30.1, "outcome": "ok", "job": "job-cron"},
+            {"n": 3, "t": 200.1, "outcome": "ok"},
+        ],
+        "seen": [start("one", 11.2, 11.05, nonce="a"), end(12.0, "a")],
+        "ended": [told("one", 11.05, "a")],
+    }
+    for minute_at in (60.0, 120.0, 180.0):
+        nonce, run = f"c{minute_at}", f"run-{minute_at}"
+        logs["seen"] += [start("cron", minute_at + 0.1, minute_at, run=run, nonce=nonce), end(minute_at + 0.2, nonce)]
+        logs["ended"].append(told("cron", minute_at, nonce, run=run))
+    return logs
+
+
+def promises(logs: Logs) -> set[str]:
+    return {violation.promise for violation in checker.check(logs).violations}
+
+
+def test_a_good_history_is_accepted(logs: Logs) -> None:
+    assert checker.check(logs).violations == []
+
+
+def test_a_job_that_was_acknowledged_and_is_gone(logs: Logs) -> None:
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "a"]
+    logs["ended"] = [record for record in logs["ended"] if record["tag"] != "one"]
+    assert promises(logs) == {one_offs.LOST}
+
+
+def test_a_request_that_timed_out_may_have_happened_or_not(logs: Logs) -> None:
+    logs["answered"][0] = {"n": 1, "t": 9.0, "outcome": "unknown"}
+    assert promises(logs) == set()
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "a"]
+    logs["ended"] = [record for record in logs["ended"] if record["tag"] != "one"]
+    assert promises(logs) == set()
+
+
+def test_a_success_that_nobody_saw(logs: Logs) -> None:
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "a"]
+    assert one_offs.LOST in promises(logs)
+
+
+def test_a_run_that_failed_only_because_its_workers_were_lost(logs: Logs) -> None:
+    logs["ended"][0] |= {"state": "FAILED", "attempts": [["LOST", 1]], "by": None}
+    assert one_offs.LOST in promises(logs)
+
+
+def test_a_run_that_nobody_asked_for(logs: Logs) -> None:
+    logs["seen"].append(start("ghost", 20.0, 20.0, nonce="g"))
+    assert one_offs.INVENTED in promises(logs)
+
+
+def test_a_request_that_became_two_jobs(logs: Logs) -> None:
+    logs["seen"] += [start("one", 20.0, 11.05, run="run-other", nonce="b", job="job-other"), end(20.1, "b")]
+    assert one_offs.INVENTED in promises(logs)
+
+
+def test_a_run_that_began_early(logs: Logs) -> None:
+    logs["seen"][0]["t"] = 10.9
+    assert one_offs.EARLY in promises(logs)
+
+
+def test_a_delay_that_was_cut_short(logs: Logs) -> None:
+    logs["seen"][0] |= {"due": BASE + 5.0, "t": 5.1}
+    logs["ended"][0]["due"] = BASE + 5.0
+    assert promises(logs) == {one_offs.EARLY}
+
+
+def test_a_run_that_began_late_unless_there_was_a_fault(logs: Logs) -> None:
+    logs["seen"][0]["t"], logs["seen"][1]["t"] = 20.0, 21.0
+    assert promises(logs) == {one_offs.LATE}
+    logs["faults"] = [{"kind": "crash", "t": 10.0, "until": 12.0}]
+    assert promises(logs) == set()
+
+
+def test_an_occurrence_that_never_ran_is_missed_by_key_and_blindly(logs: Logs) -> None:
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "c120.0"]
+    logs["ended"] = [record for record in logs["ended"] if record["run"] != "run-120.0"]
+    assert promises(logs) == {recurring.MET, recurring.BLIND}
+
+
+def test_an_occurrence_may_be_skipped_only_in_trouble_and_by_its_policy(logs: Logs) -> None:
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "c120.0"]
+    (skipped,) = (record for record in logs["ended"] if record["run"] == "run-120.0")
+    skipped |= {"state": "SKIPPED", "by": None, "attempts": [["SKIPPED", 0]]}
+    assert recurring.MET in promises(logs)
+    logs["asked"][1]["misfire"] = "latest"
+    assert promises(logs) == {recurring.MET}
+    logs["faults"] = [{"kind": "crash", "t": 100.0, "until": 150.0}]
+    assert promises(logs) == set()
+
+
+def test_an_occurrence_that_ran_twice(logs: Logs) -> None:
+    logs["seen"] += [start("cron", 60.5, 60.0, run="run-again", nonce="x"), end(60.6, "x")]
+    assert recurring.ONCE in promises(logs)
+
+
+def test_a_run_between_two_occurrences(logs: Logs) -> None:
+    logs["seen"] += [start("cron", 90.5, 90.0, run="run-again", nonce="x"), end(90.6, "x")]
+    assert one_offs.INVENTED in promises(logs)
+
+
+def test_occurrences_around_an_answer_that_never_came_are_in_doubt(logs: Logs) -> None:
+    logs["answered"][2] = {"n": 3, "t": 260.0, "outcome": "unknown"}
+    more = deepcopy(logs)
+    more["seen"] += [start("cron", 240.1, 240.0, run="run-240.0", nonce="x"), end(240.2, "x")]
+    more["ended"].append(told("cron", 240.0, "x", run="run-240.0"))
+    assert promises(logs) == promises(more) == set()
+
+
+def test_a_completion_by_one_who_had_lost_the_claim(logs: Logs) -> None:
+    logs["faults"] = [{"kind": "freeze", "t": 11.3, "until": 40.0}]
+    logs["seen"] += [start("one", 30.0, 11.05, nonce="b", lost=1), end(31.0, "b")]
+    logs["ended"][0] |= {"lost": 1, "attempts": [["LOST", 1], ["SUCCEEDED", 2]], "by": "b"}
+    assert promises(logs) == set()
+    logs["ended"][0]["by"] = "a"
+    assert promises(logs) == {completion.ONE_END}
+
+
+def test_fences_that_do_not_ascend(logs: Logs) -> None:
+    logs["ended"][0]["attempts"] = [["LOST", 2], ["SUCCEEDED", 2]]
+    assert promises(logs) == {completion.ONE_END}
+
+
+def test_two_at_work_on_one_run_without_a_fault(logs: Logs) -> None:
+    logs["seen"] += [start("one", 11.5, 11.05, nonce="b"), end(11.9, "b")]
+    assert promises(logs) == {completion.ALONE, quiet.TWICE}
+
+
+def test_a_run_that_is_not_over(logs: Logs) -> None:
+    logs["ended"][0] |= {"state": "RUNNING", "attempts": [], "by": None}
+    assert promises(logs) == {one_offs.LOST, quiet.OVER}
+
+
+def test_a_slot_that_is_missing(logs: Logs) -> None:
+    logs["setup"][0]["slots"] = 2
+    for number, t in enumerate((250.0, 250.1)):
+        tag, nonce = f"probe-{number}", f"p{number}"
+        logs["asked"].append({"n": 10 + number, "t": 249.0, "op": "submit", "tag": tag})
+        logs["answered"].append({"n": 10 + number, "t": 249.1, "outcome": "ok", "job": f"job-{tag}"})
+        logs["seen"] += [start(tag, t, 249.05, nonce=nonce), end(252.0, nonce)]
+        logs["ended"].append(told(tag, 249.05, nonce))
+    assert promises(logs) == set()
+    logs["setup"][0]["slots"] = 3
+    assert promises(logs) == {quiet.WHOLE}
+
+
+def test_the_databases_clock_and_true_time() -> None:
+    faults = [
+        {"kind": "clock", "t": 100.0, "until": 100.0, "offset": 300.0},
+        {"kind": "clock", "t": 200.0, "until": 500.0, "offset": 0.0},
+    ]
+    timeline = Timeline({"base": 0.0, "bound": 5.0, "recovery": 10.0}, faults)
+    assert [timeline.database(t) for t in (50.0, 150.0, 250.0)] == [50.0, 450.0, 250.0]
+    assert timeline.reached(90.0) == 90.0
+    assert timeline.reached(350.0) == 100.0, "it was jumped over"
+    assert timeline.reached(450.0) == 150.0
+    assert timeline.latest_shown(201.0, 10.0) == 501.0
+    assert timeline.latest_shown(250.0, 10.0) == 250.0
+    assert timeline.deadline(50.0) == 55.0
+    assert timeline.deadline(98.0) == 115.0, "its whole bound, after the fault and the recovery from it"
+
+
+def test_the_oracle() -> None:
+    assert list(oracle.fires({"cron": "* * * * *"}, 59.5, 181.0)) == [60.0, 120.0, 180.0]
+    assert list(oracle.fires({"cron": "* * * * * *"}, 0.0, 2.0)) == [0.0, 1.0, 2.0]
+    assert list(oracle.fires({"cron": "*/20 * * * * *"}, 1.0, 61.0)) == [20.0, 40.0, 60.0]
+    assert list(oracle.fires({"every": 7.0, "start_at": 10.0}, 0.0, 25.0)) == [10.0, 17.0, 24.0]
+    assert list(oracle.fires({"every": 7.0, "start_at": 10.0}, 11.0, 25.0)) == [17.0, 24.0]
