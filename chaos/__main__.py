@@ -1,6 +1,6 @@
 """`python -m chaos`: break duetime on purpose, and say which promises held.
 
-run        faults on real processes, then a short simulation: what `make chaos` does
+run        faults on real processes: what `make chaos` does
 simulate   many seeds of the simulation
 mutants    break the product on purpose, and see that the checker notices
 replay     one seed of the simulation, its logs kept
@@ -17,6 +17,15 @@ from chaos import commands
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     actions = parser.add_subparsers(required=True)
+
+    run = actions.add_parser("run", help="faults on real processes")
+    run.add_argument("--seconds", type=float, default=300.0)
+    run.add_argument("--seed", type=int, default=1)
+    run.add_argument("--faults", default=None, help="kinds, with commas in between; all, unless told")
+    run.add_argument("--every", type=float, default=2.0, help="seconds from one fault to the next")
+    run.add_argument("--rate", type=float, default=400.0, help="one-off jobs a second")
+    run.add_argument("--report", type=Path, default=Path("chaos/report.json"))
+    run.set_defaults(action=commands.run)
 
     simulate = actions.add_parser("simulate", help="many seeds of the simulation")
     simulate.add_argument("--seeds", type=int, default=100)

@@ -1,5 +1,6 @@
 """What each command of `python -m chaos` does."""
 
+import asyncio
 import json
 import time
 from argparse import Namespace
@@ -9,8 +10,56 @@ from pathlib import Path
 from chaos import history
 from chaos.checker import PROMISES, Verdict
 from chaos.checker import check as judge
+from chaos.figures import figures
 from chaos.mutants import MUTANTS
+from chaos.picture import draw
+from chaos.real import run as real
+from chaos.real.faults import KINDS, missing
 from chaos.simulation import seeds
+
+
+def run(given: Namespace) -> int:
+    kinds = list(KINDS) if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        print(f"there is no fault {unknown[0]!r}; there are: {', '.join(KINDS)}")
+        return 2
+    impossible = [kind for kind in missing() if kind in kinds]
+    kinds = [kind for kind in kinds if kind not in impossible]
+    if impossible:
+        print(f"not struck, because libfaketime is not installed: {', '.join(impossible)}")
+    logs = given.report.parent / "logs"
+    remove_old(logs)
+    asyncio.run(real.run(logs, seconds=given.seconds, seed=given.seed, kinds=kinds, every=given.every, rate=given.rate))
+    return report(logs, given.report, seed=given.seed, seconds=given.seconds, impossible=impossible)
+
+
+def report(logs: Path, file: Path, **about: object) -> int:
+    """Judge the logs, print the verdict, and write the report with its picture."""
+    found = history.read(logs)
+    verdict, seen = judge(found), figures(found)
+    status = tell(verdict)
+    print(f"struck: {seen.struck}")
+    print(f"lag: {seen.quantiles}; over {seen.over_after} s after the last fault")
+    promises = {promise: verdict.broken(promise) for promise in PROMISES}
+    record = {
+        **about,
+        "holds": verdict.holds,
+        "promises": {
+            promise: {"holds": not texts, "broken": len(texts), "examples": texts[:20]}
+            for promise, texts in promises.items()
+        },
+        "counts": verdict.counts,
+        "struck": seen.struck,
+        "lag": seen.quantiles,
+        "over after": seen.over_after,
+        "throughput": seen.throughput,
+        "lag by second": seen.lag,
+    }
+    file.write_text(json.dumps(record, indent=2) + "\n")
+    file.with_suffix(".svg").write_text(draw(seen, f"duetime chaos: {about}"))
+    print(f"written: {file}, {file.with_suffix('.svg')}")
+    return status
 
 
 def simulate(given: Namespace) -> int:

@@ -31,14 +31,14 @@ class Files:
     """Logs in a folder, one file each."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._handles: dict[str, int] = {}
 
     def write(self, log: Log, record: Record) -> None:
         handle = self._handles.get(log)
         if handle is None:
-            path = self._folder / f"{log}.jsonl"
+            path = self.folder / f"{log}.jsonl"
             handle = self._handles[log] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.write(handle, json.dumps(record, separators=(",", ":")).encode() + b"\n")
 

@@ -1,0 +1,1 @@
+"""Faults on real processes: servers, workers and PostgreSQL, started, broken and started again."""

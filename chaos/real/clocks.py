@@ -1,0 +1,58 @@
+"""Clocks that can be put forward and back, where libfaketime is installed; monotonic time stays what it is."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.postgres import Server
+
+_LIBRARY = "faketime/libfaketime.so.1"
+_CACHED = 1.0
+"""Seconds: how long a process may go on with the old time."""
+
+
+def library() -> str | None:
+    for folder in (Path("/usr/lib"), *Path("/usr/lib").glob("*-linux-gnu"), Path("/usr/local/lib")):
+        if (folder / _LIBRARY).exists():
+            return str(folder / _LIBRARY)
+    return None
+
+
+class DatabaseClock:
+    """The clock of the database's host, as PostgreSQL sees it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._file = server.folder / "clock"
+        self.offset = 0.0
+        self.set(0.0)
+
+    def set(self, offset: float) -> None:
+        self.offset = offset
+        self._file.write_text(f"{offset:+.0f}\n")
+        self._file.chmod(0o644)
+
+    def start(self) -> None:
+        """Start the server under this clock."""
+        with self._preloaded():
+            self._server.start()
+
+    @contextmanager
+    def _preloaded(self) -> Iterator[None]:
+        found = library()
+        if found is None:
+            yield
+            return
+        added = {
+            "LD_PRELOAD": found,
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_CACHE_DURATION": f"{_CACHED:g}",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        os.environ.update(added)
+        try:
+            yield
+        finally:
+            for name in added:
+                del os.environ[name]

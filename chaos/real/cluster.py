@@ -1,0 +1,124 @@
+"""Servers and workers on one PostgreSQL, each behind a proxy of its own, and whoever brings back what has died."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from chaos.real.environment import LIES, LOGS
+from chaos.real.network import Proxy
+from tests.support.postgres import Server
+
+ROOT = Path(__file__).parents[2]
+APP = "chaos.real.app:app"
+LEASE = 5.0
+SLOTS = 20
+_SETTINGS = {"lease": f"{LEASE}s", "heartbeat": "1s", "grace": "5s", "slots": str(SLOTS), "log_level": "warning"}
+
+
+class Member:
+    """One duetime process that is started again whenever it has ended."""
+
+    def __init__(self, name: str, arguments: list[str], dsn: str, folder: Path, logs: Path) -> None:
+        self.name = name
+        self.proxy = Proxy(dsn)
+        self.clock_file = folder / f"{name}.clock"
+        self.lies = 0.0
+        self.deaths = 0
+        self.wanted = True
+        self._arguments = arguments
+        self._logs = logs
+        self._output = (folder / f"{name}.log").open("ab")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.preload: str | None = None
+        """A library that lets `clock_file` say what time it is."""
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None or self._process.poll() is not None else self._process.pid
+
+    def start(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+        environment |= {f"DUETIME_{name.upper()}": value for name, value in _SETTINGS.items()}
+        environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs), "PYTHONPATH": str(ROOT)}
+        if self.lies:
+            environment[LIES] = str(self.lies)
+        if self.preload is not None:
+            environment |= {
+                "LD_PRELOAD": self.preload,
+                "FAKETIME_TIMESTAMP_FILE": str(self.clock_file),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "chaos.real.node", *self._arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def send(self, kind: signal.Signals) -> bool:
+        """Signal it and what it has spawned; false when there is nobody to signal."""
+        if self.pid is None:
+            return False
+        os.killpg(self.pid, kind)
+        return True
+
+    def revive(self) -> bool:
+        """Start it if it has ended and shall live; true when it had."""
+        if self.pid is not None or not self.wanted:
+            return False
+        self.deaths += 1
+        self.start()
+        return True
+
+    async def close(self) -> None:
+        self.wanted = False
+        if self.pid is not None:
+            os.killpg(self.pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+        self._output.close()
+        await self.proxy.close()
+
+
+class Cluster:
+    def __init__(self, postgres: Server, dsn: str, folder: Path, logs: Path, *, servers: int, workers: int) -> None:
+        self.postgres = postgres
+        self.dsn = dsn
+        self.servers = [Member(f"server-{n}", ["server"], dsn, folder, logs) for n in range(servers)]
+        self.workers = [Member(f"worker-{n}", ["worker", APP], dsn, folder, logs) for n in range(workers)]
+        self.client = Proxy(dsn)
+        self._supervising: asyncio.Task[None] | None = None
+
+    @property
+    def members(self) -> list[Member]:
+        return [*self.servers, *self.workers]
+
+    async def start(self, *, preload: str | None = None) -> None:
+        await self.client.start()
+        for member in self.members:
+            member.preload = preload
+            member.clock_file.write_text("+0\n")
+            await member.proxy.start()
+            member.start()
+        self._supervising = asyncio.create_task(self._supervise())
+
+    async def close(self) -> None:
+        if self._supervising is not None:
+            self._supervising.cancel()
+            await asyncio.gather(self._supervising, return_exceptions=True)
+        for member in self.members:
+            await member.close()
+        await self.client.close()
+
+    async def _supervise(self) -> None:
+        while True:
+            for member in self.members:
+                member.revive()
+            await asyncio.sleep(0.2)

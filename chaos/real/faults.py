@@ -1,0 +1,225 @@
+"""What is done to a cluster: a schedule drawn from the seed, then struck; each strike is written down.
+
+Most faults hit one process or one connection. `until` is when the fault itself is over; how long the product may take
+to recover is the checker's business.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from time import monotonic
+from typing import NamedTuple
+
+import psycopg
+
+from chaos.history import Writer
+from chaos.real.clocks import DatabaseClock, library
+from chaos.real.cluster import Cluster, Member
+from chaos.real.lies import Liar
+from chaos.real.network import Proxy, Way
+
+_START = 2.0
+"""Seconds that a process takes to be back."""
+
+
+class Strike(NamedTuple):
+    t: float
+    """Seconds after the beginning."""
+    kind: str
+    who: float
+    """Where it hits, as a share of all that could be hit."""
+    lasts: float
+    strength: float
+
+
+class Faults:
+    """Strikes a cluster."""
+
+    def __init__(self, cluster: Cluster, clock: DatabaseClock, liar: Liar, writer: Writer) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._liar = liar
+        self._writer = writer
+        self._database = asyncio.Lock()
+        self.put_back = 0.0
+        """By how much the database's clock was put back, in all."""
+
+    async def strike(self, strike: Strike) -> None:
+        await KINDS[strike.kind](self, strike)
+
+    def _record(self, strike: Strike, until: float, who: str, **more: float) -> None:
+        kind = "clock" if "offset" in more else strike.kind
+        self._writer.write("faults", {"kind": kind, "t": monotonic(), "until": until, "node": who, **more})
+
+    def _pick(self, strike: Strike, members: Sequence[Member]) -> Member:
+        return members[int(strike.who * len(members))]
+
+    async def kill_worker(self, strike: Strike) -> None:
+        self._kill(strike, self._pick(strike, self._cluster.workers))
+
+    async def kill_server(self, strike: Strike) -> None:
+        self._kill(strike, self._pick(strike, self._cluster.servers))
+
+    async def kill_all(self, strike: Strike) -> None:
+        for member in self._cluster.members:
+            self._kill(strike, member)
+
+    def _kill(self, strike: Strike, member: Member) -> None:
+        if member.send(signal.SIGKILL):
+            self._record(strike, monotonic() + _START, member.name)
+
+    async def restart(self, strike: Strike) -> None:
+        member = self._pick(strike, self._cluster.members)
+        if member.send(signal.SIGTERM):
+            self._record(strike, monotonic() + 6.0 + _START, member.name)
+
+    async def freeze(self, strike: Strike) -> None:
+        member = self._pick(strike, self._cluster.members)
+        if member.send(signal.SIGSTOP):
+            self._record(strike, monotonic() + strike.lasts, member.name)
+            pid = member.pid
+            await asyncio.sleep(strike.lasts)
+            if member.pid == pid:
+                member.send(signal.SIGCONT)
+
+    async def terminate_backends(self, strike: Strike) -> None:
+        """Every session is ended, several times in a row."""
+        until = monotonic() + strike.lasts
+        self._record(strike, until, "database")
+        while monotonic() < until:
+            with contextlib.suppress(psycopg.Error):
+                await asyncio.to_thread(_terminate, self._cluster.dsn)
+            await asyncio.sleep(0.3)
+
+    async def crash_database(self, strike: Strike) -> None:
+        if self._database.locked():
+            return
+        async with self._database:
+            self._record(strike, monotonic() + strike.lasts + 1.0, "database")
+            await asyncio.to_thread(self._cluster.postgres.stop_immediately)
+            await asyncio.sleep(strike.lasts)
+            await asyncio.to_thread(self._clock.start)
+
+    async def latency(self, strike: Strike) -> None:
+        await self._way(strike, Way.SLOW, latency=strike.strength)
+
+    async def cut(self, strike: Strike) -> None:
+        await self._way(strike, Way.CUT)
+
+    async def half_open(self, strike: Strike) -> None:
+        await self._way(strike, Way.HALF)
+
+    async def _way(self, strike: Strike, way: Way, latency: float = 0.0) -> None:
+        name, proxy = self._proxy(strike)
+        # What is under way is given up only when its deadline is over.
+        self._record(strike, monotonic() + strike.lasts + (0.0 if way is Way.SLOW else 5.0), name)
+        proxy.set_way(way, latency)
+        await asyncio.sleep(strike.lasts)
+        proxy.set_way(Way.OPEN)
+
+    async def reset(self, strike: Strike) -> None:
+        name, proxy = self._proxy(strike)
+        self._record(strike, monotonic(), name)
+        proxy.reset()
+
+    async def slow_close(self, strike: Strike) -> None:
+        name, proxy = self._proxy(strike)
+        self._record(strike, monotonic() + 1.0, name)
+        proxy.close_slowly()
+
+    def _proxy(self, strike: Strike) -> tuple[str, Proxy]:
+        reachable = [(member.name, member.proxy) for member in self._cluster.members]
+        reachable.append(("client", self._cluster.client))
+        return reachable[int(strike.who * len(reachable))]
+
+    async def node_clock(self, strike: Strike) -> None:
+        member = self._pick(strike, self._cluster.members)
+        self._record(strike, monotonic() + strike.lasts, member.name)
+        member.clock_file.write_text(f"{strike.strength:+.0f}\n")
+        await asyncio.sleep(strike.lasts)
+        member.clock_file.write_text("+0\n")
+
+    async def database_clock(self, strike: Strike) -> None:
+        """Put it forward or back, and back to the truth."""
+        async with self._database:
+            for offset in (strike.strength, 0.0):
+                back = max(0.0, self._clock.offset - offset)
+                self.put_back += back
+                self._clock.set(offset)
+                self._record(strike, monotonic() + back + 2.0, "database", offset=offset)
+                await asyncio.sleep(strike.lasts)
+
+    async def lies(self, strike: Strike) -> None:
+        """A process, and the client, are told of errors after every twentieth success."""
+        member = self._pick(strike, self._cluster.members)
+        self._record(strike, monotonic() + strike.lasts + _START, member.name)
+        member.lies = self._liar.rate = strike.strength
+        member.send(signal.SIGKILL)
+        await asyncio.sleep(strike.lasts)
+        member.lies = self._liar.rate = 0.0
+        member.send(signal.SIGKILL)
+
+
+KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
+    "kill worker": Faults.kill_worker,
+    "kill server": Faults.kill_server,
+    "kill all": Faults.kill_all,
+    "restart": Faults.restart,
+    "freeze": Faults.freeze,
+    "terminate backends": Faults.terminate_backends,
+    "crash database": Faults.crash_database,
+    "latency": Faults.latency,
+    "cut": Faults.cut,
+    "half-open": Faults.half_open,
+    "reset": Faults.reset,
+    "slow close": Faults.slow_close,
+    "node clock": Faults.node_clock,
+    "database clock": Faults.database_clock,
+    "lies": Faults.lies,
+}
+_NEEDS_FAKETIME = frozenset({"node clock", "database clock"})
+
+
+def missing() -> list[str]:
+    """The kinds that cannot be struck on this machine."""
+    return sorted(_NEEDS_FAKETIME) if library() is None else []
+
+
+def schedule(random: Random, seconds: float, kinds: Sequence[str], every: float) -> list[Strike]:
+    """A fault every so often, of a kind drawn by chance; every kind is drawn before one is drawn again."""
+    strikes, t, left = [], 3.0, list[str]()
+    while t < seconds:
+        if not left:
+            left = random.sample(list(kinds), len(kinds))
+        strikes.append(_strike(random, t, left.pop()))
+        t += every * random.uniform(0.5, 1.5)
+    return strikes
+
+
+def _strike(random: Random, t: float, kind: str) -> Strike:
+    lasts, strength = random.uniform(0.5, 6.0), 0.0
+    match kind:
+        case "latency":
+            strength = random.choice([0.005, 0.05, 0.3])
+        case "cut" | "half-open":
+            lasts = random.choice([1.0, 4.0, 8.0])
+        case "crash database":
+            lasts = random.uniform(0.1, 3.0)
+        case "node clock":
+            strength = random.choice([-300.0, 300.0])
+        case "database clock":
+            strength = random.choice([-10.0, 10.0, 30.0])
+            lasts = 4.0
+        case "lies":
+            lasts, strength = 6.0, 0.05
+    return Strike(t, kind, random.random(), lasts, strength)
+
+
+def _terminate(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=2) as connection:
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where pid <> pg_backend_pid() and datname = current_database()"
+        )

@@ -1,0 +1,113 @@
+"""A TCP proxy between one process and PostgreSQL: latency, a cut, a reset, a connection that is only half there.
+
+A cut is a cable that is pulled: nothing arrives, nobody is told. A reset is a firewall that forgot the connection.
+Half-open: the database hears the process, and its answers go nowhere. Slow close: the answers come, then a goodbye that
+takes its time.
+"""
+
+import asyncio
+import contextlib
+from enum import Enum
+from urllib.parse import urlsplit, urlunsplit
+
+
+class Way(Enum):
+    OPEN = "open"
+    SLOW = "latency"
+    CUT = "cut"
+    HALF = "half-open"
+
+
+class Proxy:
+    def __init__(self, dsn: str) -> None:
+        self._parts = urlsplit(dsn)
+        self._server: asyncio.Server | None = None
+        self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clear = asyncio.Event()
+        self._clear.set()
+        self.way = Way.OPEN
+        self.latency = 0.0
+
+    @property
+    def dsn(self) -> str:
+        assert self._server is not None
+        port = self._server.sockets[0].getsockname()[1]
+        user = f"{self._parts.username}@" if self._parts.username else ""
+        return urlunsplit(self._parts._replace(netloc=f"{user}127.0.0.1:{port}", query="sslmode=disable"))
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.set_way(Way.OPEN)
+        self.reset()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def set_way(self, way: Way, latency: float = 0.0) -> None:
+        self.way, self.latency = way, latency
+        if way in (Way.CUT, Way.HALF):
+            self._clear.clear()
+        else:
+            self._clear.set()
+
+    def reset(self) -> None:
+        """Abort every connection, both ends."""
+        for pair in tuple(self._pairs):
+            for writer in pair:
+                writer.transport.abort()
+
+    def close_slowly(self) -> None:
+        """Say goodbye to every client, and leave the database's end open for a while."""
+        for client, _ in tuple(self._pairs):
+            client.close()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._passable(towards_database=True)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(
+                self._parts.hostname or "127.0.0.1", self._parts.port or 5432
+            )
+        except OSError:
+            writer.transport.abort()
+            return
+        pair = (writer, server_writer)
+        self._pairs.add(pair)
+        ways = [
+            asyncio.create_task(self._carry(reader, server_writer, towards_database=True)),
+            asyncio.create_task(self._carry(server_reader, writer, towards_database=False)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0.5)  # whoever was not told yet learns it now
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            self._pairs.discard(pair)
+            for each in pair:
+                each.transport.abort()
+
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, towards_database: bool
+    ) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if self.latency:
+                    await asyncio.sleep(self.latency)
+                await self._passable(towards_database=towards_database)
+                writer.write(data)
+                await writer.drain()
+
+    async def _passable(self, *, towards_database: bool) -> None:
+        while self.way is Way.CUT or (self.way is Way.HALF and not towards_database):
+            await self._clear.wait()

@@ -1,0 +1,101 @@
+"""What the client of a real run asks for: a steady stream of one-offs, and a few jobs of every other kind."""
+
+import asyncio
+from itertools import count
+from random import Random
+from time import monotonic
+from typing import Any
+
+from chaos.client import Client
+
+_BATCH = 25
+
+
+class Workload:
+    def __init__(self, client: Client, random: Random, *, base: float, rate: float) -> None:
+        self._client = client
+        self._random = random
+        self._base = base
+        self._rate = rate
+        self._numbers = count(1)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Until stopped; what was begun is finished."""
+        async with asyncio.TaskGroup() as group:
+            for lane in range(4):
+                group.create_task(self._stream(lane))
+            group.create_task(self._singles(group))
+            for tag, schedule, misfire in self._rhythms():
+                group.create_task(self._recurring(tag, schedule, misfire))
+
+    async def probe(self, slots: int) -> None:
+        """Hold every slot at once."""
+        tags = [f"probe-{number}" for number in range(slots)]
+        await self._client.until_known(lambda: self._client.submit_many(tags, seconds=4.0))
+
+    async def _stream(self, lane: int) -> None:
+        pause = 4 * _BATCH / self._rate
+        following = monotonic()
+        for number in count(1):
+            if self._stopping.is_set():
+                return
+            await self._client.submit_many([f"many-{lane}-{number}-{place}" for place in range(_BATCH)])
+            following = max(following + pause, monotonic() - 1.0)
+            await self._rest(following - monotonic())
+
+    async def _singles(self, group: asyncio.TaskGroup) -> None:
+        while not self._stopping.is_set():
+            group.create_task(self._single(f"one-{next(self._numbers)}"))
+            await self._rest(0.2)
+
+    async def _single(self, tag: str) -> None:
+        random, client = self._random, self._client
+        options: dict[str, Any] = {"seconds": random.choice([0.0, 0.05, 0.5, 2.0])}
+        when = random.random()
+        if when < 0.4:
+            options["wait"] = round(random.uniform(0.1, 20.0), 3)
+        elif when < 0.5:
+            options["at"] = round(self._base + monotonic() + random.uniform(-2.0, 10.0), 3)
+        if random.random() < 0.2:
+            options["fail"] = random.randint(1, 2)
+        if random.random() < 0.5:
+            options["idempotent"] = f"key-{tag}"
+            await client.until_known(lambda: client.submit(tag, **options))
+        else:
+            await client.submit(tag, **options)
+        if random.random() < 0.2 and tag in client.jobs:
+            await asyncio.sleep(random.uniform(0.0, 5.0))
+            await client.until_known(lambda: client.cancel(tag))
+
+    def _rhythms(self) -> list[tuple[str, dict[str, Any], Any]]:
+        start = float(round(self._base + monotonic()))
+        return [
+            ("second", {"cron": "* * * * * *"}, "all"),
+            ("second-latest", {"cron": "* * * * * *"}, "latest"),
+            ("every-three", {"every": 3.0, "start_at": start}, "all"),
+            ("every-twenty", {"cron": "*/20 * * * * *"}, "all"),
+        ]
+
+    async def _recurring(self, tag: str, schedule: dict[str, Any], misfire: Any) -> None:
+        client = self._client
+        await client.until_known(lambda: client.schedule(tag, schedule, misfire=misfire))
+        if tag == "every-three":
+            while not await self._rest(self._random.uniform(15.0, 30.0)):
+                changed = {"every": float(self._random.choice([2, 3, 5])), "start_at": schedule["start_at"]}
+                await client.until_known(lambda changed=changed: client.schedule(tag, changed, misfire=misfire))  # type: ignore[misc]
+        else:
+            await self._stopping.wait()
+        await client.until_known(lambda: client.cancel(tag, recurring=True))
+
+    async def _rest(self, seconds: float) -> bool:
+        """Wait; true when it is time to stop."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._stopping.wait()
+        except TimeoutError:
+            return False
+        return True
