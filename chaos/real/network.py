@@ -10,6 +10,9 @@ import contextlib
 from enum import Enum
 from urllib.parse import urlsplit, urlunsplit
 
+_UNTOLD = 0.5
+"""Seconds until one end learns that the other one was closed."""
+
 
 class Way(Enum):
     OPEN = "open"
@@ -28,6 +31,9 @@ class Proxy:
         self._clear.set()
         self.way = Way.OPEN
         self.latency = 0.0
+        self.keep_dead_lines = False
+        """Whether an end that was closed is kept from the other end for ever, and not only for a moment."""
+        self.dead_lines = 0
 
     @property
     def dsn(self) -> str:
@@ -88,7 +94,10 @@ class Proxy:
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0.5)  # whoever was not told yet learns it now
+            self.dead_lines += 1
+            await asyncio.sleep(_UNTOLD)
+            while self.keep_dead_lines and not all(way.done() for way in ways):
+                await asyncio.sleep(_UNTOLD)
         finally:
             for way in ways:
                 way.cancel()

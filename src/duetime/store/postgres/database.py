@@ -115,7 +115,12 @@ class Database:
             raise StoreUnavailable("the store is not open", remedy="call open() first")
         with self.meaning():
             async with self._pool.acquire(timeout=CONNECT_DEADLINE) as connection:
-                yield connection  # type: ignore[misc]
+                try:
+                    yield connection  # type: ignore[misc]
+                except asyncpg.InternalClientError:
+                    # The server has ended the session, and its end of the line is still open: nobody will answer.
+                    connection.terminate()
+                    raise
 
     @asynccontextmanager
     async def transaction(
@@ -201,7 +206,7 @@ class Database:
             raise StoreUnavailable(f"the database {self.shown} cannot be used now: {text}") from error
         except _REFUSED as error:
             raise StoreRejected(f"the database refused the data: {error}") from error
-        except asyncpg.InterfaceError as error:
+        except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             # The driver's own word for "the connection is gone or busy dying".
             raise StoreUnavailable(f"the connection to {self.shown} is gone: {error}") from error
         except asyncpg.PostgresError as error:
