@@ -22,11 +22,12 @@ _REFUSED = (InvalidInput, Conflict, NotFound)
 
 
 class Client:
-    def __init__(self, app: App, writer: Writer, now: Callable[[], float]) -> None:
+    def __init__(self, app: App, writer: Writer, now: Callable[[], float], *, name: str = "") -> None:
+        """`name` tells its requests from those of other clients that write into the same logs."""
         self._app = app
         self._writer = writer
         self._now = now
-        self._numbers = count(1)
+        self._numbers = (f"{name}{number}" for number in count(1))
         self.jobs: dict[str, str] = {}
         """The job of each tag, as soon as it is known."""
 

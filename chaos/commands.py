@@ -14,6 +14,7 @@ from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw
 from chaos.real import run as real
+from chaos.real import run_embedded
 from chaos.real.faults import KINDS, missing
 from chaos.simulation import seeds
 
@@ -30,8 +31,22 @@ def run(given: Namespace) -> int:
         print(f"not struck, because libfaketime is not installed: {', '.join(impossible)}")
     logs = given.report.parent / "logs"
     remove_old(logs)
+    embedded = _run_embedded(given) if given.faults is None else 0
     asyncio.run(real.run(logs, seconds=given.seconds, seed=given.seed, kinds=kinds, every=given.every, rate=given.rate))
-    return report(logs, given.report, seed=given.seed, seconds=given.seconds, impossible=impossible)
+    print("servers and workers on PostgreSQL:")
+    about = {"seed": given.seed, "seconds": given.seconds, "not struck": impossible}
+    return report(logs, given.report, **about) or embedded
+
+
+def _run_embedded(given: Namespace) -> int:
+    """A fifth of the time is for the embedded store."""
+    logs, file = given.report.parent / "logs" / "embedded", given.report.with_name("report-embedded.json")
+    remove_old(logs)
+    seconds = given.seconds / 5
+    integrity = run_embedded.run(logs, seconds=seconds, seed=given.seed)
+    print(f"one process on SQLite (integrity check: {integrity}):")
+    status = report(logs, file, seed=given.seed, seconds=seconds, integrity=integrity)
+    return status if integrity == "ok" else 1
 
 
 def report(logs: Path, file: Path, **about: object) -> int:
@@ -79,7 +94,7 @@ def simulate(given: Namespace) -> int:
             print(f"seed {outcome.seed}: {promise}: {text}")
         if outcome.violations:
             print(f"  to see it again: {seeds.replay(outcome.seed)}", flush=True)
-        if summary.seeds % 100 == 0:
+        if summary.seeds % 25 == 0:
             print(f"{summary.seeds} seeds, {len(summary.failed)} with a violation", flush=True)
     took = time.monotonic() - began
     print(f"{summary.seeds} seeds, {summary.simulated_hours:.0f} simulated hours in {took:.0f} s")

@@ -20,6 +20,7 @@ PROMISES = (
     completion.ALONE,
     quiet.OVER,
     quiet.WHOLE,
+    quiet.ALIVE,
     quiet.TWICE,
 )
 

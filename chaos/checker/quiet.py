@@ -6,6 +6,7 @@ from chaos.checker.facts import Facts, Violation
 
 OVER = "all is over when it is quiet"
 WHOLE = "no slot is lost"
+ALIVE = "no process ends by itself"
 TWICE = "nothing begins twice without a fault"
 _ENDS = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"})
 
@@ -18,6 +19,8 @@ def check(facts: Facts) -> Iterator[Violation]:
     for job in facts.jobs:
         if not job["found"] and not job.get("unknown"):
             yield Violation(OVER, f"{job['tag']}: the product knows no job {job['job']}")
+    for crash in facts.setup.get("crashes", ()):
+        yield Violation(ALIVE, crash)
     yield from _whole(facts)
     if facts.timeline.faultless and (again := repeats(facts)):
         yield Violation(TWICE, f"{again} attempts began again, and there was no fault")

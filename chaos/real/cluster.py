@@ -30,7 +30,8 @@ class Member:
         self.wanted = True
         self._arguments = arguments
         self._logs = logs
-        self._output = (folder / f"{name}.log").open("ab")
+        self._log = folder / f"{name}.log"
+        self._output = self._log.open("ab")
         self._process: subprocess.Popen[bytes] | None = None
         self.preload: str | None = None
         """A library that lets `clock_file` say what time it is."""
@@ -77,6 +78,10 @@ class Member:
         self.start()
         return True
 
+    def last_words(self) -> list[str]:
+        text = self._log.read_text(errors="replace")
+        return [part[-300:] for part in text.split("Traceback (most recent call last)")[1:]]
+
     async def close(self) -> None:
         self.wanted = False
         if self.pid is not None:
@@ -116,6 +121,10 @@ class Cluster:
         for member in self.members:
             await member.close()
         await self.client.close()
+
+    def crashes(self) -> list[str]:
+        """Who ended, and was not ended by us: its last words."""
+        return [f"{member.name}: …{words}" for member in self.members for words in member.last_words()]
 
     async def _supervise(self) -> None:
         while True:

@@ -86,7 +86,15 @@ async def _drive(
         await workload.probe(slots)
         await drained(app, within=60.0)
         end = time.monotonic()
-        setup = {"base": base, "bound": BOUND, "recovery": RECOVERY, "slots": slots, "end": end, "sampled": True}
+        setup: dict[str, object] = {
+            "base": base,
+            "bound": BOUND,
+            "recovery": RECOVERY,
+            "slots": slots,
+            "end": end,
+            "sampled": True,
+        }
+        setup["crashes"] = cluster.crashes()
         writer.write("setup", setup)
         await _tell(client, writer, seed)
 

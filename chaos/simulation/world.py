@@ -59,6 +59,7 @@ class World:
             main = self._person.spawn(self.loop, self._main())
             self.loop.run_until_complete(main)
             self._bury()
+        self.history.logs["setup"][0]["crashes"] = self.crashes
         return self.history
 
     async def _main(self) -> None:

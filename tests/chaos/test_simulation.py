@@ -45,4 +45,3 @@ def test_a_seed_without_faults_begins_nothing_twice() -> None:
 def test_the_same_seed_is_the_same_history() -> None:
     first, second = (json.dumps(World(5, share=SHARE).run().logs) for _ in range(2))
     assert first == second
-
