@@ -16,26 +16,34 @@ from chaos.picture import draw
 from chaos.real import run as real
 from chaos.real import run_embedded
 from chaos.real.faults import KINDS, missing
+from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
 
 
 def run(given: Namespace) -> int:
-    kinds = list(KINDS) if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
-    unknown = [kind for kind in kinds if kind not in KINDS]
+    if given.scenario is not None:
+        scenario = SCENARIOS[given.scenario]
+    else:
+        kinds = KINDS if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
+        scenario = Scenario(tuple(kinds), given.seconds, given.every, given.rate)
+    unknown = [kind for kind in scenario.kinds if kind not in KINDS]
     if unknown:
         print(f"there is no fault {unknown[0]!r}; there are: {', '.join(KINDS)}")
         return 2
-    impossible = [kind for kind in missing() if kind in kinds]
-    kinds = [kind for kind in kinds if kind not in impossible]
+    impossible = [kind for kind in missing() if kind in scenario.kinds]
+    scenario = scenario._replace(kinds=tuple(kind for kind in scenario.kinds if kind not in impossible))
     if impossible:
         print(f"not struck, because libfaketime is not installed: {', '.join(impossible)}")
+    if not scenario.kinds:
+        return 2
+    mixed = given.scenario is None and given.faults is None
+    embedded = _run_embedded(given) if mixed else 0
     logs = given.report.parent / "logs"
     remove_old(logs)
-    embedded = _run_embedded(given) if given.faults is None else 0
-    asyncio.run(real.run(logs, seconds=given.seconds, seed=given.seed, kinds=kinds, every=given.every, rate=given.rate))
+    asyncio.run(real.run(logs, scenario, seed=given.seed))
     print("servers and workers on PostgreSQL:")
-    about = {"seed": given.seed, "seconds": given.seconds, "not struck": impossible}
-    return report(logs, given.report, **about) or embedded
+    about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
+    return report(logs, given.report, **about, not_struck=impossible) or embedded
 
 
 def _run_embedded(given: Namespace) -> int:

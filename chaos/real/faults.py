@@ -19,6 +19,7 @@ from chaos.real.clocks import DatabaseClock, library
 from chaos.real.cluster import Cluster, Member
 from chaos.real.lies import Liar
 from chaos.real.network import Proxy, Way
+from chaos.scenarios import Scenario
 
 _START = 2.0
 """Seconds that a process takes to be back."""
@@ -187,8 +188,22 @@ def missing() -> list[str]:
     return sorted(_NEEDS_FAKETIME) if library() is None else []
 
 
-def schedule(random: Random, seconds: float, kinds: Sequence[str], every: float) -> list[Strike]:
+def schedule(random: Random, scenario: Scenario) -> list[Strike]:
     """A fault every so often, of a kind drawn by chance; every kind is drawn before one is drawn again."""
+    strikes = _draw(random, scenario.seconds, scenario.kinds, scenario.every)
+    if scenario.who is not None:
+        strikes = [strike._replace(who=scenario.who) for strike in strikes]
+    if scenario.lasts is not None:
+        strikes = [strike._replace(lasts=scenario.lasts) for strike in strikes]
+    if scenario.strengths:
+        strikes = [
+            strike._replace(strength=scenario.strengths[place % len(scenario.strengths)])
+            for place, strike in enumerate(strikes)
+        ]
+    return strikes
+
+
+def _draw(random: Random, seconds: float, kinds: Sequence[str], every: float) -> list[Strike]:
     strikes, t, left = [], 3.0, list[str]()
     while t < seconds:
         if not left:

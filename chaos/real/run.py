@@ -15,6 +15,7 @@ from chaos.real.cluster import LEASE, SLOTS, Cluster
 from chaos.real.faults import Faults, Strike, schedule
 from chaos.real.lies import Liar
 from chaos.real.workload import Workload
+from chaos.scenarios import Scenario
 from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreError
 from duetime.store.opening import open_ready, store_for
@@ -26,13 +27,11 @@ _ASKED_ABOUT = 3_000
 _DRAIN = 120.0
 
 
-async def run(
-    logs: Path, *, seconds: float, seed: int, kinds: Sequence[str], every: float, rate: float, workers: int = 3
-) -> None:
+async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) -> None:
     """Everything that happens is in `logs` afterwards."""
     writer = Files(logs)
     base = time.time() - time.monotonic()
-    strikes = schedule(Random(f"faults {seed}"), seconds, kinds, every)
+    strikes = schedule(Random(f"faults {seed}"), scenario)
     server = Server(installed()[0])
     clock = DatabaseClock(server)
     with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as folder:
@@ -44,11 +43,11 @@ async def run(
             await store.close()
             cluster = Cluster(server, dsn, Path(folder), logs, servers=2, workers=workers)
             try:
-                await cluster.start(preload=library() if "node clock" in kinds else None)
+                await cluster.start(preload=library() if "node clock" in scenario.kinds else None)
                 liar = Liar(writer, Random(seed))
                 with liar.corrupting():
                     faults = Faults(cluster, clock, liar, writer)
-                    await _drive(cluster, faults, strikes, writer, base, seed, rate, seconds, workers * SLOTS)
+                    await _drive(cluster, faults, strikes, writer, base, seed, scenario, workers * SLOTS)
             finally:
                 await cluster.close()
                 for member in cluster.members:
@@ -66,19 +65,18 @@ async def _drive(
     writer: Files,
     base: float,
     seed: int,
-    rate: float,
-    seconds: float,
+    scenario: Scenario,
     slots: int,
 ) -> None:
     app = App(settings=Settings(database_url=cluster.client.dsn, pool_size=10))
     add_tasks(app, writer, time.monotonic, "client")
     client = Client(app, writer, time.monotonic)
     async with app:
-        workload = Workload(client, Random(f"work {seed}"), base=base, rate=rate)
+        workload = Workload(client, Random(f"work {seed}"), base=base, rate=scenario.rate)
         working = asyncio.create_task(workload.run())
         began = time.monotonic()
         striking = [asyncio.create_task(_at(began + strike.t, faults, strike)) for strike in strikes]
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(scenario.seconds)
         await asyncio.gather(*striking)
         workload.stop()
         await working
