@@ -9,6 +9,8 @@ class Scenario(NamedTuple):
     every: float
     rate: float = 100.0
     """One-off jobs a second."""
+    longest_wait: float = 20.0
+    """Seconds: how far ahead the workload asks for things."""
     who: float | None = None
     """Always strike the same one, as a share of all that could be struck."""
     lasts: float | None = None

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 from chaos.real.environment import LIES, LOGS
 from chaos.real.network import Proxy
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 APP = "chaos.real.app:app"
 LEASE = 5.0
 SLOTS = 20
+_RESTART = 1.5
+"""Seconds from one start to the next, at least: a start costs more than what is tested here."""
 _SETTINGS = {"lease": f"{LEASE}s", "heartbeat": "1s", "grace": "5s", "slots": str(SLOTS), "log_level": "warning"}
 
 
@@ -27,6 +30,7 @@ class Member:
         self.clock_file = folder / f"{name}.clock"
         self.lies = 0.0
         self.deaths = 0
+        self._started_at = 0.0
         self.wanted = True
         self._arguments = arguments
         self._logs = logs
@@ -41,6 +45,7 @@ class Member:
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def start(self) -> None:
+        self._started_at = monotonic()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         environment |= {f"DUETIME_{name.upper()}": value for name, value in _SETTINGS.items()}
         environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs), "PYTHONPATH": str(ROOT)}
@@ -71,8 +76,8 @@ class Member:
         return True
 
     def revive(self) -> bool:
-        """Start it if it has ended and shall live; true when it had."""
-        if self.pid is not None or not self.wanted:
+        """Start it if it has ended and shall live, but not again and again at once; true when it was started."""
+        if self.pid is not None or not self.wanted or monotonic() < self._started_at + _RESTART:
             return False
         self.deaths += 1
         self.start()

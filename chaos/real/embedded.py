@@ -18,7 +18,7 @@ from chaos.client import Client
 from chaos.history import Files, read
 from chaos.real.environment import LOGS
 from chaos.tasks import add_tasks
-from duetime import App, Settings
+from duetime import App, Settings, StoreUnavailable
 from duetime.wiring import Node
 
 SLOTS = 20
@@ -99,5 +99,15 @@ async def tell(folder: Path) -> None:
     assert told.is_set()
 
 
+def main() -> int:
+    try:
+        asyncio.run((tell if sys.argv[2:] == ["tell"] else live)(Path(sys.argv[1])))
+    except StoreUnavailable as error:
+        # It could not even begin: as the command does, say so and leave it to whoever starts it again.
+        print(f"not started: {error}")
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    asyncio.run((tell if sys.argv[2:] == ["tell"] else live)(Path(sys.argv[1])))
+    sys.exit(main())

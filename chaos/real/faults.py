@@ -52,7 +52,7 @@ class Faults:
 
     def _record(self, strike: Strike, until: float, who: str, **more: float) -> None:
         kind = "clock" if "offset" in more else strike.kind
-        self._writer.write("faults", {"kind": kind, "t": monotonic(), "until": until, "node": who, **more})
+        self._writer.write("faults", {"t": monotonic(), **more, "kind": kind, "until": until, "node": who})
 
     def _pick(self, strike: Strike, members: Sequence[Member]) -> Member:
         return members[int(strike.who * len(members))]
@@ -98,10 +98,12 @@ class Faults:
         if self._database.locked():
             return
         async with self._database:
-            self._record(strike, monotonic() + strike.lasts + 1.0, "database")
+            struck = monotonic()
             await asyncio.to_thread(self._cluster.postgres.stop_immediately)
             await asyncio.sleep(strike.lasts)
             await asyncio.to_thread(self._clock.start)
+            # Recovery is the database's own affair: the fault is over when it takes connections again.
+            self._record(strike, monotonic(), "database", t=struck)
 
     async def latency(self, strike: Strike) -> None:
         await self._way(strike, Way.SLOW, latency=strike.strength)

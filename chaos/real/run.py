@@ -72,7 +72,7 @@ async def _drive(
     add_tasks(app, writer, time.monotonic, "client")
     client = Client(app, writer, time.monotonic)
     async with app:
-        workload = Workload(client, Random(f"work {seed}"), base=base, rate=scenario.rate)
+        workload = Workload(client, Random(f"work {seed}"), base=base, scenario=scenario)
         working = asyncio.create_task(workload.run())
         began = time.monotonic()
         striking = [asyncio.create_task(_at(began + strike.t, faults, strike)) for strike in strikes]

@@ -7,16 +7,18 @@ from time import monotonic
 from typing import Any
 
 from chaos.client import Client
+from chaos.scenarios import Scenario
 
 _BATCH = 25
 
 
 class Workload:
-    def __init__(self, client: Client, random: Random, *, base: float, rate: float) -> None:
+    def __init__(self, client: Client, random: Random, *, base: float, scenario: Scenario) -> None:
         self._client = client
         self._random = random
         self._base = base
-        self._rate = rate
+        self._rate = scenario.rate
+        self._longest_wait = scenario.longest_wait
         self._numbers = count(1)
         self._stopping = asyncio.Event()
 
@@ -57,9 +59,9 @@ class Workload:
         options: dict[str, Any] = {"seconds": random.choice([0.0, 0.05, 0.5, 2.0])}
         when = random.random()
         if when < 0.4:
-            options["wait"] = round(random.uniform(0.1, 20.0), 3)
+            options["wait"] = round(random.uniform(0.1, self._longest_wait), 3)
         elif when < 0.5:
-            options["at"] = round(self._base + monotonic() + random.uniform(-2.0, 10.0), 3)
+            options["at"] = round(self._base + monotonic() + random.uniform(-2.0, self._longest_wait / 2), 3)
         if random.random() < 0.2:
             options["fail"] = random.randint(1, 2)
         if random.random() < 0.5:
