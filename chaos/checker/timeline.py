@@ -28,12 +28,11 @@ class Timeline:
     def latest_shown(self, t: float, within: float) -> float:
         """The latest that the database's clock showed in the last moments: what was claimed before the clock was put
         back may begin after it."""
-        offsets = [
-            offset
-            for place, offset in enumerate(self._offsets)
-            if self._changes[place] <= t and (place + 1 == len(self._changes) or self._changes[place + 1] >= t - within)
-        ]
-        return self._base + t + max(offsets)
+        shown = self.database(t)
+        for place, change in enumerate(self._changes[1:]):
+            if t - within <= change <= t:
+                shown = max(shown, self._base + change + self._offsets[place])
+        return shown
 
     def reached(self, due: float) -> float:
         """When the database's clock first showed this time."""

@@ -155,14 +155,14 @@ class Faults:
                 await asyncio.sleep(strike.lasts)
 
     async def lies(self, strike: Strike) -> None:
-        """A process, and the client, are told of errors after every twentieth success."""
-        member = self._pick(strike, self._cluster.members)
-        self._record(strike, monotonic() + strike.lasts + _START, member.name)
-        member.lies = self._liar.rate = strike.strength
-        member.send(signal.SIGKILL)
-        await asyncio.sleep(strike.lasts)
-        member.lies = self._liar.rate = 0.0
-        member.send(signal.SIGKILL)
+        """Every process, and the client, are told of errors after every twentieth success."""
+        self._record(strike, monotonic() + strike.lasts + 2 * _START, "all")
+        for rate in (strike.strength, 0.0):
+            self._liar.rate = rate
+            for member in self._cluster.members:
+                member.lies = rate
+                member.send(signal.SIGKILL)
+            await asyncio.sleep(strike.lasts)
 
 
 KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {

@@ -133,10 +133,12 @@ class World:
                 self._record(record, until)
                 await self._down(self._nodes, fault.lasts)
             case "restart":
-                self._record(record, until + 15.0)
                 node.stop()
-                await asyncio.sleep(fault.lasts + 15.0)
+                while node.process is not None:  # it may be frozen, too
+                    await asyncio.sleep(1.0)
+                await asyncio.sleep(fault.lasts)
                 node.start()
+                self._record(record, self.loop.time())
             case "freeze":
                 self._record(record, until)
                 node.freeze(until)

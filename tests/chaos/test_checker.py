@@ -197,7 +197,7 @@ def test_the_databases_clock_and_true_time() -> None:
     assert timeline.reached(90.0) == 90.0
     assert timeline.reached(350.0) == 100.0, "it was jumped over"
     assert timeline.reached(450.0) == 150.0
-    assert timeline.latest_shown(201.0, 10.0) == 501.0
+    assert timeline.latest_shown(201.0, 10.0) == 500.0, "just before it was put back"
     assert timeline.latest_shown(250.0, 10.0) == 250.0
     assert timeline.deadline(50.0) == 55.0
     assert timeline.deadline(98.0) == 115.0, "its whole bound, after the fault and the recovery from it"

