@@ -33,7 +33,7 @@ def run(given: Namespace) -> int:
     impossible = [kind for kind in missing() if kind in scenario.kinds]
     scenario = scenario._replace(kinds=tuple(kind for kind in scenario.kinds if kind not in impossible))
     if impossible:
-        print(f"not struck, because libfaketime is not installed: {', '.join(impossible)}")
+        print(f"not struck, for want of libfaketime or of the right to mount: {', '.join(impossible)}")
     if not scenario.kinds:
         return 2
     mixed = given.scenario is None and given.faults is None

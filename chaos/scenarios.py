@@ -26,5 +26,6 @@ SCENARIOS = {
     "node-clock": Scenario(("node clock",), seconds=40.0, every=6.0, lasts=4.0, strengths=(300.0, -300.0)),
     "database-clock": Scenario(("database clock",), seconds=50.0, every=20.0, lasts=8.0, strengths=(300.0, -300.0)),
     "lies": Scenario(("lies",), seconds=100.0, every=200.0, lasts=90.0, strengths=(0.05,)),
+    "disk-full": Scenario(("disk full",), seconds=50.0, every=15.0, rate=200.0, lasts=5.0),
     "kill-all": Scenario(("kill all",), seconds=45.0, every=12.0),
 }

@@ -6,8 +6,11 @@ to recover is the checker's business.
 
 import asyncio
 import contextlib
+import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from random import Random
 from time import monotonic
 from typing import NamedTuple
@@ -17,6 +20,7 @@ import psycopg
 from chaos.history import Writer
 from chaos.real.clocks import DatabaseClock, library
 from chaos.real.cluster import Cluster, Member
+from chaos.real.disk import can_be_filled, fill, make_room
 from chaos.real.lies import Liar
 from chaos.real.network import Proxy, Way
 from chaos.scenarios import Scenario
@@ -38,7 +42,8 @@ class Strike(NamedTuple):
 class Faults:
     """Strikes a cluster."""
 
-    def __init__(self, cluster: Cluster, clock: DatabaseClock, liar: Liar, writer: Writer) -> None:
+    def __init__(self, cluster: Cluster, clock: DatabaseClock, liar: Liar, writer: Writer, disk: Path) -> None:
+        self._disk = disk
         self._cluster = cluster
         self._clock = clock
         self._liar = liar
@@ -103,6 +108,20 @@ class Faults:
             await asyncio.sleep(strike.lasts)
             await asyncio.to_thread(self._clock.start)
             # Recovery is the database's own affair: the fault is over when it takes connections again.
+            self._record(strike, monotonic(), "database", t=struck)
+
+    async def fill_disk(self, strike: Strike) -> None:
+        """No room for the database. It may stop altogether, and is then started again when there is room."""
+        if not can_be_filled(self._disk):
+            return
+        async with self._database:
+            struck = monotonic()
+            await asyncio.to_thread(fill, self._disk)
+            await asyncio.sleep(strike.lasts)
+            make_room(self._disk)
+            if not await asyncio.to_thread(_answers, self._cluster.dsn):
+                await asyncio.to_thread(self._cluster.postgres.stop_immediately)
+                await asyncio.to_thread(self._clock.start)
             self._record(strike, monotonic(), "database", t=struck)
 
     async def latency(self, strike: Strike) -> None:
@@ -173,6 +192,7 @@ KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
     "freeze": Faults.freeze,
     "terminate backends": Faults.terminate_backends,
     "crash database": Faults.crash_database,
+    "disk full": Faults.fill_disk,
     "latency": Faults.latency,
     "cut": Faults.cut,
     "half-open": Faults.half_open,
@@ -187,7 +207,7 @@ _NEEDS_FAKETIME = frozenset({"node clock", "database clock"})
 
 def missing() -> list[str]:
     """The kinds that cannot be struck on this machine."""
-    return sorted(_NEEDS_FAKETIME) if library() is None else []
+    return [*(sorted(_NEEDS_FAKETIME) if library() is None else []), *(["disk full"] if os.geteuid() else [])]
 
 
 def schedule(random: Random, scenario: Scenario) -> list[Strike]:
@@ -232,6 +252,16 @@ def _strike(random: Random, t: float, kind: str) -> Strike:
         case "lies":
             lasts, strength = 6.0, 0.05
     return Strike(t, kind, random.random(), lasts, strength)
+
+
+def _answers(dsn: str) -> bool:
+    for _ in range(20):
+        try:
+            psycopg.connect(dsn, connect_timeout=1).close()
+            return True
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+    return False
 
 
 def _terminate(dsn: str) -> None:

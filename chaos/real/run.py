@@ -5,6 +5,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,7 @@ from chaos.client import Client
 from chaos.history import Files, read
 from chaos.real.clocks import DatabaseClock, library
 from chaos.real.cluster import LEASE, SLOTS, Cluster
+from chaos.real.disk import small_disk, temporary_folders_on
 from chaos.real.faults import Faults, Strike, schedule
 from chaos.real.lies import Liar
 from chaos.real.workload import Workload
@@ -25,6 +27,7 @@ BOUND = 15.0
 RECOVERY = LEASE + 15.0
 _ASKED_ABOUT = 3_000
 _DRAIN = 120.0
+_DISK = "1500m"
 
 
 async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) -> None:
@@ -32,9 +35,11 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
     writer = Files(logs)
     base = time.time() - time.monotonic()
     strikes = schedule(Random(f"faults {seed}"), scenario)
-    server = Server(installed()[0])
-    clock = DatabaseClock(server)
-    with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as folder:
+    with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as folder, _disk(scenario, Path(folder)) as disk:
+        Path(folder).chmod(0o711)  # PostgreSQL runs as somebody else
+        with temporary_folders_on(disk):
+            server = Server(installed()[0])
+        clock = DatabaseClock(server)
         try:
             clock.start()
             dsn = server.create_database("chaos")
@@ -46,7 +51,7 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
                 await cluster.start(preload=library() if "node clock" in scenario.kinds else None)
                 liar = Liar(writer, Random(seed))
                 with liar.corrupting():
-                    faults = Faults(cluster, clock, liar, writer)
+                    faults = Faults(cluster, clock, liar, writer, disk)
                     await _drive(cluster, faults, strikes, writer, base, seed, scenario, workers * SLOTS)
             finally:
                 await cluster.close()
@@ -56,6 +61,10 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
         finally:
             server.close()
             writer.close()
+
+
+def _disk(scenario: Scenario, folder: Path) -> AbstractContextManager[Path]:
+    return small_disk(folder, _DISK) if "disk full" in scenario.kinds else nullcontext(folder)
 
 
 async def _drive(

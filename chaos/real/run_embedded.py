@@ -8,13 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 from chaos.history import Files
 from chaos.real.cluster import ROOT
+from chaos.real.disk import can_be_filled, fill, make_room, small_disk
 from chaos.real.embedded import LEASE, SLOTS
 from chaos.real.environment import LOGS
 
@@ -30,7 +29,7 @@ def run(logs: Path, *, seconds: float, seed: int, kinds: tuple[str, ...] = KINDS
     random, writer = Random(f"embedded {seed}"), Files(logs)
     (logs / "stop").unlink(missing_ok=True)
     base = time.time() - time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as parent, small_disk(Path(parent)) as folder:
+    with tempfile.TemporaryDirectory(prefix="duetime-chaos-") as parent, small_disk(Path(parent), _DISK) as folder:
         life = Life(folder, logs)
         try:
             began = time.monotonic()
@@ -110,7 +109,7 @@ class Life:
 def _strike(life: Life, writer: Files, kind: str, random: Random) -> None:
     lasts = random.uniform(0.5, 4.0)
     now = time.monotonic()
-    if kind == "disk full" and not os.path.ismount(life.folder):
+    if kind == "disk full" and not can_be_filled(life.folder):
         return
     until = now + (_START if kind == "kill" else lasts + _START)
     writer.write("faults", {"kind": kind, "t": now, "until": until, "node": "embedded"})
@@ -124,7 +123,9 @@ def _strike(life: Life, writer: Files, kind: str, random: Random) -> None:
         case "lock":
             _lock(life.folder / "duetime.db", lasts)
         case "disk full":
-            _fill(life.folder / "filler", lasts)
+            fill(life.folder)
+            time.sleep(lasts)
+            make_room(life.folder)
 
 
 def _lock(file: Path, seconds: float) -> None:
@@ -134,25 +135,3 @@ def _lock(file: Path, seconds: float) -> None:
         connection.execute("begin immediate")
         time.sleep(seconds)
         connection.execute("rollback")
-
-
-def _fill(file: Path, seconds: float) -> None:
-    with contextlib.suppress(OSError), file.open("wb", buffering=0) as filler:
-        while True:
-            filler.write(b"\0" * 4096)
-    time.sleep(seconds)
-    file.unlink()
-
-
-@contextmanager
-def small_disk(parent: Path) -> Iterator[Path]:
-    """A disk that can be filled, where we may mount one; else a folder."""
-    folder = parent / "data"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK},mode=700", "duetime-chaos", str(folder)]
-    mounted = os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
-    try:
-        yield folder
-    finally:
-        if mounted:
-            subprocess.run(["umount", str(folder)], check=True)
