@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from chaos import commands
+from chaos.mutants import MUTANTS
 from chaos.scenarios import SCENARIOS
 
 
@@ -34,6 +35,7 @@ def main() -> int:
     simulate.add_argument("--first", type=int, default=1)
     simulate.add_argument("--processes", type=int, default=1)
     simulate.add_argument("--seconds", type=float, default=None, help="begin no seed after so long")
+    simulate.add_argument("--share", type=float, default=1.0, help="of an hour, and of its work; the faults stay five")
     simulate.add_argument("--report", type=Path, default=None)
     simulate.set_defaults(action=commands.simulate)
 
@@ -44,7 +46,8 @@ def main() -> int:
 
     replay = actions.add_parser("replay", help="one seed again")
     replay.add_argument("seed", type=int)
-    replay.add_argument("--mutant", default=None)
+    replay.add_argument("--mutant", choices=MUTANTS, default=None)
+    replay.add_argument("--share", type=float, default=1.0)
     replay.add_argument("--keep", type=Path, default=None, help="a folder for its logs")
     replay.set_defaults(action=commands.replay)
 

@@ -96,12 +96,12 @@ def simulate(given: Namespace) -> int:
 
     # A pool takes all its work at once: what is bounded by time is run seed by seed.
     processes = 1 if given.seconds is not None else given.processes
-    for outcome in seeds.run_seeds(wanted(), processes=processes):
+    for outcome in seeds.run_seeds(wanted(), processes=processes, share=given.share):
         summary.add(outcome)
         for promise, text in outcome.violations[:5]:
             print(f"seed {outcome.seed}: {promise}: {text}")
         if outcome.violations:
-            print(f"  to see it again: {seeds.replay(outcome.seed)}", flush=True)
+            print(f"  to see it again: {seeds.replay(outcome.seed, given.share)}", flush=True)
         if summary.seeds % 25 == 0:
             print(f"{summary.seeds} seeds, {len(summary.failed)} with a violation", flush=True)
     took = time.monotonic() - began
@@ -128,7 +128,7 @@ def mutants(given: Namespace) -> int:
 
 
 def replay(given: Namespace) -> int:
-    outcome = seeds.run_seed(given.seed, mutant=given.mutant, keep=given.keep)
+    outcome = seeds.run_seed(given.seed, mutant=given.mutant, share=given.share, keep=given.keep)
     for promise, text in outcome.violations:
         print(f"{promise}: {text}")
     print(f"seed {outcome.seed}: {outcome.counts}, struck {outcome.struck}, {outcome.seconds:.1f} s")

@@ -44,8 +44,10 @@ def run_seed(
     return Outcome(seed, violations, verdict.counts, dict(world.struck), hours, time.monotonic() - began)  # type: ignore[arg-type]
 
 
-def run_seeds(seeds: Iterable[int], *, processes: int = 1, mutant: str | None = None) -> Iterator[Outcome]:
-    work = [(seed, mutant) for seed in seeds]
+def run_seeds(
+    seeds: Iterable[int], *, processes: int = 1, mutant: str | None = None, share: float = 1.0
+) -> Iterator[Outcome]:
+    work = ((seed, mutant, share) for seed in seeds)
     if processes == 1:
         yield from map(_one, work)
         return
@@ -53,10 +55,9 @@ def run_seeds(seeds: Iterable[int], *, processes: int = 1, mutant: str | None = 
         yield from pool.imap_unordered(_one, work)
 
 
-def replay(seed: int, mutant: str | None = None) -> str:
+def replay(seed: int, share: float = 1.0) -> str:
     """The command that shows this seed again."""
-    broken = f" --mutant {mutant}" if mutant else ""
-    return f"python -m chaos replay {seed}{broken}"
+    return f"python -m chaos replay {seed}" + (f" --share {share:g}" if share != 1.0 else "")
 
 
 class Summary:
@@ -99,6 +100,6 @@ def _silence() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _one(work: tuple[int, str | None]) -> Outcome:
-    seed, mutant = work
-    return run_seed(seed, mutant=mutant)
+def _one(work: tuple[int, str | None, float]) -> Outcome:
+    seed, mutant, share = work
+    return run_seed(seed, mutant=mutant, share=share)

@@ -26,7 +26,7 @@ SHARE = 0.25
 @pytest.mark.parametrize("seed", [1, 2, 3, 38])
 def test_no_promise_is_broken(seed: int) -> None:
     outcome = run_seed(seed, share=SHARE)
-    assert outcome.violations == [], replay(seed)
+    assert outcome.violations == [], replay(seed, SHARE)
     assert outcome.counts["runs"] > 100
     assert sum(outcome.struck.values()) == 5
 
