@@ -40,9 +40,12 @@ class Client:
         idempotent: str | None = None,
         seconds: float = 0.0,
         fail: int = 0,
+        once: bool = False,
     ) -> Answer:
-        asked = {"op": "submit", "tag": tag, "in": wait, "at": at, "idempotent": idempotent}
-        options: dict[str, Any] = {"retry": RETRIES, "idempotency_key": idempotent}
+        """`once`: never start twice, whatever becomes of it."""
+        asked = {"op": "submit", "tag": tag, "in": wait, "at": at, "idempotent": idempotent, "once": once}
+        delivery = {"delivery": "at_most_once"} if once else {"retry": RETRIES}
+        options: dict[str, Any] = {"idempotency_key": idempotent, **delivery}
         moment = None if at is None else datetime.fromtimestamp(at, UTC)
 
         async def ask() -> Receipt:
@@ -50,7 +53,7 @@ class Client:
                 "work", run_in=wait, run_at=moment, tag=tag, seconds=seconds, fail=fail, **options
             )
 
-        return await self._receipt({**asked, "fail": fail, "retries": RETRIES.retries}, ask)
+        return await self._receipt({**asked, "fail": fail, "retries": 0 if once else RETRIES.retries}, ask)
 
     async def submit_many(self, tags: Sequence[str], *, seconds: float = 0.0) -> Answer:
         async def ask() -> list[Receipt]:

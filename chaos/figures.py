@@ -19,7 +19,7 @@ class Figures:
     """Of lag, over the whole run and of what was due in quiet times."""
     faults: list[tuple[float, float, str]]
     over_after: float | None
-    """Seconds from the end of the last fault to the last end of what had been asked for before it."""
+    """Seconds from the end of the last fault, or from when it was due, to the end of the last run asked for before."""
 
 
 def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
@@ -70,10 +70,10 @@ def _over_after(facts: Facts, logs: Mapping[str, Sequence[Record]]) -> float | N
         return None
     quiet: float = max(record["until"] for record in logs["faults"])
     asked = {tag for tag, requests in facts.one_offs.items() if requests[0].t < quiet}
-    ends: list[float] = [
-        start.ended
+    took = [
+        start.ended - max(quiet, facts.timeline.reached(start.due))
         for tag in asked
         for start in facts.starts.get(tag, ())
-        if start.ended is not None and (start.how == "done")
+        if start.ended is not None and start.how == "done"
     ]
-    return round(max(0.0, max(ends, default=quiet) - quiet), 2)
+    return round(max([0.0, *took]), 2)

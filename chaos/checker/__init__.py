@@ -13,6 +13,7 @@ PROMISES = (
     one_offs.INVENTED,
     one_offs.EARLY,
     one_offs.LATE,
+    one_offs.ONLY_ONCE,
     recurring.MET,
     recurring.BLIND,
     recurring.ONCE,

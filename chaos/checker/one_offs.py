@@ -8,6 +8,7 @@ LOST = "nothing accepted is lost"
 INVENTED = "nothing is invented"
 EARLY = "nothing runs early"
 LATE = "lag is within its bound"
+ONLY_ONCE = "at most once means once"
 _CLAIM_TO_START = 120.0
 """Seconds from a first claim to the first start: the answer to a claim may be lost, and the run handed back."""
 _ROUNDING = 0.001
@@ -18,6 +19,8 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from _lost(facts, tag, requests)
         yield from _invented(facts, tag, requests)
         yield from _on_time(facts, tag, requests)
+        if requests[0].asked.get("once") and len(facts.starts.get(tag, ())) > 1:
+            yield Violation(ONLY_ONCE, f"{tag} began {len(facts.starts[tag])} times")
     for tag in facts.starts.keys() - facts.one_offs.keys() - facts.recurring.keys():
         yield Violation(INVENTED, f"{tag} ran, and nobody asked for it")
     for tag in facts.runs.keys() - facts.one_offs.keys() - facts.recurring.keys():
@@ -50,6 +53,8 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
         if tag not in facts.cancels:
             yield Violation(LOST, f"{tag} is CANCELLED, and nobody asked for that")
     elif state == "FAILED":
+        if asked.get("once") and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
+            return  # that is what was asked for: rather not at all than twice
         if run["attempts"] and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
             yield Violation(LOST, f"{tag} FAILED only because its workers were lost")
         elif not doomed:

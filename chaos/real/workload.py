@@ -64,6 +64,8 @@ class Workload:
             options["at"] = round(self._base + monotonic() + random.uniform(-2.0, self._longest_wait / 2), 3)
         if random.random() < 0.2:
             options["fail"] = random.randint(1, 2)
+        elif random.random() < 0.15:
+            options["once"] = True
         if random.random() < 0.5:
             options["idempotent"] = f"key-{tag}"
             await client.until_known(lambda: client.submit(tag, **options))

@@ -77,6 +77,8 @@ def _one_offs(random: Random, base: float, until: float, share: float) -> list[A
             options["idempotent"] = f"key-{number}"
         if random.random() < 0.15:
             options["fail"] = random.randint(1, 5)
+        elif random.random() < 0.15:
+            options["once"] = True
         if random.random() < 0.12:
             options["cancel after"] = random.uniform(0.0, 30.0)
         asks.append(Ask(t, "submit", f"one-{number}", options))

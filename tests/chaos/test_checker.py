@@ -169,6 +169,16 @@ def test_two_at_work_on_one_run_without_a_fault(logs: Logs) -> None:
     assert promises(logs) == {completion.ALONE, quiet.TWICE}
 
 
+def test_what_shall_never_begin_twice(logs: Logs) -> None:
+    logs["asked"][0]["once"] = True
+    logs["faults"] = [{"kind": "crash", "t": 11.3, "until": 40.0}]
+    logs["seen"][1]["how"] = "stopped"
+    logs["ended"][0] |= {"state": "FAILED", "attempts": [["LOST", 1]], "by": None}
+    assert promises(logs) == set(), "rather not at all than twice"
+    logs["seen"] += [start("one", 30.0, 11.05, nonce="b", lost=1), end(31.0, "b")]
+    assert promises(logs) == {one_offs.ONLY_ONCE}
+
+
 def test_a_run_that_is_not_over(logs: Logs) -> None:
     logs["ended"][0] |= {"state": "RUNNING", "attempts": [], "by": None}
     assert promises(logs) == {one_offs.LOST, quiet.OVER}

@@ -12,9 +12,9 @@ from chaos.simulation.seeds import replay, run_seed
 from chaos.simulation.world import World
 
 CAUGHT_BY = {
-    "acknowledge-before-commit": 2,
+    "acknowledge-before-commit": 3,
     "drop-one-in-a-thousand": 8,
-    "no-fence": 53,
+    "no-fence": 3,
     "fire-twice": 1,
     "leak-a-slot": 1,
     "fire-early": 1,
