@@ -18,8 +18,8 @@ T = TypeVar("T")
 Answer = tuple[str, Any]
 
 RETRIES = RetryPolicy(retries=3, base=2.0, cap=10.0, lost_retries=10)
-"""Singles may lose more workers than usual: some run long, and five faults within minutes may each cost an attempt. What
-is submitted in bulk keeps the usual policy."""
+"""Singles may lose more workers than usual: some run long, and five faults within minutes may each cost an attempt.
+What is submitted in bulk keeps the usual policy."""
 _REFUSED = (InvalidInput, Conflict, NotFound)
 
 

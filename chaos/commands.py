@@ -19,13 +19,17 @@ from chaos.real.faults import KINDS, missing
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
 
+_EMBEDDED = 0.2
+"""The share of a mixed run that belongs to the embedded store."""
+
 
 def run(given: Namespace) -> int:
     if given.scenario is not None:
         scenario = SCENARIOS[given.scenario]
     else:
         kinds = KINDS if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
-        scenario = Scenario(tuple(kinds), given.seconds, given.every, given.rate)
+        share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED
+        scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate)
     unknown = [kind for kind in scenario.kinds if kind not in KINDS]
     if unknown:
         print(f"there is no fault {unknown[0]!r}; there are: {', '.join(KINDS)}")
@@ -47,10 +51,10 @@ def run(given: Namespace) -> int:
 
 
 def _run_embedded(given: Namespace) -> int:
-    """A fifth of the time is for the embedded store."""
+    """Some of the time is for the embedded store."""
     logs, file = given.report.parent / "logs" / "embedded", given.report.with_name("report-embedded.json")
     remove_old(logs)
-    seconds = given.seconds / 5
+    seconds = given.seconds * _EMBEDDED
     integrity = run_embedded.run(logs, seconds=seconds, seed=given.seed)
     print(f"one process on SQLite (integrity check: {integrity}):")
     status = report(logs, file, seed=given.seed, seconds=seconds, integrity=integrity)
@@ -80,7 +84,9 @@ def report(logs: Path, file: Path, **about: object) -> int:
         "lag by second": seen.lag,
     }
     file.write_text(json.dumps(record, indent=2) + "\n")
-    file.with_suffix(".svg").write_text(draw(seen, f"duetime chaos: {about}"))
+    file.with_suffix(".svg").write_text(
+        draw(seen, f"duetime, {', '.join(f'{name} {value}' for name, value in about.items())}")
+    )
     print(f"written: {file}, {file.with_suffix('.svg')}")
     return status
 
