@@ -81,6 +81,7 @@ async def _drive(
     add_tasks(app, writer, time.monotonic, "client")
     client = Client(app, writer, time.monotonic)
     async with app:
+        await _all_up(app, len(cluster.workers))
         workload = Workload(client, Random(f"work {seed}"), base=base, scenario=scenario)
         working = asyncio.create_task(workload.run())
         began = time.monotonic()
@@ -109,6 +110,14 @@ async def _drive(
 async def _at(t: float, faults: Faults, strike: Strike) -> None:
     await asyncio.sleep(max(0.0, t - time.monotonic()))
     await faults.strike(strike)
+
+
+async def _all_up(app: App, workers: int) -> None:
+    """What is asked for while nobody is there yet would count as late."""
+    store = await app.store()
+    async with asyncio.timeout(_DRAIN):
+        while len(await store.workers()) < workers:
+            await asyncio.sleep(0.1)
 
 
 async def drained(app: App, *, within: float) -> bool:
