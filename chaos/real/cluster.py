@@ -18,7 +18,14 @@ LEASE = 5.0
 SLOTS = 20
 _RESTART = 1.5
 """Seconds from one start to the next, at least: a start costs more than what is tested here."""
-_SETTINGS = {"lease": f"{LEASE}s", "heartbeat": "1s", "grace": "5s", "slots": str(SLOTS), "log_level": "warning"}
+_SETTINGS = {
+    "lease": f"{LEASE}s",
+    "heartbeat": "1s",
+    "grace": "5s",
+    "slots": str(SLOTS),
+    "port": "0",
+    "log_level": "warning",
+}
 
 
 class Member:

@@ -6,6 +6,7 @@ is frozen does so only after it was thawed.
 """
 
 import asyncio
+import gc
 import heapq
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from contextvars import Context, ContextVar
 from random import Random
 from typing import Any
 
-_HORIZON = 1e12
+_REFUSALS = 50
 
 
 class Process:
@@ -23,15 +24,12 @@ class Process:
         self.name = name
         self.dead = False
         self.frozen_until = 0.0
-        self.tasks: list[asyncio.Task[Any]] = []
         self.waiting: deque[asyncio.Handle] = deque()
         self.context = Context()
         self.context.run(_current.set, self)
 
     def spawn(self, loop: asyncio.AbstractEventLoop, coroutine: Any) -> asyncio.Task[Any]:
-        task = loop.create_task(coroutine, context=self.context.copy())
-        self.tasks.append(task)
-        return task
+        return loop.create_task(coroutine, context=self.context.copy())
 
 
 _current: ContextVar[Process] = ContextVar("chaos_process")
@@ -49,6 +47,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._busy: list[Process] = []
         self.turns = 0
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All there ever were: those of the dead must not be collected, for that would run their `finally`."""
         self.set_task_factory(_remember)
 
     def time(self) -> float:
@@ -66,6 +66,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def freeze(self, process: Process, until: float) -> None:
         process.frozen_until = until
         self.call_at(until, lambda: None)
+
+    def bury(self) -> None:
+        """Close what is left of everybody. What their coroutines do about it happens here and goes nowhere."""
+        asyncio._set_running_loop(self)
+        try:
+            for task in self.tasks:  # which may grow meanwhile
+                if not task.done():
+                    _close(task.get_coro())
+            self.tasks.clear()
+            gc.collect()
+        finally:
+            asyncio._set_running_loop(None)
 
     def _run_once(self) -> None:
         """One callback of one node; the name is asyncio's."""
@@ -112,12 +124,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There are no threads to wake."""
 
 
+def _close(coroutine: Any) -> None:
+    """One that waits for something in its `finally` refuses at first, and is asked again."""
+    for _ in range(_REFUSALS):
+        try:
+            coroutine.close()
+        except BaseException:
+            continue
+        return
+
+
 def _remember(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Tasks are kept as long as their process: a dead one's must not be collected, for that would run its `finally`."""
     task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
     task._log_destroy_pending = False  # type: ignore[attr-defined]
-    context = options.get("context")
-    process = context.get(_current, None) if context is not None else _current.get(None)
-    if process is not None:
-        process.tasks.append(task)
+    assert isinstance(loop, VirtualLoop)
+    loop.tasks.append(task)
     return task

@@ -58,7 +58,8 @@ class World:
         with _chance_from(self.seed, self.loop), _quiet_loop(self.loop):
             main = self._person.spawn(self.loop, self._main())
             self.loop.run_until_complete(main)
-            self._bury()
+            self._nodes.clear()
+            self.loop.bury()
         self.history.logs["setup"][0]["crashes"] = self.crashes
         return self.history
 
@@ -184,18 +185,6 @@ class World:
         if not isinstance(error, asyncio.CancelledError | GeneratorExit):
             self.crashes.append(f"{name} ended by itself: {error!r} {getattr(error, 'exceptions', '')}")
 
-    def _bury(self) -> None:
-        """Everybody who is left is killed; what their coroutines do about it goes nowhere."""
-        for node in self._nodes:
-            node.kill()
-        processes = [self._server, self._person, *(process for node in self._nodes for process in node.graveyard)]
-        for process in processes:
-            self.loop.kill(process)
-            for task in process.tasks:
-                if not task.done():
-                    with contextlib.suppress(BaseException):
-                        task.get_coro().close()
-
 
 @contextlib.contextmanager
 def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
@@ -229,6 +218,5 @@ def _quiet_loop(loop: VirtualLoop) -> Iterator[None]:
         yield
     finally:
         gc.enable()
-        gc.collect()
         loop.close()
         sys.unraisablehook = hook
