@@ -7,7 +7,7 @@ other edit leaves the rhythm alone.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,6 +25,8 @@ from duetime.store.keys import LiveRun
 from duetime.store.placing import past_note
 from duetime.store.steering import HELD, last_occurrence
 from duetime.store.views import Fields
+
+_MOMENT = timedelta(microseconds=1)
 
 
 class Content(NamedTuple):
@@ -98,7 +100,7 @@ def plan_edit(
     if schedule is not None:
         if not isinstance(schedule, Once):
             schedule = schedule.holding(dates_of(schedule.calendars, calendars))
-        after = row["last_fire_at"] if last not in unclaimed else None
+        after = row["last_fire_at"] if last not in unclaimed else _fired_before(row)
         schedule, cursor = _start(schedule, options, after, now)
         return Edit(
             content,
@@ -152,6 +154,12 @@ def _content(row: Fields) -> Content:
 
 def _options(row: Fields, changes: Changes) -> Options:
     return msgspec.structs.replace(decode_options(row["options"]), **changes.options)
+
+
+def _fired_before(row: Fields) -> datetime | None:
+    """The fire before the last one, which is taken back. It lies ahead of now only when the clock was put back."""
+    old = decode_schedule(row["schedule"])
+    return None if isinstance(old, Once) else old.latest_until(row["last_fire_at"] - _MOMENT)
 
 
 def _other_schedule(row: Fields, asked: Schedule) -> Schedule | None:
