@@ -94,7 +94,7 @@ def _on_time(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violatio
     if due is None:
         return
     acknowledged = min(request.answered_at for request in requests if request.outcome == "ok")
-    latest = facts.timeline.deadline(max(facts.timeline.reached(due), acknowledged))
+    latest = facts.timeline.deadline(facts.timeline.reached(due, acknowledged))
     if not starts:
         return  # lost, if it should have run
     if starts[0].t > latest:

@@ -55,9 +55,11 @@ def _targets(facts: Facts, requests: list[Asked]) -> Iterator[Target]:
         first = min(facts.timeline.database(version.t), facts.timeline.database(min(version.answered_at, end)))
         last = max(facts.timeline.latest_shown(over_by, over_by - version.t), facts.timeline.database(over_by))
         for due in oracle.fires(version.asked["schedule"], first - _DOUBT, last + _DOUBT):
-            opens = facts.timeline.reached(due)
-            deadline = facts.timeline.deadline(max(opens, version.t))
-            must = certain and due > sure_from and deadline < over_from and opens >= version.t
+            opens = facts.timeline.reached(due, version.t)
+            deadline = facts.timeline.deadline(opens)
+            # What the clock had shown before it was put back may have run under an earlier version.
+            new = facts.timeline.reached(due) >= version.t
+            must = certain and due > sure_from and deadline < over_from and new
             before = found.get(due)
             if before is None or (must and not before.must):
                 found[due] = Target(deadline, opens, due, must, version.asked["misfire"])

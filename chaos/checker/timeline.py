@@ -14,6 +14,8 @@ class Timeline:
     def __init__(self, setup: Record, faults: Iterable[Record]) -> None:
         self._base: float = setup["base"]
         self._bound: float = setup["bound"]
+        self._slack: float = setup.get("clock slack", 0.0)
+        """How long the database may go on with the old time after its clock was changed."""
         struck = list(faults)
         clocks = sorted((fault["t"], fault["offset"]) for fault in struck if fault["kind"] == "clock")
         self._changes: list[float] = [float("-inf"), *(t for t, _ in clocks)]
@@ -31,13 +33,13 @@ class Timeline:
         shown = self.database(t)
         for place, change in enumerate(self._changes[1:]):
             if t - within <= change <= t:
-                shown = max(shown, self._base + change + self._offsets[place])
+                shown = max(shown, self._base + min(t, change + self._slack) + self._offsets[place])
         return shown
 
-    def reached(self, due: float) -> float:
-        """When the database's clock first showed this time."""
+    def reached(self, due: float, since: float = float("-inf")) -> float:
+        """When the database's clock first showed this time, or a later one, to somebody who looks from `since` on."""
         for place, offset in enumerate(self._offsets):
-            at = max(due - self._base - offset, self._changes[place])
+            at = max(due - self._base - offset, self._changes[place], since)
             if place + 1 == len(self._changes) or at < self._changes[place + 1]:
                 return at
         raise AssertionError("the last stretch of time has no end")

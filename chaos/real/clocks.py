@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.postgres import Server
 
 _LIBRARY = "faketime/libfaketime.so.1"
-_CACHED = 1.0
+CACHED = 1.0
 """Seconds: how long a process may go on with the old time."""
 
 
@@ -47,7 +47,7 @@ class DatabaseClock:
         added = {
             "LD_PRELOAD": found,
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_CACHE_DURATION": f"{_CACHED:g}",
+            "FAKETIME_CACHE_DURATION": f"{CACHED:g}",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
         os.environ.update(added)

@@ -11,7 +11,7 @@ from random import Random
 
 from chaos.client import Client
 from chaos.history import Files, read
-from chaos.real.clocks import DatabaseClock, library
+from chaos.real.clocks import CACHED, DatabaseClock, library
 from chaos.real.cluster import LEASE, SLOTS, Cluster
 from chaos.real.disk import small_disk, temporary_folders_on
 from chaos.real.faults import Faults, Strike, schedule
@@ -101,8 +101,9 @@ async def _drive(
             "slots": slots,
             "end": end,
             "sampled": True,
+            "clock slack": CACHED + 1.0,
+            "crashes": cluster.crashes(),
         }
-        setup["crashes"] = cluster.crashes()
         writer.write("setup", setup)
         await _tell(client, writer, seed)
 

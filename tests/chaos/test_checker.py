@@ -207,6 +207,7 @@ def test_the_databases_clock_and_true_time() -> None:
     assert timeline.reached(90.0) == 90.0
     assert timeline.reached(350.0) == 100.0, "it was jumped over"
     assert timeline.reached(450.0) == 150.0
+    assert timeline.reached(450.0, 300.0) == 450.0, "for what was asked after it was put back"
     assert timeline.latest_shown(201.0, 10.0) == 500.0, "just before it was put back"
     assert timeline.latest_shown(250.0, 10.0) == 250.0
     assert timeline.deadline(50.0) == 55.0
