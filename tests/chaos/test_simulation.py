@@ -45,3 +45,8 @@ def test_a_seed_without_faults_begins_nothing_twice() -> None:
 def test_the_same_seed_is_the_same_history() -> None:
     first, second = (json.dumps(World(5, share=SHARE).run().logs) for _ in range(2))
     assert first == second
+
+
+def test_an_edit_after_the_clock_was_put_back_repeats_no_occurrence() -> None:
+    """A whole hour that once broke a promise: a run that had ended was fired again, and completed twice."""
+    assert run_seed(308).violations == [], replay(308)
