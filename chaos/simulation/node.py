@@ -16,6 +16,7 @@ from duetime.engine.reaper import Reaper
 from duetime.engine.scanner import Scanner
 from duetime.loop import Loop
 from duetime.store.protocol import Store
+from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker, WorkerLimits
 
 LEASE = timedelta(seconds=30)
@@ -93,7 +94,7 @@ class Node:
             Loop("scanner", Scanner(store, interval=POLL).tick, jitter=0.1),
             Loop("reaper", Reaper(store, lease=LEASE, interval=REAP_EVERY).tick, jitter=0.2),
             Loop("pruner", Pruner(store, retention=day, dead_letter_retention=day).tick, jitter=0.2),
-            Worker(store, tasks, limits),
+            Worker(StoreSource(store), tasks, limits),
         ]
         try:
             async with asyncio.TaskGroup() as group:

@@ -23,8 +23,9 @@ from chaos.simulation.plan import Ask, Fault, Plan, make_plan
 from chaos.tasks import add_tasks
 from duetime import App, clock, ids
 from duetime.engine import reaper
+from duetime.model import completing
 from duetime.store.protocol import Store
-from duetime.worker import notes, outcomes, worker
+from duetime.worker import notes, worker
 
 BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
@@ -192,7 +193,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
     source = Random(f"ids {seed}")
     chance.seed(seed)
     reaper._random.seed(seed)
-    outcomes._random.seed(seed)
+    completing._random.seed(seed)
     os = SimpleNamespace(urandom=source.randbytes)
     time = SimpleNamespace(time_ns=lambda: round((BASE + loop.time()) * 1e9))
     with (

@@ -6,12 +6,13 @@ from duetime.clock import ManualClock
 from duetime.engine.intake import prepare
 from duetime.model.attempt import Claimed
 from duetime.model.job import DEFAULT_TENANT
-from duetime.model.lane import Lane
+from duetime.model.lane import LaneKey
 from duetime.model.worker import WorkerInfo
 from duetime.store.opening import store_in_memory
 from duetime.worker.claimer import Claimer
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
+from duetime.worker.source import Wants
 from duetime.worker.task import Place
 from duetime.worker.trials import Trials
 
@@ -23,7 +24,7 @@ async def test_a_worker_whose_lease_is_over_does_not_hammer_the_database() -> No
     given, and has to ask for them ever less often. (Found by the simulation: a clock that jumped over every lease.)"""
     started: list[Claimed] = []
 
-    def start(_session: Session, _claim_no: int, claimed: Claimed, _lane: Lane) -> None:
+    def start(_session: Session, _claim_no: int, claimed: Claimed, _lane: LaneKey) -> None:
         started.append(claimed)
 
     clock = ManualClock()
@@ -31,16 +32,9 @@ async def test_a_worker_whose_lease_is_over_does_not_hammer_the_database() -> No
     await store.open()
     try:
         await store.migrate()
-        claimer = Claimer(
-            store,
-            Slots({Place.LOOP: 10}, lambda: None),
-            Trials(),
-            {"work": Place.LOOP},
-            (),
-            poll=timedelta(milliseconds=500),
-            start=start,
-            backlog=lambda: 0,
-        )
+        slots = Slots({Place.LOOP: 10}, lambda: None)
+        poll = timedelta(milliseconds=500)
+        claimer = Claimer(store, Wants(slots, Trials(), {"work": Place.LOOP}, (), poll, start, lambda: 0))
         claimer.session = Session()
         await store.register(WorkerInfo(claimer.session.id, "one", ("work",), (), 10), LEASE)
         await store.submit(DEFAULT_TENANT, [prepare(task="work", args={}, max_payload=100)])
