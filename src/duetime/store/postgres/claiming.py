@@ -50,7 +50,7 @@ class ClaimingRole(Role):
                 # Either nothing is ready, or this very claim has happened, and its answer was lost on the way.
                 return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
         self.advance(rows, dict(takes))
-        return [Claimed(*row[:13]) for row in rows]
+        return [Claimed(*row) for row in rows]
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         if not claim_nos:
@@ -65,8 +65,11 @@ class ClaimingRole(Role):
         return len(rows)
 
     def advance(self, rows: Sequence[Any], takes: dict[int, int]) -> None:
-        """Columns as `claim` returns them. After a full claim, what is left of a lane begins at the last run taken."""
-        settled = self.marks.observe(rows[0][8], rows[0][13], rows[0][14])
+        """Columns as `claim` returns them. After a full claim, what is left of a lane begins at the last run taken.
+
+        What the last look found settled stays settled; a claim of its own finding would cost every row two columns.
+        """
+        settled = self.marks.settled
         counts: dict[int, int] = {}
         last: dict[int, datetime] = {}
         for row in rows:

@@ -33,7 +33,7 @@ class CoalescingRole(ClaimingRole):
             except asyncpg.UniqueViolationError:
                 rows = []  # another server claimed for one of them this very moment
             for row in rows:
-                dealt[row[0]].append(Claimed(*row[1:14]))
+                dealt[row[0]].append(Claimed(*row[1:]))
             if rows:
                 self.advance([row[1:] for row in map(tuple, rows)], dict(takes))
             # Who got nothing may have asked before, and the answer was lost on the way.

@@ -28,7 +28,8 @@ class Marks:
     def __init__(self) -> None:
         self._marks: dict[int, datetime] = {}
         self._notes: deque[tuple[datetime, int]] = deque()
-        self._settled = BEGINNING
+        self.settled = BEGINNING
+        """Below this moment everything is visible to every statement from now on."""
         self._highest = BEGINNING
         self._full_look_at = monotonic() + _FULL_LOOK_PAUSE
 
@@ -42,10 +43,10 @@ class Marks:
             self.forget()  # the database's clock went back: nothing is proven any more
         self._highest = moment
         while self._notes and self._notes[0][1] <= oldest_running:
-            self._settled = max(self._settled, self._notes.popleft()[0])
+            self.settled = max(self.settled, self._notes.popleft()[0])
         if not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY:
             self._notes.append((moment, first_unborn))
-        return self._settled
+        return self.settled
 
     def advance(self, lane_id: int, first_left: datetime | None, settled: datetime) -> None:
         """All unclaimed runs of the lane below `first_left` are gone, as far as the statement could see."""
@@ -63,7 +64,7 @@ class Marks:
         """Start again from the beginning: after a reconnect, or when the clock went back."""
         self._marks.clear()
         self._notes.clear()
-        self._settled = BEGINNING
+        self.settled = BEGINNING
 
     @property
     def full_look_is_due(self) -> bool:

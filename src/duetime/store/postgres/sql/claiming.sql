@@ -4,9 +4,7 @@ select lane, ready, ids, (select duetime.now()), (select pg_snapshot_xmin(pg_cur
 from duetime.look($1::int[], $2::timestamptz[], $3);
 
 -- claim: lease ready runs of each lane to a worker, without touching any index
-select *, (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint),
-    (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
-from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5);
+select * from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5);
 
 -- claimed_before: the runs of a claim whose answer was lost
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
@@ -33,9 +31,7 @@ from held where r.id = held.id and r.worker_id = $1 and r.claim_no = any($2::big
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- claim_many: lease ready runs of each lane and deal them to workers in order
-select *, (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint),
-    (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
-from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::int[]);
+select * from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::int[]);
 
 -- claims_before: the runs of claims whose answers were lost
 select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
