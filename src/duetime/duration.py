@@ -9,6 +9,7 @@ import math
 import re
 from datetime import timedelta
 from fractions import Fraction
+from functools import lru_cache
 
 LONGEST = timedelta(days=36_525)
 
@@ -66,6 +67,7 @@ def format_duration(duration: timedelta) -> str:
     return written or "0s"
 
 
+@lru_cache(maxsize=1024)  # the same few lengths come again and again, in every job of a batch
 def _read(text: str) -> timedelta:
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"a text of {len(text)} characters is not a duration: {_ACCEPTED}")

@@ -66,6 +66,8 @@ def is_plain(job: NewJob) -> bool:
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
     """A batch, cut so that no key or id stands twice in a part: the parts act as requests one after the other."""
+    if not any(job.key or job.idempotency_key for job in jobs) and len({job.id for job in jobs}) == len(jobs):
+        return [list(jobs)]
     parts: list[list[NewJob]] = [[]]
     taken: set[tuple[str, str] | UUID] = set()
     for job in jobs:
