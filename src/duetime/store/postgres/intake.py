@@ -139,9 +139,11 @@ async def _insert_once(
 def _once_row(placed: Placed, lanes: Mapping[LaneKey, int]) -> tuple[object, ...]:
     job = placed.job
     assert isinstance(job.schedule, Once)
+    # One that cannot be due within the look-ahead has no run yet, and its id need not be known.
+    is_later = job.schedule.delay is not None and job.schedule.delay > LOOK_AHEAD
     return (
         job.id,
-        job.first_run_id(),
+        None if is_later else job.first_run_id(),
         lanes[job.lane],
         job.lane.task,
         job.lane.queue,
