@@ -146,6 +146,19 @@ async def test_arguments_of_a_tenant_that_asks_for_it_are_encrypted(api: Served,
     assert (seen, run["args"]) == (["4111-1111"], job["args"])
 
 
+async def test_whatever_is_done_to_an_encrypted_job_shows_its_arguments(api: Served, database_url: str) -> None:
+    await api.ask("PATCH", "/v1/admin/tenants/default", {"encrypt_args": True})
+    job = {"task": "charge", "args": {"card": "4111-1111"}, "every": "1h"}
+    job_id = parse("job", (await api.post("/v1/jobs", job)).json["job_id"])
+    store = api.store
+    triggered = await store.trigger_job(1, job_id, b"nonce")
+    cancelled = await store.cancel_run(1, triggered.id)
+    again = await store.retry_run(1, triggered.id, b"again")
+    assert [run.arguments for run in (triggered, cancelled, again)] == [job["args"]] * 3
+    for act in (store.pause_job, store.resume_job, store.cancel_job):
+        assert json.loads((await act(1, job_id)).args) == job["args"]
+
+
 async def over(api: Served, run_id: str) -> bool:
     return bool((await api.get(f"/v1/runs/{run_id}")).json["status"] == "SUCCEEDED")
 

@@ -7,7 +7,7 @@ known. Every process that submits, works or serves needs the keys.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -75,66 +75,67 @@ class _Sealing:
         return wish
 
 
-class SealedPostgresStore(PostgresStore):
+if TYPE_CHECKING:
+    _Plain = PostgresStore  # either store: what stands behind `super()` is the one that it is mixed into
+else:
+    _Plain = object
+
+
+class _SealedArguments(_Plain):
+    """Every way on which arguments come into a store or leave it."""
+
+    def __init__(self, sealer: Sealer, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._sealing = _Sealing(self, sealer)
+
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
+
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        changes = await self._sealing.sealed_changes(tenant_id, changes)
+        return self._sealing.opened(await super().edit_job(tenant_id, job_id, changes, version))
+
+    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))
+
+    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
+        dealt = await super().claim_many(seats, takes)
+        return {worker_id: await self._sealing.claimed(runs) for worker_id, runs in dealt.items()}
+
+    async def job(self, tenant_id: int, job_id: UUID) -> Job:
+        return self._sealing.opened(await super().job(tenant_id, job_id))
+
+    async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
+        return self._sealing.opened(await super().cancel_job(tenant_id, job_id))
+
+    async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
+        return self._sealing.opened(await super().pause_job(tenant_id, job_id))
+
+    async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
+        return self._sealing.opened(await super().resume_job(tenant_id, job_id))
+
+    async def run(self, tenant_id: int, run_id: UUID) -> Run:
+        return self._sealing.opened(await super().run(tenant_id, run_id))
+
+    async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
+        return self._sealing.opened(await super().cancel_run(tenant_id, run_id))
+
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
+        return self._sealing.opened(await super().trigger_job(tenant_id, job_id, nonce))
+
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
+        return self._sealing.opened(await super().retry_run(tenant_id, run_id, nonce))
+
+    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
+        return [self._sealing.opened(run) for run in await super().runs_of_job(tenant_id, job_id, limit)]
+
+
+class SealedPostgresStore(_SealedArguments, PostgresStore):
     """PostgreSQL, with sealed arguments where a tenant asks for them."""
 
-    def __init__(self, sealer: Sealer, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._sealing = _Sealing(self, sealer)
 
-    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
-
-    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
-        changes = await self._sealing.sealed_changes(tenant_id, changes)
-        return self._sealing.opened(await super().edit_job(tenant_id, job_id, changes, version))
-
-    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
-        return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))
-
-    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
-        dealt = await super().claim_many(seats, takes)
-        return {worker_id: await self._sealing.claimed(runs) for worker_id, runs in dealt.items()}
-
-    async def job(self, tenant_id: int, job_id: UUID) -> Job:
-        return self._sealing.opened(await super().job(tenant_id, job_id))
-
-    async def run(self, tenant_id: int, run_id: UUID) -> Run:
-        return self._sealing.opened(await super().run(tenant_id, run_id))
-
-    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
-        return [self._sealing.opened(run) for run in await super().runs_of_job(tenant_id, job_id, limit)]
-
-
-class SealedSqliteStore(SqliteStore):
+class SealedSqliteStore(_SealedArguments, SqliteStore):  # type: ignore[misc]
     """SQLite, with sealed arguments where a tenant asks for them."""
-
-    def __init__(self, sealer: Sealer, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._sealing = _Sealing(self, sealer)
-
-    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
-
-    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
-        changes = await self._sealing.sealed_changes(tenant_id, changes)
-        return self._sealing.opened(await super().edit_job(tenant_id, job_id, changes, version))
-
-    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
-        return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))
-
-    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
-        dealt = await super().claim_many(seats, takes)
-        return {worker_id: await self._sealing.claimed(runs) for worker_id, runs in dealt.items()}
-
-    async def job(self, tenant_id: int, job_id: UUID) -> Job:
-        return self._sealing.opened(await super().job(tenant_id, job_id))
-
-    async def run(self, tenant_id: int, run_id: UUID) -> Run:
-        return self._sealing.opened(await super().run(tenant_id, run_id))
-
-    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
-        return [self._sealing.opened(run) for run in await super().runs_of_job(tenant_id, job_id, limit)]
 
 
 def _owner(tenant_id: int) -> str:

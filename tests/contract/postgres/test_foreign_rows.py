@@ -117,6 +117,16 @@ async def test_a_refusal_names_the_field_to_whoever_submits_in_python(
     assert caught.value.field == "tenant_id"
 
 
+async def test_arguments_that_shall_be_encrypted_are_not_stored_as_they_are(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    await session.execute("update duetime.tenants set encrypt_args = true where id = $1", TENANT)
+    with pytest.raises(InvalidInput, match="arguments of this tenant are encrypted") as caught:
+        await store.submit_within(session, TENANT, job())
+    assert caught.value.field == "connection"
+    assert (await store.counts()).jobs == 0
+
+
 async def test_a_good_submission_is_read_back_and_runs(
     store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
 ) -> None:

@@ -197,22 +197,3 @@ begin
         ) r
     ) seen;
 end $$;
-
--- The cursors in view, soonest first, held against other nodes.
-create function duetime.due_cursors(most integer)
-returns table (
-    job_id uuid, tenant_id integer, queue text, tier smallint, task text, schedule bytea, next_fire_at timestamptz)
-language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
-begin
-    return query
-    select c.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, c.next_fire_at
-    from (
-        select c.job_id, c.next_fire_at from duetime.cursors c where c.scan_at <= duetime.now()
-        order by c.scan_at limit due_cursors.most for update skip locked
-    ) c
-    join duetime.jobs j on j.id = c.job_id;
-end $$;

@@ -31,8 +31,6 @@ begin
     join duetime.jobs j on j.id = c.job_id;
 end $$;
 
--- What runs with the owner's rights is for those who are named.
-
 -- No cursor shall stand where a scanner cannot read it.
 alter table duetime.cursors
     add constraint cursors_can_be_read check (

@@ -398,6 +398,8 @@ declare
             then 'job_id: must be a UUID of version 7'
         when tenant_id is null or not exists (select 1 from duetime.tenants t where t.id = submit_job.tenant_id)
             then 'tenant_id: there is no such tenant'
+        when exists (select 1 from duetime.tenants t where t.id = submit_job.tenant_id and t.encrypt_args)
+            then 'connection: the arguments of this tenant are encrypted, and the database has no key: leave it out'
         when task is null or task !~ name then 'task: is not a name'
         when queue is null or queue !~ name then 'queue: is not a name'
         when tier is null or tier not between 0 and 2 then 'tier: must be 0, 1 or 2'
@@ -459,6 +461,7 @@ begin
         where l.one and l.until > duetime.now();
     return submit_job.job_id;
 end $$;
+-- What runs with the owner's rights is for those who are named.
 revoke execute on function duetime.submit_job from public;
 revoke execute on function duetime.complete_run from public;
 
