@@ -95,10 +95,10 @@ class Node:
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
         store = store_for(self._settings)
-        await open_ready(store, migrate=self._migrate)
         try:
             with _signals(self.stop):
-                await self._run_on(store, ready)
+                if await self._open(store):
+                    await self._run_on(store, ready)
         finally:
             if self._app is not None:
                 await self._app.shut_down()  # tasks may have used it from threads, on connections of its own
@@ -115,9 +115,28 @@ class Node:
         if self._server is not None:
             self._server.stop()
 
+    async def _open(self, store: Store) -> bool:
+        """Open the store, however long a shared database is away; no, when stopped before. An embedded file that
+        cannot be opened is in use or broken, and waiting does not help."""
+        if store.embedded:
+            await open_ready(store, migrate=self._migrate)
+            return True
+        opened = False
+
+        async def attempt() -> float:
+            nonlocal opened
+            await open_ready(store, migrate=self._migrate)
+            opened = True
+            opening.stop()
+            return 0.0
+
+        opening = Loop("start", attempt)
+        self._loops = [opening]
+        await opening.run()
+        return opened
+
     async def _run_on(self, store: Store, ready: Ready) -> None:
-        if self._with_loops:
-            self._loops = engine_loops(store, self._settings)
+        self._loops = engine_loops(store, self._settings) if self._with_loops else []
         service: Service | None = None
         if self._serve:
             service = Service(store, self._settings)

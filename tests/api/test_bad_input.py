@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import re
+import socket
 import tracemalloc
 import zlib
 from datetime import timedelta
@@ -193,6 +194,22 @@ async def test_large_bodies(api: Served) -> None:
         assert chunked.status == 413
 
 
+async def test_a_client_that_sends_all_before_it_reads_learns_why(api: Served) -> None:
+    """Closing at once would reset the connection, and the answer would be lost on its way."""
+    host, port = api.url.removeprefix("http://").split(":")
+    size = 20_000_000
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api.root}\r\nContent-Length: {size}\r\n\r\n"
+
+    def talk() -> bytes:
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(head.encode() + b" " * size)
+            with connection.makefile("rb") as answer:
+                return answer.read()
+
+    answer = await asyncio.to_thread(talk)
+    assert answer.startswith(b"HTTP/1.1 413 ") and b"connection: close" in answer and answer.endswith(b"}")
+
+
 async def test_a_body_that_dribbles(database_url: str) -> None:
     async with served(database_url, body_timeout=timedelta(milliseconds=300)) as api:
         host, port = api.url.removeprefix("http://").split(":")
@@ -200,7 +217,7 @@ async def test_a_body_that_dribbles(database_url: str) -> None:
         head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api.root}\r\nContent-Length: 500\r\n\r\n"
         writer.write(head.encode())
         dribble = asyncio.create_task(_dribble(writer))
-        # Not to the end: what comes in after the answer may reset the connection.
+        # Not to the end: the server does not listen for long, and then resets the connection.
         answer = await asyncio.wait_for(reader.readuntil(b'"code":"slow_body"'), 10)
         dribble.cancel()
         assert answer.startswith(b"HTTP/1.1 408 ") and b"connection: close" in answer

@@ -74,17 +74,25 @@ def test_a_misspelt_setting_is_refused(tmp_path: Path) -> None:
     assert (code, "did you mean slots?" in only_line(failed)) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "arguments", [("up",), ("up", HELLO), ("server",), ("worker", HELLO), ("migrate",), ("check",)]
-)
+@pytest.mark.parametrize("arguments", [("migrate",), ("check",)])
 def test_a_database_that_cannot_be_reached(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     code, failed = run(tmp_path, *arguments, environ={"DUETIME_DATABASE_URL": NOBODY})
     assert code == 3
     assert "the database 127.0.0.1:1/nothing cannot be used now" in only_line(failed)
 
 
+@pytest.mark.parametrize("arguments", [("up",), ("server",), ("worker", HELLO)])
+def test_what_runs_until_it_is_stopped_waits_for_its_database(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    words = "the database 127.0.0.1:1/nothing cannot be used now"
+    with Command(tmp_path, *arguments, environ={"DUETIME_DATABASE_URL": NOBODY}) as waiting:
+        waiting.until(lambda command: words in command.stderr)
+        assert waiting.stop() == 0
+    assert "trying again until it is back" in waiting.stderr
+    assert "Traceback" not in waiting.stderr
+
+
 def test_an_error_for_scripts(tmp_path: Path) -> None:
-    code, failed = run(tmp_path, "server", "--json", "--database-url", NOBODY)
+    code, failed = run(tmp_path, "check", "--json", "--database-url", NOBODY)
     (error,) = failed.lines
     assert (code, error["error"], failed.stderr) == (3, "StoreUnavailable", "")
     assert error["message"].startswith("the database 127.0.0.1:1/nothing cannot be used now")
@@ -92,7 +100,7 @@ def test_an_error_for_scripts(tmp_path: Path) -> None:
 
 def test_a_password_is_not_shown(tmp_path: Path) -> None:
     secret = "postgresql://nobody:hunter2@127.0.0.1:1/nothing"
-    for arguments in (("check",), ("up", "--json")):
+    for arguments in (("check",), ("migrate", "--json")):
         _, failed = run(tmp_path, *arguments, "--database-url", secret)
         assert "hunter2" not in failed.stdout + failed.stderr
 

@@ -14,7 +14,7 @@ import msgspec
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from duetime.api.bodies import read_body
+from duetime.api.bodies import drop_the_rest, read_body
 from duetime.api.decoding import fit, header_map, read_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.problems import INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
@@ -56,7 +56,7 @@ class _Door:
         except Exception as error:
             problem = _seen(endpoint, error)
             self._service.metrics.answered(endpoint, problem.kind.status)
-            await _refuse(send, problem)
+            await _refuse(send, problem, receive)
             return
         if isinstance(answer, Stream):
             self._service.metrics.answered(endpoint, endpoint.status)
@@ -101,11 +101,15 @@ async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
         await _refuse(send, Problem(NOT_FOUND, "there is no such path", remedy="look into /openapi.json"))
 
 
-async def _refuse(send: Send, problem: Problem) -> None:
-    await _send(send, problem.kind.status, _encoder.encode(problem.document), MEDIA, problem.headers)
+async def _refuse(send: Send, problem: Problem, receive: Receive | None = None) -> None:
+    unread = receive if problem.unread else None
+    await _send(send, problem.kind.status, _encoder.encode(problem.document), MEDIA, problem.headers, unread)
 
 
-async def _send(send: Send, status: int, content: bytes, media: str, headers: Mapping[str, str]) -> None:
+async def _send(
+    send: Send, status: int, content: bytes, media: str, headers: Mapping[str, str], unread: Receive | None = None
+) -> None:
+    """Send an answer. With `unread`, the connection ends with it, and the rest of the body is taken in before that."""
     lines = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     lines += [
         (b"content-type", media.encode()),
@@ -113,7 +117,13 @@ async def _send(send: Send, status: int, content: bytes, media: str, headers: Ma
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
     ]
+    if unread is not None:
+        lines.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": lines})
+    if unread is not None:
+        await send({"type": "http.response.body", "body": content, "more_body": True})
+        await drop_the_rest(unread)
+        content = b""
     await send({"type": "http.response.body", "body": content})
 
 

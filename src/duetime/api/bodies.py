@@ -5,6 +5,7 @@ holds for the whole body: a client that sends a byte now and then does not keep 
 """
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import Mapping
 
@@ -14,7 +15,9 @@ from duetime.api.endpoint import Endpoint
 from duetime.api.problems import BAD_REQUEST, SLOW_BODY, TOO_LARGE, WRONG_MEDIA, Problem
 from duetime.settings import Settings
 
-_CLOSE = {"connection": "close"}
+_LINGER = 2.0
+"""Seconds for which what is left of a refused body is still taken in."""
+_LINGER_BYTES = 64 * 1024 * 1024
 _ROOM_FOR_THE_REST = 64 * 1024
 """What a job may say beside its arguments."""
 
@@ -45,7 +48,7 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
             SLOW_BODY,
             "the whole body did not arrive in time",
             remedy="send it at once",
-            headers=_CLOSE,
+            unread=True,
         ) from None
     if body:  # of nothing, it does not matter what it claims to be
         _check_media(endpoint, headers)
@@ -99,13 +102,25 @@ def unpack(body: bytes, limit: int) -> bytes:
     except zlib.error:
         raise Problem(BAD_REQUEST, "the body is not gzip", field="Content-Encoding") from None
     if len(found) > limit:
-        raise _too_large(limit)
+        raise _too_large(limit, unread=False)
     if not unpacker.eof or unpacker.unused_data:
         raise Problem(BAD_REQUEST, "the body is not one whole gzip", field="Content-Encoding")
     return found
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(
-        TOO_LARGE, f"more than {limit:,} bytes", remedy="send less, or store it as a payload", headers=_CLOSE
-    )
+def _too_large(limit: int, *, unread: bool = True) -> Problem:
+    remedy = "send less, or store it as a payload"
+    return Problem(TOO_LARGE, f"more than {limit:,} bytes", remedy=remedy, unread=unread)
+
+
+async def drop_the_rest(receive: Receive) -> None:
+    """Take in what is left of a body that was refused, for a moment. A connection that is closed with bytes unread is
+    reset, and a client that was still sending would lose the answer that tells it why."""
+    dropped = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            while dropped < _LINGER_BYTES:
+                message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+                dropped += len(message.get("body", b""))

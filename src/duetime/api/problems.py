@@ -108,6 +108,7 @@ class Problem(Exception):
         remedy: str | None = None,
         headers: dict[str, str] | None = None,
         errors: tuple[ItemProblem, ...] = (),
+        unread: bool = False,
     ) -> None:
         super().__init__(detail or kind.title)
         self.kind = kind
@@ -116,6 +117,8 @@ class Problem(Exception):
         self.remedy = remedy
         self.headers = headers or {}
         self.errors = errors
+        self.unread = unread
+        """The rest of the body is on its way and nobody wants it: the connection ends with the answer."""
 
     @property
     def document(self) -> ProblemDocument:
