@@ -16,7 +16,7 @@ from duetime.client.ask import Ask
 from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
 from duetime.model.listing import JobStatus
-from duetime.model.wire import Ask as ClaimRequest
+from duetime.wire.workers import Ask as ClaimRequest
 from tests.support.serving import Served
 from tests.support.working import working
 

@@ -11,7 +11,7 @@ from duetime.errors import AccessDenied, InvalidInput, LeaseLost, NotFound
 from duetime.model.access import Role
 from duetime.model.run import RunState
 from duetime.model.tenant import NewTenant
-from duetime.model.wire import Ask, Beat, HandBack, HeldRun, Note, Notes, Registration, Report, Reports
+from duetime.wire.workers import Ask, Beat, HandBack, HeldRun, Note, Notes, Registration, Report, Reports
 from tests.support.serving import Served
 from tests.support.waiting import eventually
 

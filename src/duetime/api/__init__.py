@@ -6,7 +6,7 @@ bodies, decoding       from bytes to checked values; what cannot be meant is ref
 access, sessions       who asks: API keys, and browsers that logged in
 problems               what went wrong, as RFC 9457 says it; the only place that maps errors to status codes
 limits, cursors        how much, and from where on
-routes/, schemas/      what each endpoint does, and the shapes it speaks
+routes/                what each endpoint does; the shapes it speaks are in `duetime.wire`
 openapi                the same table as an OpenAPI 3.1 document
 serving                the server inside a node
 """

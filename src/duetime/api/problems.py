@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from duetime.api.schemas.common import ItemProblem
 from duetime.errors import (
     Conflict,
     DuetimeError,
@@ -24,6 +23,7 @@ from duetime.errors import (
     StoreError,
     StoreRejected,
 )
+from duetime.wire.jobs import ItemProblem
 
 MEDIA = "application/problem+json"
 RETRY_SOON = "1"

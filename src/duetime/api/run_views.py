@@ -4,13 +4,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from duetime.api.schemas.runs import AttemptView, DeadLetterView, RunSummary, RunView
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.attempt import Attempt, AttemptState, Run
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
 from duetime.model.listing import DeadLetter, RunItem
+from duetime.wire.runs import AttemptView, DeadLetterView, RunSummary, RunView
 
 
 def run_summary(run: RunItem) -> RunSummary:

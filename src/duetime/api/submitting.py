@@ -7,7 +7,6 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.api.schemas.jobs import JobRequest, MisfireBody, RetryBody
 from duetime.engine.intake import prepare
 from duetime.engine.options import add_policies, check_duration, check_retry
 from duetime.errors import InvalidInput
@@ -17,6 +16,7 @@ from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import NOW, Once, Schedule, bounded, make_schedule, parse_schedule
+from duetime.wire.jobs import JobRequest, MisfireBody, RetryBody
 
 _NO_ARGS: Mapping[str, Any] = {}
 

@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from duetime.api.schemas.jobs import JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
 from duetime.model.schedule import Cron, Every, Once, Schedule, exact_form, explain
+from duetime.wire.jobs import JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
 _KINDS: dict[type, Literal["once", "cron", "every"]] = {Once: "once", Cron: "cron", Every: "every"}
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from duetime.api.schemas.admin import AuditPage, KeyCreated, KeyPage, KeyView, TenantPage, TenantView
-from duetime.api.schemas.common import Health
 from duetime.client.ask import Ask, Length, Moment, given, job_fields, path
-from duetime.model.wire import (
+from duetime.wire.admin import AuditPage, KeyCreated, KeyPage, KeyView, TenantPage, TenantView
+from duetime.wire.service import Health
+from duetime.wire.workers import (
     Ask as ClaimRequest,
 )
-from duetime.model.wire import (
+from duetime.wire.workers import (
     Beat,
     Beaten,
     Dealt,

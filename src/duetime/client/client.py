@@ -15,7 +15,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from duetime.api.schemas.runs import RunView
 from duetime.client import admin_asks, job_asks, run_asks
 from duetime.client.ask import Ask, PageOf
 from duetime.client.finding import find_server
@@ -25,6 +24,7 @@ from duetime.clock import monotonic
 from duetime.duration import parse_duration
 from duetime.errors import ServerUnavailable
 from duetime.settings import load
+from duetime.wire.runs import RunView
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import msgspec
 
-from duetime.api.schemas.jobs import (
+from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, path
+from duetime.wire.jobs import (
     Backfilled,
     BatchAnswer,
     Deleted,
@@ -15,8 +16,7 @@ from duetime.api.schemas.jobs import (
     Receipt,
     StatusAnswer,
 )
-from duetime.api.schemas.runs import JobStatusAnswer, RunView
-from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, path
+from duetime.wire.runs import JobStatusAnswer, RunView
 
 _encoder = msgspec.json.Encoder()
 

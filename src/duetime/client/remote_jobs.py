@@ -12,8 +12,6 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.api.schemas.jobs import JobView, Receipt
-from duetime.api.schemas.runs import AttemptView, RunView
 from duetime.client.client import AsyncClient
 from duetime.clock import SystemClock
 from duetime.errors import InvalidInput
@@ -29,6 +27,8 @@ from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Once, exact_form
 from duetime.model.schedule.reading import parse_schedule
+from duetime.wire.jobs import JobView, Receipt
+from duetime.wire.runs import AttemptView, RunView
 
 _MOMENT = timedelta(microseconds=1)
 _PAGE = 200

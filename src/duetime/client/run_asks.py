@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from duetime.api.schemas.calendars import CalendarList, CalendarView
-from duetime.api.schemas.jobs import Deleted
-from duetime.api.schemas.runs import DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
-from duetime.api.schemas.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
 from duetime.client.ask import Ask, Moment, given, job_fields, moment, path, plain
+from duetime.wire.calendars import CalendarList, CalendarView
+from duetime.wire.jobs import Deleted
+from duetime.wire.runs import DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
+from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
 
 
 def list_runs(

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from duetime.api.schemas.runs import RunView
 from duetime.client import admin_asks, job_asks, run_asks
 from duetime.client.ask import Ask, PageOf
 from duetime.client.client import AsyncClient
 from duetime.client.watching import Change
+from duetime.wire.runs import RunView
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,9 +14,9 @@ import msgspec
 from duetime.errors import LeaseLost, NotFound
 from duetime.ids import parse, show
 from duetime.loop import Loop
-from duetime.model import wire
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Tier, Trial
+from duetime.wire import workers as wire
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 from duetime.worker.task import Place

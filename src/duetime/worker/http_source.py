@@ -12,11 +12,12 @@ import msgspec
 
 from duetime.errors import InvalidInput, LeaseLost, NotFound, StoreRejected
 from duetime.ids import parse, show
-from duetime.model import json, wire
+from duetime.model import json
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.run import Event
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
+from duetime.wire import workers as wire
 from duetime.worker.http_claimer import HttpClaimer
 from duetime.worker.source import Wants
 from duetime.worker.wire import Wire

@@ -11,13 +11,12 @@ from duetime import ids
 from duetime.api.decoding import fit, read_json
 from duetime.api.endpoint import JSON, Call, Reply, Routes
 from duetime.api.problems import INVALID_INPUT, Problem, item_problem
-from duetime.api.schemas.common import ItemProblem
-from duetime.api.schemas.jobs import BatchAnswer, BatchItem, BatchQuery, JobRequest, Receipt
 from duetime.api.submitting import make_job, needs_the_day
 from duetime.api.views import receipt
 from duetime.errors import Conflict, InvalidInput, StoreRejected
 from duetime.model.access import Action
 from duetime.model.job import NewJob, Submitted
+from duetime.wire.jobs import BatchAnswer, BatchItem, BatchQuery, ItemProblem, JobRequest, Receipt
 
 routes = Routes("Jobs")
 NDJSON = "application/x-ndjson"

@@ -1,10 +1,10 @@
 """Calendars: days with a name, for a tenant's jobs to leave out."""
 
 from duetime.api.endpoint import Call, Routes
-from duetime.api.schemas.calendars import CalendarList, CalendarRequest, CalendarView
-from duetime.api.schemas.jobs import Deleted
 from duetime.model.access import Action
 from duetime.model.calendar import Calendar, make_calendar
+from duetime.wire.calendars import CalendarList, CalendarRequest, CalendarView
+from duetime.wire.jobs import Deleted
 
 routes = Routes("Calendars")
 

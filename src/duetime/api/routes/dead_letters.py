@@ -5,7 +5,12 @@ import os
 from duetime import ids
 from duetime.api.endpoint import Call, Routes
 from duetime.api.run_views import dead_letter_view
-from duetime.api.schemas.runs import (
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.failure import FailureClass
+from duetime.model.listing import DeadFilter
+from duetime.model.schedule import check_moment
+from duetime.wire.runs import (
     DeadLetterFilter,
     DeadLetterPage,
     DeadLetterQuery,
@@ -15,11 +20,6 @@ from duetime.api.schemas.runs import (
     ReplayedRun,
     ReplayRequest,
 )
-from duetime.ids import show
-from duetime.model.access import Action
-from duetime.model.failure import FailureClass
-from duetime.model.listing import DeadFilter
-from duetime.model.schedule import check_moment
 
 routes = Routes("Dead letters")
 

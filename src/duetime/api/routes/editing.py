@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.problems import INVALID_INPUT, Problem
-from duetime.api.schemas.jobs import JobPatch, JobView, MisfireBody
 from duetime.api.submitting import retry_policy
 from duetime.api.views import job_view
 from duetime.editing import Edits, make_changes
@@ -17,6 +16,7 @@ from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.policy import Misfire
 from duetime.model.schedule import Schedule, make_schedule
+from duetime.wire.jobs import JobPatch, JobView, MisfireBody
 
 routes = Routes("Jobs")
 _VERSION = re.compile(r'"?([0-9]{1,9})"?')

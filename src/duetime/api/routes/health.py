@@ -5,8 +5,8 @@ import asyncio
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.metrics import MEDIA
 from duetime.api.problems import UNAVAILABLE, Problem
-from duetime.api.schemas.common import Health
 from duetime.model.access import Action
+from duetime.wire.service import Health
 
 routes = Routes("Health")
 _PATIENCE = 2.0

@@ -4,8 +4,15 @@ import os
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.problems import INVALID_INPUT, Problem
-from duetime.api.schemas.common import Nothing
-from duetime.api.schemas.jobs import (
+from duetime.api.submitting import make_job, needs_the_day
+from duetime.api.views import job_summary, job_view, receipt
+from duetime.engine.backfill import check_rate, fires_between
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.listing import JobFilter
+from duetime.model.schedule import check_moment
+from duetime.wire.fields import Nothing
+from duetime.wire.jobs import (
     Backfilled,
     BackfillRequest,
     Deleted,
@@ -16,13 +23,6 @@ from duetime.api.schemas.jobs import (
     Receipt,
     StatusAnswer,
 )
-from duetime.api.submitting import make_job, needs_the_day
-from duetime.api.views import job_summary, job_view, receipt
-from duetime.engine.backfill import check_rate, fires_between
-from duetime.ids import show
-from duetime.model.access import Action
-from duetime.model.listing import JobFilter
-from duetime.model.schedule import check_moment
 
 routes = Routes("Jobs")
 IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}

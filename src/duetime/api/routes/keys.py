@@ -5,7 +5,14 @@ from typing import Any
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.problems import FORBIDDEN, Problem
-from duetime.api.schemas.admin import (
+from duetime.engine.options import check_duration
+from duetime.errors import InvalidInput
+from duetime.ids import new_id, show
+from duetime.model.access import Action, ApiKey, NewKey, Role
+from duetime.model.key_text import new_key_text
+from duetime.model.name import check_key
+from duetime.model.schedule import check_moment
+from duetime.wire.admin import (
     AuditPage,
     AuditQuery,
     AuditView,
@@ -17,14 +24,7 @@ from duetime.api.schemas.admin import (
     RootQuery,
     RotateRequest,
 )
-from duetime.api.schemas.common import Nothing
-from duetime.engine.options import check_duration
-from duetime.errors import InvalidInput
-from duetime.ids import new_id, show
-from duetime.model.access import Action, ApiKey, NewKey, Role
-from duetime.model.key_text import new_key_text
-from duetime.model.name import check_key
-from duetime.model.schedule import check_moment
+from duetime.wire.fields import Nothing
 
 routes = Routes("Administration")
 

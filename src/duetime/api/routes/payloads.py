@@ -1,11 +1,11 @@
 """Payloads that are stored once and referred to by jobs. They are encrypted, and never part of a list, log or event."""
 
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.schemas.jobs import Deleted
-from duetime.api.schemas.service import PayloadStored
 from duetime.errors import NotFound
 from duetime.ids import new_id, show
 from duetime.model.access import Action
+from duetime.wire.jobs import Deleted
+from duetime.wire.service import PayloadStored
 
 routes = Routes("Payloads")
 BYTES = "application/octet-stream"

@@ -1,8 +1,13 @@
 """Queues, and the workers and tasks behind them."""
 
 from duetime.api.endpoint import Call, Routes
-from duetime.api.schemas.common import Nothing
-from duetime.api.schemas.service import (
+from duetime.errors import InvalidInput, NotFound
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.name import check_name
+from duetime.model.tenant import Queue
+from duetime.wire.fields import Nothing
+from duetime.wire.service import (
     DepthView,
     QueueList,
     QueueRequest,
@@ -12,11 +17,6 @@ from duetime.api.schemas.service import (
     WorkerList,
     WorkerView,
 )
-from duetime.errors import InvalidInput, NotFound
-from duetime.ids import show
-from duetime.model.access import Action
-from duetime.model.name import check_name
-from duetime.model.tenant import Queue
 
 routes = Routes("Queues and workers")
 

@@ -9,7 +9,7 @@ import msgspec
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.openapi import make_document
 from duetime.api.problems import UNAUTHENTICATED, Problem
-from duetime.api.schemas.common import LoginQuery
+from duetime.wire.service import LoginQuery
 
 if TYPE_CHECKING:
     from duetime.api.endpoint import Endpoint

@@ -6,13 +6,13 @@ from typing import Literal
 from duetime import ids
 from duetime.api.endpoint import Call, Routes
 from duetime.api.run_views import run_summary, run_view
-from duetime.api.schemas.common import Nothing
-from duetime.api.schemas.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.listing import JobReport, RunFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import check_moment
+from duetime.wire.fields import Nothing
+from duetime.wire.runs import JobStatusAnswer, RunPage, RunQuery, RunsOfJobQuery, RunView
 
 routes = Routes("Runs")
 

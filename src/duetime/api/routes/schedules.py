@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 
 from duetime.api.endpoint import Call, Routes
-from duetime.api.schemas.service import Fire, Preview, PreviewRequest
 from duetime.api.views import schedule_view
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
 from duetime.model.schedule import Schedule, check_moment, check_zone, make_schedule, parse_schedule
 from duetime.model.schedule.previewing import preview
+from duetime.wire.service import Fire, Preview, PreviewRequest
 
 routes = Routes("Schedules")
 

@@ -5,11 +5,11 @@ from uuid import UUID
 import msgspec
 
 from duetime.api.endpoint import Call, Routes
-from duetime.api.schemas.admin import LimitsBody, TenantPage, TenantPatch, TenantRequest, TenantView
-from duetime.api.schemas.common import PageQuery
 from duetime.errors import NotFound
 from duetime.model.access import Action
 from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits, TenantState
+from duetime.wire.admin import LimitsBody, TenantPage, TenantPatch, TenantRequest, TenantView
+from duetime.wire.fields import PageQuery
 
 routes = Routes("Administration")
 

@@ -1,6 +1,6 @@
 """The remote worker protocol: how a worker in any language gets runs and reports what became of them.
 
-`docs/worker-protocol.md` tells it to people; the words are in `model/wire.py`, and `engine/desk.py` keeps them.
+`docs/worker-protocol.md` tells it to people; the words are in `wire/workers.py`, and `engine/desk.py` keeps them.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ from duetime.model.name import check_name
 from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
-from duetime.model.wire import (
+from duetime.model.worker import WorkerInfo
+from duetime.wire.workers import (
     Ask,
     Beat,
     Beaten,
@@ -44,7 +45,6 @@ from duetime.model.wire import (
     Report,
     Reports,
 )
-from duetime.model.worker import WorkerInfo
 
 routes = Routes("Remote workers")
 

@@ -1,12 +1,12 @@
-"""Schedules, queues, workers, tasks, payloads and events as requests and answers have them."""
+"""Schedules, queues, workers, tasks, payloads, logins and health as requests and answers have them."""
 
 from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.api.schemas.common import Length, Moment, Request, Zone
-from duetime.api.schemas.jobs import ScheduleView
+from duetime.wire.fields import Length, Moment, Request, Zone
+from duetime.wire.jobs import ScheduleView
 
 
 class PreviewRequest(Request, frozen=True):
@@ -91,3 +91,11 @@ class TaskList(Struct, frozen=True):
 class PayloadStored(Struct, frozen=True):
     payload_ref: str
     size: int
+
+
+class LoginQuery(Request, frozen=True):
+    token: Annotated[str, Meta(max_length=200)]
+
+
+class Health(Struct, frozen=True):
+    status: Literal["ok"]

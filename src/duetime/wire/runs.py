@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.api.schemas.common import Moment, Name, PageQuery, PriorityName, Request, Text
 from duetime.model.listing import JobStatus
+from duetime.wire.fields import Moment, Name, PageQuery, PriorityName, Request, Text
 
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]

@@ -1,4 +1,4 @@
-"""Shapes that several endpoints share.
+"""What the fields of requests may hold, and the bodies and queries that many endpoints take.
 
 Requests refuse fields that they do not know. Answers may gain fields: a client ignores those that it does not know.
 """
@@ -33,21 +33,3 @@ class Nothing(Request, frozen=True):
 class PageQuery(Request, frozen=True):
     page_size: PageSize = 50
     cursor: Cursor | None = None
-
-
-class Health(Struct, frozen=True):
-    status: Literal["ok"]
-
-
-class ItemProblem(Struct, frozen=True, omit_defaults=True):
-    """What is wrong with one item of a batch."""
-
-    index: int
-    code: str
-    detail: str
-    field: str | None = None
-    remedy: str | None = None
-
-
-class LoginQuery(Request, frozen=True):
-    token: Annotated[str, Meta(max_length=200)]

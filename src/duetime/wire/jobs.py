@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from duetime.api.schemas.common import (
+from duetime.model.listing import JobStatus
+from duetime.model.policy import MisfireMode, Overlap
+from duetime.wire.fields import (
     Args,
-    ItemProblem,
     Length,
     Moment,
     Name,
@@ -17,8 +18,6 @@ from duetime.api.schemas.common import (
     Text,
     Zone,
 )
-from duetime.model.listing import JobStatus
-from duetime.model.policy import MisfireMode, Overlap
 
 Names = Annotated[tuple[Name, ...], Meta(max_length=50)]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
@@ -139,6 +138,16 @@ class Receipt(Struct, frozen=True):
     created: bool
     """False when `key` led to a job that was there before."""
     warnings: tuple[str, ...] = ()
+
+
+class ItemProblem(Struct, frozen=True, omit_defaults=True):
+    """What is wrong with one item of a batch."""
+
+    index: int
+    code: str
+    detail: str
+    field: str | None = None
+    remedy: str | None = None
 
 
 class BatchItem(Struct, frozen=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from duetime.api.schemas.common import Length, Moment, Name, PageQuery, Request, Text
+from duetime.wire.fields import Length, Moment, Name, PageQuery, Request, Text
 
 RoleName = Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
 TenantName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]*\Z")]

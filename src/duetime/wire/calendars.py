@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from duetime.api.schemas.common import Request
+from duetime.wire.fields import Request
 
 
 class CalendarRequest(Request, frozen=True):

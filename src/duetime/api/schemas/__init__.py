@@ -1,1 +1,0 @@
-"""The shapes that requests and answers have. Fields are only ever added."""
