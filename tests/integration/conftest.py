@@ -11,7 +11,7 @@ import pytest
 from duetime import App
 from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server
-from tests.support.serving import Served, serving
+from tests.support.served import Served, serving
 from tests.support.working import quick_settings
 
 

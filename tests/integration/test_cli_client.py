@@ -13,7 +13,7 @@ from duetime import App
 from duetime.cli.main import application
 from duetime.model.access import Role
 from tests.support.command import Command, run
-from tests.support.serving import Served
+from tests.support.served import Served
 from tests.support.working import working
 
 Duetime = Callable[..., Awaitable[Result]]

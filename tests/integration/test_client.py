@@ -17,7 +17,7 @@ from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
 from duetime.model.listing import JobStatus
 from duetime.wire.workers import Ask as ClaimRequest
-from tests.support.serving import Served
+from tests.support.served import Served
 from tests.support.working import working
 
 FOR_BROWSERS = {"docs", "login"}

@@ -14,7 +14,7 @@ from duetime.model.access import Role
 from duetime.wiring import make_worker
 from duetime.worker.http_source import HttpSource
 from duetime.worker.worker import Worker
-from tests.support.serving import Served
+from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.support.working import ended
 

@@ -12,7 +12,7 @@ from duetime.model.access import Role
 from duetime.model.run import RunState
 from duetime.model.tenant import NewTenant
 from duetime.wire.workers import Ask, Beat, HandBack, HeldRun, Note, Notes, Registration, Report, Reports
-from tests.support.serving import Served
+from tests.support.served import Served
 from tests.support.waiting import eventually
 
 

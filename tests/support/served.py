@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +16,13 @@ from duetime.api.serving import HttpServer
 from duetime.ids import new_id
 from duetime.loop import Loop
 from duetime.model.access import NewKey, Role
+from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import new_key_text
 from duetime.model.tenant import NewTenant, Tenant
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
+from duetime.wiring import engine_loops
 from tests.support.working import quick_settings
 
 ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -82,10 +84,11 @@ class Served:
     async def post(self, path: str, body: Any = None, **how: Any) -> Answer:
         return await self.ask("POST", path, body, **how)
 
-    async def key(self, role: Role, tenant_id: int = 1, **what: Any) -> str:
-        """A new key of a tenant."""
+    async def key(self, role: Role = Role.ROOT, tenant_id: int = DEFAULT_TENANT, **what: Any) -> str:
+        """The text of a new key: of a tenant, or of the platform's operator."""
         made = new_key_text()
-        await self.store.create_key(NewKey(new_id(), tenant_id, role, role.name.lower(), made.hash, made.hint, **what))
+        tenant = None if role is Role.ROOT else tenant_id
+        await self.store.create_key(NewKey(new_id(), tenant, role, role.name.lower(), made.hash, made.hint, **what))
         return made.text
 
     async def tenant(self, name: str, **what: Any) -> Tenant:
@@ -94,23 +97,41 @@ class Served:
 
 @asynccontextmanager
 async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
-    """The API on this database, until the block ends."""
+    """The API on this database, until the block ends. Nothing moves by itself: no job is fired, no run is reaped."""
     given: Settings = msgspec.structs.replace(
-        quick_settings(database_url), **{"port": 0, "encryption_keys": (ENCRYPTION,), **settings}
+        quick_settings(database_url), **{"encryption_keys": (ENCRYPTION,), **settings}
     )
     store = store_for(given)
     await open_ready(store)
+    try:
+        async with _running(store, given, []) as found:
+            yield found
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def serving(store: Store, settings: Settings) -> AsyncIterator[Served]:
+    """A whole node but its worker on this open store, until the block ends."""
+    async with _running(store, settings, engine_loops(store, settings)) as found:
+        yield found
+
+
+@asynccontextmanager
+async def _running(store: Store, settings: Settings, engine: Sequence[Loop]) -> AsyncIterator[Served]:
+    given = msgspec.structs.replace(settings, port=0)
     service = Service(store, given)
     server = HttpServer(service, given)
-    loop = Loop("service", service.tick)
-    running = [asyncio.create_task(server.run()), asyncio.create_task(loop.run())]
+    parts: list[Loop | HttpServer] = [*engine, Loop("service", service.tick), *service.desk.loops, server]
+    stop_listening = store.listen(service.desk.hint)
+    running = [asyncio.create_task(part.run()) for part in parts]
     try:
         root = await make_root_key(store, "root")
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=200)) as http:
             yield Served(store, service, server.url, root.text, http)
     finally:
-        server.stop()
-        loop.stop()
+        for part in parts:
+            part.stop()
         await asyncio.gather(*running)
+        stop_listening()
         await service.close()
-        await store.close()
