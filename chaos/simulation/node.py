@@ -93,7 +93,11 @@ class Node:
         self._parts = [
             Loop("scanner", Scanner(store, interval=POLL).tick, jitter=0.1),
             Loop("reaper", Reaper(store, lease=LEASE, interval=REAP_EVERY).tick, jitter=0.2),
-            Loop("pruner", Pruner(store, retention=day, dead_letter_retention=day).tick, jitter=0.2),
+            Loop(
+                "pruner",
+                Pruner(store, retention=day, dead_letter_retention=day, idempotency_retention=day).tick,
+                jitter=0.2,
+            ),
             Worker(StoreSource(store), tasks, limits),
         ]
         try:

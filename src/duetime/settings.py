@@ -79,6 +79,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         timedelta,
         kinds.duration("How long runs whose attempts are spent are kept for inspection and replay.", "1h", "36525d"),
     ] = timedelta(days=90)
+    idempotency_retention: Annotated[
+        timedelta,
+        kinds.duration(
+            "How long an idempotency key is remembered at least; one whose job lives on stays with it.", "1h", "36525d"
+        ),
+    ] = timedelta(days=1)
     max_payload: Annotated[int, kinds.size("The largest arguments that a job may carry.", 1, 64 * 1024**2)] = 256 * 1024
     max_batch: Annotated[
         int, kinds.size("The largest body of a request that submits many jobs.", 64 * 1024, 1024**3)

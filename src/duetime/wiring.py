@@ -169,7 +169,12 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
     # A short lease asks for a reaper that looks more often.
     interval = min(timedelta(milliseconds=500), settings.lease / 4)
     reaper = Reaper(store, lease=settings.lease, interval=interval)
-    pruner = Pruner(store, retention=settings.retention, dead_letter_retention=settings.dead_letter_retention)
+    pruner = Pruner(
+        store,
+        retention=settings.retention,
+        dead_letter_retention=settings.dead_letter_retention,
+        idempotency_retention=settings.idempotency_retention,
+    )
     return [
         Loop("scanner", scanner.tick, jitter=0.1),
         Loop("reaper", reaper.tick, jitter=0.2),

@@ -15,10 +15,12 @@ from tests.contract.worlds import Time
 DAY = timedelta(days=1)
 
 
-async def prune(store: Store, retention: timedelta = DAY, dead_letters: timedelta = 10 * DAY) -> int:
+async def prune(
+    store: Store, retention: timedelta = DAY, dead_letters: timedelta = 10 * DAY, keys: timedelta = DAY
+) -> int:
     """Prune until nothing is left to prune."""
     removed = 0
-    while step := await store.prune(retention, dead_letters, 3):
+    while step := await store.prune(retention, dead_letters, 3, idempotency_retention=keys):
         removed += step
     return removed
 
@@ -87,6 +89,34 @@ async def test_keys_of_what_is_over_are_kept_for_a_day_at_least(store: Store, ti
     time.advance(hours=2)
     await prune(store, retention=timedelta(hours=1))
     assert (await submit(store, job(idempotency_key="i"))).created
+
+
+@pytest.mark.parametrize("kept", [timedelta(hours=2), 7 * DAY])
+async def test_idempotency_keys_are_kept_as_long_as_is_asked(store: Store, time: Time, kept: timedelta) -> None:
+    worker = await hand(store, timedelta(days=30))
+    first = await submit(store, job(key="k", idempotency_key="i"))
+    await worker.succeed(await worker.claim_one())
+    time.advance(seconds=kept.total_seconds() - 60)
+    await prune(store, keys=kept)
+    assert (await submit(store, job(key="k", idempotency_key="i"))).job_id == first.job_id
+    time.advance(minutes=2)
+    await prune(store, keys=kept)
+    assert (await submit(store, job(key="k", idempotency_key="i"))).created
+
+
+async def test_a_key_names_its_job_only_while_that_lives(store: Store) -> None:
+    worker = await hand(store)
+    first = await submit(store, job(key="k"))
+    assert (await submit(store, job(key="k"))).job_id == first.job_id
+    await worker.succeed(await worker.claim_one())
+    assert (await submit(store, job(key="k"))).created
+
+
+async def test_the_idempotency_key_of_a_job_that_lives_on_stays(store: Store, time: Time) -> None:
+    first = await submit(store, job(Every(timedelta(days=100)), idempotency_key="i"))
+    time.advance(days=50)
+    await prune(store, keys=timedelta(hours=1))
+    assert (await submit(store, job(Every(timedelta(days=100)), idempotency_key="i"))).job_id == first.job_id
 
 
 async def test_completions_find_room_after_every_midnight(store: Store, time: Time) -> None:

@@ -17,15 +17,19 @@ class Pruner:
         *,
         retention: timedelta,
         dead_letter_retention: timedelta,
+        idempotency_retention: timedelta,
         interval: timedelta = timedelta(minutes=1),
     ) -> None:
         self._store = store
         self._retention = retention
         self._dead_letter_retention = dead_letter_retention
+        self._idempotency_retention = idempotency_retention
         self._interval = interval.total_seconds()
 
     async def tick(self) -> float:
-        removed = await self._store.prune(self._retention, self._dead_letter_retention, BATCH)
+        removed = await self._store.prune(
+            self._retention, self._dead_letter_retention, BATCH, idempotency_retention=self._idempotency_retention
+        )
         if removed:
             log.info("pruned %d", removed)
         return 0.1 if removed >= BATCH else self._interval

@@ -297,9 +297,18 @@ class Reading(Protocol):
 
 
 class Pruning(Protocol):
-    async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
+    async def prune(
+        self,
+        retention: timedelta,
+        dead_letter_retention: timedelta,
+        batch: int = 1000,
+        *,
+        idempotency_retention: timedelta = timedelta(days=1),
+    ) -> int:
         """Remove what is older than its retention, in small steps; returns rows or partitions removed this time.
 
+        A key goes when its job is over and the key is older than `idempotency_retention`: until then an idempotency key
+        answers its first request again. (A `key` names its job only while that lives, however long its row stays.)
         Also keeps room for history ahead of time where the store needs it made.
         """
 

@@ -13,7 +13,6 @@ from duetime.store.postgres.partitions import drop_older, keep_room_ahead
 from duetime.store.postgres.role import Role
 from duetime.store.service_views import FIRST_ID
 
-_KEYS_AT_LEAST = timedelta(hours=24)
 _EVENTS = timedelta(minutes=10)
 _A_PARTITION = timedelta(days=2)
 
@@ -23,12 +22,19 @@ class PruningRole(Role):
         super().__init__(*args, **kwargs)
         self._swept = {"sweep_labels": FIRST_ID, "sweep_payloads": FIRST_ID}
 
-    async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
+    async def prune(
+        self,
+        retention: timedelta,
+        dead_letter_retention: timedelta,
+        batch: int = 1000,
+        *,
+        idempotency_retention: timedelta = timedelta(days=1),
+    ) -> int:
         await keep_room_ahead(self.database)
         removed = await self.database.execute("prune_jobs", retention, batch)
         await self.database.execute("prune_users", batch)
         removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
-        removed += await self.database.execute("prune_keys", _KEYS_AT_LEAST, batch)
+        removed += await self.database.execute("prune_keys", idempotency_retention, batch)
         removed += await self.database.execute("prune_events", _EVENTS)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self.database.execute("prune_deleted_jobs", longest, batch)

@@ -13,7 +13,6 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import microseconds, moment, places
 
-_KEYS_AT_LEAST = timedelta(hours=24)
 _EVENTS = timedelta(minutes=10)
 _A_PARTITION = timedelta(days=2)
 
@@ -23,11 +22,18 @@ class PruningRole(Role):
         super().__init__(*args, **kwargs)
         self._swept = {"labels": FIRST_ID.bytes, "payloads": FIRST_ID.bytes}
 
-    async def prune(self, retention: timedelta, dead_letter_retention: timedelta, batch: int = 1000) -> int:
+    async def prune(
+        self,
+        retention: timedelta,
+        dead_letter_retention: timedelta,
+        batch: int = 1000,
+        *,
+        idempotency_retention: timedelta = timedelta(days=1),
+    ) -> int:
         removed = await self._prune("prune_jobs", retention, batch)
         await self._prune("prune_users", retention, batch)
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
-        removed += await self._prune("prune_keys", _KEYS_AT_LEAST, batch)
+        removed += await self._prune("prune_keys", idempotency_retention, batch)
         removed += await self._prune("prune_events", _EVENTS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", longest, batch)
