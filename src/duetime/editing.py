@@ -13,6 +13,7 @@ from duetime.engine.options import (
     Priority,
     add_policies,
     check_duration,
+    check_tags,
     check_tier,
     make_options,
 )
@@ -20,7 +21,7 @@ from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.edit import Changes
 from duetime.model.job import Job, Options
-from duetime.model.name import check_name
+from duetime.model.name import check_key, check_name
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Once, Schedule
@@ -29,7 +30,7 @@ from duetime.task import Task
 
 
 class Edits(TypedDict, total=False):
-    """What can be edited beside the schedule. None takes a timeout or a maximum away."""
+    """What can be edited beside the schedule. None takes a thing away."""
 
     args: Mapping[str, Any]
     queue: str
@@ -44,6 +45,8 @@ class Edits(TypedDict, total=False):
     overlap: Overlap
     jitter: Duration
     max_runs: int | None
+    owner: str | None
+    payload_ref: str | None
 
 
 def make_changes(
@@ -77,7 +80,7 @@ def _args(task: Task[..., Any] | None, args: object, max_payload: int) -> bytes:
 
 def _options(old: Options, edits: Edits, *, repeats: bool) -> dict[str, Any]:
     """The options that become others."""
-    kept = ("job_name", "tags", "retries", "retry", "delivery")
+    kept = ("job_name", "retries", "retry", "delivery")
     new = make_options(old, **{name: edits[name] for name in kept if name in edits})  # type: ignore[literal-required]
     policies = [edits.get(name) for name in ("misfire", "overlap", "jitter", "max_runs")]
     if not repeats and any(policy is not None for policy in policies):
@@ -85,5 +88,15 @@ def _options(old: Options, edits: Edits, *, repeats: bool) -> dict[str, Any]:
     new = add_policies(new, *policies)  # type: ignore[arg-type]
     if "max_runs" in edits and edits["max_runs"] is None:
         new = msgspec.structs.replace(new, max_runs=None)
+    if "tags" in edits:
+        new = msgspec.structs.replace(new, tags=check_tags(edits["tags"]))
+    if "owner" in edits:
+        new = msgspec.structs.replace(new, owner=_text(edits["owner"], "owner"))
+    if "payload_ref" in edits:
+        new = msgspec.structs.replace(new, payload_ref=_text(edits["payload_ref"], "payload_ref"))
     before, after = msgspec.structs.asdict(old), msgspec.structs.asdict(new)
     return {name: value for name, value in after.items() if value != before[name]}
+
+
+def _text(value: str | None, field: str) -> str | None:
+    return None if value is None else check_key(value, field)

@@ -21,6 +21,24 @@ async def test_what_is_given_becomes_different(api: Served) -> None:
     assert (await change(api, made["job_id"], timeout=None)).json["timeout"] is None
 
 
+async def test_owner_payload_and_tags(api: Served) -> None:
+    stored = (
+        await api.ask("POST", "/v1/payloads", raw=b"bytes", headers={"Content-Type": "application/octet-stream"})
+    ).json
+    wish = {"task": "t", "every": "1h", "owner": "u1", "tags": ["a"], "payload_ref": "s3://bucket/one"}
+    job_id = (await api.post("/v1/jobs", wish)).json["job_id"]
+    changed = (await change(api, job_id, owner="u2", payload_ref=stored["payload_ref"], tags=["b"])).json
+    assert (changed["owner"], changed["payload_ref"], changed["tags"]) == ("u2", stored["payload_ref"], ["b"])
+    for query, found in (("owner=u1", 0), ("owner=u2", 1), ("tag=a", 0), ("tag=b", 1)):
+        assert len((await api.get(f"/v1/jobs?{query}")).json["items"]) == found, query
+    changed = (await change(api, job_id, owner=None, payload_ref=None, tags=[])).json
+    assert (changed["owner"], changed["payload_ref"], changed["tags"]) == (None, None, [])
+    assert (await api.get("/v1/jobs?owner=u2")).json["items"] == []
+    refused = await change(api, job_id, owner="\n")
+    assert (refused.status, refused.json["field"]) == (422, "owner")
+    assert (await change(api, job_id, owner="")).status == 422
+
+
 async def test_a_stale_version(api: Served) -> None:
     job_id = (await api.post("/v1/jobs", {"task": "t", "every": "1h"})).json["job_id"]
     assert (await change(api, job_id, '"1"', priority="HIGH")).status == 200

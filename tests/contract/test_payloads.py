@@ -6,6 +6,7 @@ import pytest
 
 from duetime.errors import NotFound
 from duetime.ids import new_id, show
+from duetime.model.edit import Changes
 from duetime.model.job import Options, encode_options
 from duetime.model.listing import JobFilter
 from duetime.model.schedule import Every
@@ -89,3 +90,36 @@ async def test_it_goes_when_nothing_refers_to_it_any_more(store: Store, time: Ti
     with pytest.raises(NotFound):
         await store.payload(TENANT, used)
     assert (await store.list_jobs(TENANT, JobFilter(owner="u1"))).items == ()
+
+
+async def test_an_edit_takes_the_reference_along(store: Store, time: Time) -> None:
+    old, new = new_id(), new_id()
+    for payload_id in (old, new):
+        await store.put_payload(TENANT, payload_id, b"sealed")
+    said = encode_options(Options(payload_ref=show("pay", old), owner="u1"))
+    made = await submit(store, job(Every(timedelta(days=5000)), options=said))
+    changes = Changes(options={"payload_ref": show("pay", new), "owner": "u2"})
+    assert (await store.edit_job(TENANT, made.job_id, changes)).options.owner == "u2"
+    assert (await store.list_jobs(TENANT, JobFilter(owner="u1"))).items == ()
+    assert len((await store.list_jobs(TENANT, JobFilter(owner="u2"))).items) == 1
+    time.advance(days=400)
+    for _ in range(3):
+        await store.prune(MONTH, QUARTER)
+    with pytest.raises(NotFound):
+        await store.payload(TENANT, old)
+    assert await store.payload(TENANT, new) == b"sealed"
+
+
+async def test_what_a_run_was_made_with_stays_after_an_edit(store: Store, time: Time) -> None:
+    old = new_id()
+    await store.put_payload(TENANT, old, b"sealed")
+    said = encode_options(Options(payload_ref=show("pay", old)))
+    made = await submit(store, job(Every(timedelta(days=5000)), options=said))
+    worker = await hand(store, timedelta(days=1000))
+    await store.trigger_job(TENANT, made.job_id, b"nonce")
+    await store.edit_job(TENANT, made.job_id, Changes(options={"payload_ref": None}))
+    await worker.claim_one()
+    time.advance(days=400)
+    for _ in range(3):
+        await store.prune(MONTH, QUARTER)
+    assert await store.held_payload(worker.id, old) == (TENANT, b"sealed")

@@ -47,6 +47,12 @@ def payload_after_edit(job_id: UUID, options: bytes | None) -> list[tuple[UUID, 
     return [] if payload_id is None else [(payload_id, job_id)]
 
 
+def payload_let_go(before: bytes | None, after: bytes | None) -> UUID | None:
+    """The payload that a job referred to before an edit and does not any more."""
+    payload_id = _payload_in(before)
+    return None if payload_id == _payload_in(after) else payload_id
+
+
 def payload_rows(jobs: Iterable[NewJob]) -> list[tuple[UUID, UUID]]:
     return [(payload_id, job.id) for job in jobs if (payload_id := payload_of(job)) is not None]
 

@@ -104,7 +104,9 @@ class JobPatch(Request, frozen=True):
     """What shall be different about a job. A schedule is given whole: its kind and its bounds."""
 
     args: Args | UnsetType = UNSET
+    payload_ref: Text | UnsetType | None = UNSET
     name: Text | UnsetType = UNSET
+    owner: Text | UnsetType | None = UNSET
     run_at: Moment | UnsetType = UNSET
     run_in: Length | UnsetType = UNSET
     cron: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET

@@ -10,11 +10,10 @@ from duetime.model.job import Job
 from duetime.model.lane import LaneKey
 from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
 from duetime.store.keys import LiveRun
-from duetime.store.labels import labels_after_edit, payload_after_edit
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, affected
-from duetime.store.postgres.labelling import put_labels
+from duetime.store.postgres.labelling import put_labels_again
 from duetime.store.postgres.reading import ReadingRole
 from duetime.store.protocol import Hint
 from duetime.store.steering import check_steerable
@@ -67,9 +66,7 @@ class EditingRole(ReadingRole):
             await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
         await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
         if edit.content.options != row["options"]:
-            await connection.execute(SQL["drop_said_labels"], tenant_id, job_id)
-            labels = labels_after_edit(job_id, edit.content.options)
-            await put_labels(connection, tenant_id, labels, payload_after_edit(job_id, edit.content.options))
+            await put_labels_again(connection, tenant_id, job_id, row["options"], edit.content.options)
         await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return edit
 

@@ -71,7 +71,7 @@ class EditingRole(ReadingRole):
             lane_id = self.lane_book.ids(connection, [key])[key]
             connection.execute("revise_runs", {**of_job, "lane_id": lane_id, "now": now})
         if edit.content.options != row["options"]:
-            put_labels_again(connection, tenant_id, job_id, edit.content.options)
+            put_labels_again(connection, tenant_id, job_id, row["options"], edit.content.options)
         tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
         return edit
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from duetime.model.job import NewJob
-from duetime.store.labels import label_rows, labels_after_edit, payload_after_edit, payload_rows
+from duetime.store.labels import label_rows, labels_after_edit, payload_after_edit, payload_let_go, payload_rows
 from duetime.store.sqlite.connection import Connection
 
 
@@ -12,10 +12,15 @@ def put_labels(connection: Connection, tenant_id: int, jobs: Sequence[NewJob]) -
     _put(connection, tenant_id, label_rows(jobs), payload_rows(jobs))
 
 
-def put_labels_again(connection: Connection, tenant_id: int, job_id: UUID, options: bytes | None) -> None:
-    """A job was edited, and may be found by other things now."""
-    connection.execute("drop_said_labels", {"tenant_id": tenant_id, "job_id": job_id.bytes})
-    _put(connection, tenant_id, labels_after_edit(job_id, options), payload_after_edit(job_id, options))
+def put_labels_again(
+    connection: Connection, tenant_id: int, job_id: UUID, before: bytes | None, after: bytes | None
+) -> None:
+    """A job was edited, and may be found by other things now; `before` and `after` are its options."""
+    of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+    connection.execute("drop_said_labels", of_job)
+    if (payload_id := payload_let_go(before, after)) is not None:
+        connection.execute("drop_payload_ref", {**of_job, "payload_id": payload_id.bytes})
+    _put(connection, tenant_id, labels_after_edit(job_id, after), payload_after_edit(job_id, after))
 
 
 def _put(

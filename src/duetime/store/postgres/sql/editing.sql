@@ -17,3 +17,11 @@ set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = $
     ready_at = case when r.home_lane = $3::int then r.ready_at else greatest(r.due_at, duetime.clock()) end
 from duetime.jobs j
 where j.id = $2 and r.tenant_id = $1 and r.job_id = $2 and r.fence = 0 and not r.manual;
+
+-- drop_payload_ref: forget a payload that an edited job does not name any more, unless runs were made that do
+delete from duetime.payload_refs
+where payload_id = $3 and tenant_id = $1 and job_id = $2
+    and not exists (select 1 from duetime.runs r where r.tenant_id = $1 and r.job_id = $2 and (r.fence > 0 or r.manual))
+    and not exists (select 1 from duetime.history h where h.tenant_id = $1 and h.job_id = $2
+        and h.end_state is not null)
+    and not exists (select 1 from duetime.dead_letters d where d.job_id = $2);

@@ -18,3 +18,12 @@ set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = :
     ready_at = case when runs.home_lane = :lane_id then runs.ready_at else max(runs.due_at, :now) end
 from jobs j
 where j.id = :job_id and runs.tenant_id = :tenant_id and runs.job_id = :job_id and runs.fence = 0 and not runs.manual;
+
+-- drop_payload_ref: forget a payload that an edited job does not name any more, unless runs were made that do
+delete from payload_refs
+where payload_id = :payload_id and tenant_id = :tenant_id and job_id = :job_id
+    and not exists (
+        select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = :job_id and (r.fence > 0 or r.manual))
+    and not exists (select 1 from history h where h.tenant_id = :tenant_id and h.job_id = :job_id
+        and h.end_state is not null)
+    and not exists (select 1 from dead_letters d where d.job_id = :job_id);
