@@ -29,7 +29,7 @@ from duetime.engine.options import Delivery, Duration, Priority, check_duration
 from duetime.errors import InvalidInput, NotFound
 from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
-from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Submitted
+from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Said, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
@@ -204,7 +204,7 @@ class App(Tending):
         policies = (misfire, overlap, jitter, max_runs)
         if isinstance(schedule, Once) and any(policy is not None for policy in policies):
             raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
-        said = f"{when} in {tz}" if when is not None else None
+        said = None if when is None else Said("when", when, tz)
         job = self._prepare(task, schedule, args, options_and_arguments, policies=policies, said=said)
         return (await self._store_jobs([job]))[0]
 
@@ -341,7 +341,7 @@ class App(Tending):
         given: Mapping[str, Any],
         job_id: UUID | None = None,
         policies: Policies = (None, None, None, None),
-        said: str | None = None,
+        said: Said | None = None,
     ) -> NewJob:
         limit, found = self.settings.max_payload, self._find(task)
         return make_job(found, schedule, args, given, max_payload=limit, job_id=job_id, policies=policies, said=said)
@@ -353,22 +353,22 @@ class App(Tending):
         when: str | None,
         tz: str | None,
         connection: object = None,
-    ) -> tuple[Schedule, str | None]:
+    ) -> tuple[Schedule, Said | None]:
         """When to run once; and the words for it, if they mean another moment on another day."""
         if not needs_now(run_in=run_in, when=when, tz=tz):
             return make_schedule(run_at=run_at, run_in=run_in, tz=tz), None
-        field, text = ("when", when) if when is not None else ("run_in", run_in)
+        said = Said("run_in", str(run_in), tz) if when is None else Said("when", when, tz)
         if connection is not None:
             raise InvalidInput(
-                f"{text!r} is counted from the day, which a transaction of yours does not tell",
-                field=field,
+                f"{said.text!r} is counted from the day, which a transaction of yours does not tell",
+                field=said.option,
                 remedy="give run_at, or a length in hours",
             )
         now = await (await self._jobs()).now()
         schedule = make_schedule(run_at=run_at, run_in=run_in, when=when, tz=tz, now=now)
         if not isinstance(schedule, Once):
-            raise InvalidInput(f"{text!r} means again and again", field=field, remedy="use schedule")
-        return schedule, f"{text} in {tz}"
+            raise InvalidInput(f"{said.text!r} means again and again", field=said.option, remedy="use schedule")
+        return schedule, said
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [Receipt.of(answer) for answer in await Intake(await self._jobs()).submit(jobs)]

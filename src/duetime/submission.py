@@ -8,7 +8,7 @@ from uuid import UUID
 from duetime.engine.intake import prepare
 from duetime.engine.options import Duration, add_policies, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
-from duetime.model.job import NewJob
+from duetime.model.job import NewJob, Said
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Schedule
 from duetime.task import RESERVED, Task
@@ -30,7 +30,7 @@ def make_job(
     max_payload: int,
     job_id: UUID | None = None,
     policies: Policies = (None, None, None, None),
-    said: str | None = None,
+    said: Said | None = None,
 ) -> NewJob:
     """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
     options, arguments = _split(given)

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import asyncpg
+import pytest
 
 from duetime.api.data_folder import make_root_key
 from duetime.engine.intake import prepare
@@ -145,3 +146,23 @@ async def test_a_server_that_dies_between_commit_and_answer(database_url: str) -
     [job] = (await store.list_jobs(1, JobFilter())).items
     assert answers[0]["job_id"] == show("job", job.id)
     await store.close()
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"when": "in 10 minutes"},
+        {"when": "tomorrow at 8am", "tz": "Europe/Berlin"},
+        {"when": "every 2 weeks at 9:00", "exclude": {"weekdays": ["SUN"]}},
+        {"run_in": "P1M"},
+        {"run_in": "2d", "tz": "Europe/Berlin"},
+        {"every": "1h"},
+    ],
+)
+async def test_what_is_counted_from_the_moment_of_asking_is_the_same_request(api: Served, when: dict[str, Any]) -> None:
+    wish = {"task": "t", **when}
+    first = await api.post("/v1/jobs", wish, headers=keyed("one"))
+    again = await api.post("/v1/jobs", wish, headers=keyed("one"))
+    assert (again.status, again.json["job_id"]) == (201, first.json["job_id"]), again.body
+    named = [(await api.post("/v1/jobs", {**wish, "key": "k"})).json["job_id"] for _ in range(2)]
+    assert named[0] == named[1]

@@ -10,12 +10,12 @@ import msgspec
 from duetime.engine.intake import prepare
 from duetime.engine.options import add_policies, check_duration, check_retry
 from duetime.errors import InvalidInput
-from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options
+from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options, Said
 from duetime.model.lane import Tier
 from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import NOW, Once, Schedule, bounded, make_schedule, parse_schedule
+from duetime.model.schedule import NOW, Once, Schedule, make_schedule
 from duetime.wire.jobs import JobRequest, MisfireBody, RetryBody
 
 _NO_ARGS: Mapping[str, Any] = {}
@@ -52,40 +52,27 @@ def make_job(
         key=request.key,
         idempotency_key=idempotency_key if request.idempotency_key is None else request.idempotency_key,
         job_id=job_id,
+        said=_said(request, schedule),
     )
 
 
 def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
     times: dict[str, Any] = {
         name: value
-        for name in ("run_at", "run_in", "cron", "every", "tz", "start_at", "end_at", "exclude")
+        for name in ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
         if (value := getattr(request, name)) is not None
     }
     if request.exclude is not None:
         times["exclude"] = msgspec.structs.asdict(request.exclude)
-    if request.when is None:
-        return make_schedule(**times, now=now) if times else NOW
-    assert now is not None
-    return _told(request.when, times, now)
+    return make_schedule(**times, now=now) if times else NOW
 
 
-def _told(when: str, times: dict[str, Any], now: datetime) -> Schedule:
-    """A schedule told in one text, with its bounds."""
-    others = sorted(times.keys() - {"tz", "start_at", "end_at", "exclude"})
-    if others:
-        raise InvalidInput(f"when and {others[0]} exclude each other", field=others[0], remedy="give one of them")
-    zone = times.pop("tz", "UTC")
-    try:
-        schedule = parse_schedule(when, zone=zone, now=now)
-    except InvalidInput as error:
-        field = "tz" if error.field == "tz" else "when"
-        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
-    if not times:
-        return schedule
-    if isinstance(schedule, Once):
-        name = next(iter(times))
-        raise InvalidInput(f"{name} goes with what repeats", field=name, remedy="leave it out")
-    return bounded(schedule, **times)
+def _said(request: JobRequest, schedule: Schedule) -> Said | None:
+    if not isinstance(schedule, Once) or not needs_the_day(request):
+        return None
+    if request.when is not None:
+        return Said("when", request.when, request.tz)
+    return Said("run_in", str(request.run_in), request.tz)
 
 
 def _options(request: JobRequest, *, recurring: bool) -> Options:

@@ -15,7 +15,16 @@ import msgspec
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model import json
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, DEFAULT_TENANT, NewJob, Options, Submitted, encode_options
+from duetime.model.job import (
+    DEFAULT_OPTIONS,
+    DEFAULT_QUEUE,
+    DEFAULT_TENANT,
+    NewJob,
+    Options,
+    Said,
+    Submitted,
+    encode_options,
+)
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.name import check_key, check_name
 from duetime.model.schedule import NOW, Every, Once, Schedule, encode_schedule
@@ -49,10 +58,9 @@ def prepare(
     key: str | None = None,
     idempotency_key: str | None = None,
     job_id: UUID | None = None,
-    said: str | None = None,
+    said: Said | None = None,
 ) -> NewJob:
-    """Check a request and make it a job, ready to be stored. `said` is what its moment was computed from, where the
-    same words mean another moment on another day: they are the same request all the same."""
+    """Check a request and make it a job, ready to be stored. What was said counts as the same request on every day."""
     lane = LaneKey(tenant_id, check_name(queue, "queue"), tier, check_name(task, "task"))
     body = json.encode(args, field="args", limit=max_payload)
     stored_options = encode_options(options)
@@ -65,7 +73,7 @@ def prepare(
             check_key(idempotency_key, "idempotency_key")
         fingerprint = fingerprint_of(lane, schedule, body, stored_options, timeout_ms, said)
     return NewJob(
-        job_id or new_id(), lane, schedule, body, stored_options, timeout_ms, key, idempotency_key, fingerprint
+        job_id or new_id(), lane, schedule, body, stored_options, timeout_ms, key, idempotency_key, fingerprint, said
     )
 
 
@@ -75,7 +83,7 @@ def fingerprint_of(
     args: bytes,
     options: bytes | None,
     timeout_ms: int | None,
-    said: str | None = None,
+    said: Said | None = None,
 ) -> bytes:
     """Tells whether two requests ask for the same thing."""
     parts = (lane.queue, str(int(lane.tier)), lane.task, str(timeout_ms))
@@ -86,9 +94,9 @@ def fingerprint_of(
     return digest.digest()
 
 
-def _asked(schedule: Schedule, said: str | None) -> bytes:
+def _asked(schedule: Schedule, said: Said | None) -> bytes:
     if isinstance(schedule, Once):
-        return encode_schedule(schedule) if said is None else said.encode()
+        return encode_schedule(schedule) if said is None else str(said).encode()
     if isinstance(schedule, Every) and schedule.said is not None:
         schedule = msgspec.structs.replace(schedule, anchor=None)  # counted from the day on which it was said
     return encode_schedule(schedule)

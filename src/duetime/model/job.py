@@ -3,6 +3,7 @@
 from datetime import datetime
 from enum import IntEnum
 from functools import lru_cache
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -77,6 +78,17 @@ def decode_options(body: bytes | None) -> Options:
         return UNREADABLE
 
 
+class Said(NamedTuple):
+    """What the moment of a one-off was computed from, where the same words mean another moment on another day."""
+
+    option: Literal["when", "run_in"]
+    text: str
+    zone: str | None
+
+    def __str__(self) -> str:
+        return f"{self.text} in {self.zone}"
+
+
 class NewJob(msgspec.Struct, frozen=True):
     """A job that has been checked and is about to be stored."""
 
@@ -90,6 +102,7 @@ class NewJob(msgspec.Struct, frozen=True):
     idempotency_key: str | None = None
     fingerprint: bytes = b""
     """A hash of everything the caller asked for: tells whether two requests with one key are the same."""
+    said: Said | None = None
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that goes straight to its run."""
