@@ -9,13 +9,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from duetime.errors import InvalidInput, StoreLocked
 from duetime.model.attempt import Run
+from duetime.model.calendar import Calendar
+from duetime.model.edit import Changes
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
@@ -51,6 +53,16 @@ class Jobs(Protocol):
     async def backfill_job(
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int: ...
+
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job: ...
+
+    async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar: ...
+
+    async def calendar(self, tenant_id: int, name: str) -> Calendar: ...
+
+    async def calendars(self, tenant_id: int) -> list[Calendar]: ...
+
+    async def delete_calendar(self, tenant_id: int, name: str) -> None: ...
 
 
 class Stores:

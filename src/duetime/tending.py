@@ -16,7 +16,7 @@ from duetime.model.job import DEFAULT_TENANT, Job
 from duetime.model.schedule import Exclusion, Once, Schedule, make_schedule
 from duetime.previewing import FEW, Preview, preview, preview_of
 from duetime.settings import Settings
-from duetime.store.protocol import Store
+from duetime.stores import Jobs
 from duetime.task import Task
 
 
@@ -24,7 +24,7 @@ class Tending(ABC):
     """The part of an app that tends to its jobs."""
 
     @abstractmethod
-    async def store(self) -> Store: ...
+    async def _jobs(self) -> Jobs: ...
 
     @property
     @abstractmethod
@@ -55,7 +55,7 @@ class Tending(ABC):
         With `version=`, the edit is refused as `StaleVersion` when somebody else was faster. Another schedule starts
         from now; any other change leaves the rhythm, and runs that wait for a worker take it on.
         """
-        store = await self.store()
+        store = await self._jobs()
         found = await store.job(DEFAULT_TENANT, job_identity(job))
         bounds: dict[str, Any] = {"tz": tz, "start_at": start_at, "end_at": end_at, "exclude": exclude}
         kinds: dict[str, Any] = {"run_at": run_at, "run_in": run_in, "cron": cron, "every": every, "when": when}
@@ -71,7 +71,7 @@ class Tending(ABC):
     async def preview(self, schedule: JobLike, *, count: int = FEW, **options: Any) -> Preview:
         """What a job's schedule means and its next fires; or those of a schedule that no job has yet, as
         `duetime.preview` shows them, with this app's calendars and the database's clock."""
-        store = await self.store()
+        store = await self._jobs()
         now = await store.now()
         if isinstance(schedule, str) and not schedule.startswith("job_"):
             given: dict[str, Any] = {"start": now, "calendars": await store.calendars(DEFAULT_TENANT), **options}
@@ -85,14 +85,14 @@ class Tending(ABC):
         """Give days a name, such as holidays, for jobs to leave out (`exclude={"calendars": [name]}`). When it returns,
         all jobs that use it go by its new days."""
         calendar = make_calendar(name, dates)
-        return await (await self.store()).set_calendar(DEFAULT_TENANT, calendar.name, calendar.dates)
+        return await (await self._jobs()).set_calendar(DEFAULT_TENANT, calendar.name, calendar.dates)
 
     async def calendar(self, name: str) -> Calendar:
-        return await (await self.store()).calendar(DEFAULT_TENANT, name)
+        return await (await self._jobs()).calendar(DEFAULT_TENANT, name)
 
     async def calendars(self) -> list[Calendar]:
-        return await (await self.store()).calendars(DEFAULT_TENANT)
+        return await (await self._jobs()).calendars(DEFAULT_TENANT)
 
     async def delete_calendar(self, name: str) -> None:
         """Refused as `CalendarInUse` while a job leaves out its days."""
-        await (await self.store()).delete_calendar(DEFAULT_TENANT, name)
+        await (await self._jobs()).delete_calendar(DEFAULT_TENANT, name)

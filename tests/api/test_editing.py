@@ -53,12 +53,14 @@ async def test_a_stale_version(api: Served) -> None:
 async def test_calendars(api: Served) -> None:
     dates = ["2026-12-25", "2026-12-26"]
     assert (await api.ask("PUT", "/v1/calendars/holidays", {"dates": dates})).json["dates"] == dates
-    assert (await api.get("/v1/calendars")).json["items"] == [{"name": "holidays", "dates": dates}]
+    assert (await api.get("/v1/calendars")).json["items"] == [
+        {"name": "holidays", "dates": dates, "version": 1, "jobs": 0}
+    ]
     assert (await api.get("/v1/calendars/nothing")).status == 404
     wish = {"task": "t", "when": "every day at 9:00", "exclude": {"weekdays": ["SUN"], "calendars": ["holidays"]}}
     made = (await api.post("/v1/jobs", wish)).json
     assert "holidays" in (await api.get(f"/v1/jobs/{made['job_id']}")).json["schedule"]["sentence"]
     answer = await api.ask("DELETE", "/v1/calendars/holidays")
-    assert (answer.status, answer.code) == (409, "conflict")
+    assert (answer.status, answer.code) == (409, "calendar_in_use")
     assert (await change(api, made["job_id"], cron="0 9 * * *")).status == 200, "a schedule is given whole"
     assert (await api.ask("DELETE", "/v1/calendars/holidays")).json == {"deleted": True}

@@ -214,3 +214,23 @@ async def test_preview(api: Served) -> None:
     assert (first["change"], first["utc"]) == ("moved", "2026-03-29T01:00:00Z")
     assert answer.json["schedule"]["kind"] == "cron"
     assert (await api.post("/v1/schedules/preview", {})).status == 422
+
+
+async def test_a_preview_leaves_out_the_days_of_calendars(api: Served) -> None:
+    await api.ask("PUT", "/v1/calendars/holidays", {"dates": ["2030-12-25"]})
+    exclude = {"calendars": ["holidays"], "weekdays": ["SAT"]}
+    bounds = {"exclude": exclude, "start": "2030-12-24T00:00:00Z", "end_at": "2030-12-30T00:00:00Z", "count": 9}
+    for told in ({"schedule": "every day at 9:00"}, {"when": "every day at 9:00"}, {"cron": "0 9 * * *", "tz": "UTC"}):
+        shown = (await api.post("/v1/schedules/preview", told | bounds)).json
+        assert [fire["utc"][8:10] for fire in shown["fires"]] == ["24", "26", "27", "29"], told
+        assert shown["schedule"]["exclude"]["calendars"] == ["holidays"]
+    for given, field in (
+        ({"cron": "0 9 * * *", "exclude": {"calendars": ["nowhere"]}}, "exclude.calendars"),
+        ({"schedule": "tomorrow at 9", "exclude": exclude}, "exclude"),
+        ({"schedule": "hourly", "cron": "0 9 * * *"}, "cron"),
+        ({"schedule": "once in a blue moon"}, "schedule"),
+        ({"when": "once in a blue moon"}, "when"),
+        ({"when": "hourly", "tz": "Nowhere/Land"}, "tz"),
+    ):
+        refused = await api.post("/v1/schedules/preview", given)
+        assert (refused.status, refused.json["field"]) == (422, field), given

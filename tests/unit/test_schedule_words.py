@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from time import process_time
 
+import msgspec
 import pytest
 
 from duetime.errors import InvalidInput
@@ -30,6 +31,8 @@ def test_the_phrases_that_are_offered_are_understood(phrase: str) -> None:
     schedule = parse_words(phrase, zone=BERLIN, now=NOW)
     assert preview(schedule, BERLIN, NOW, 1)
     assert explain(schedule, BERLIN)
+    if not isinstance(schedule, Once):
+        schedule = msgspec.structs.replace(schedule, said=phrase)
     assert parse_schedule(phrase, zone=BERLIN, now=NOW) == schedule
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from duetime.errors import (
+    CalendarInUse,
     Conflict,
     DuetimeError,
     InvalidInput,
@@ -16,6 +17,7 @@ from duetime.errors import (
     KeyInFlight,
     KeyReused,
     LeaseLost,
+    NameTaken,
     NotFound,
     Overloaded,
     QuotaExceeded,
@@ -46,6 +48,8 @@ NOT_FOUND = Kind(404, "not_found", "There is no such thing")
 METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "The path does not take this method")
 SLOW_BODY = Kind(408, "slow_body", "The body took too long")
 CONFLICT = Kind(409, "conflict", "Not at this moment")
+CALENDAR_IN_USE = Kind(409, "calendar_in_use", "Jobs leave out the days of the calendar")
+NAME_TAKEN = Kind(409, "name_taken", "There is one with this name already")
 JOB_BUSY = Kind(409, "job_busy", "The job's run has started")
 IN_FLIGHT = Kind(409, "idempotency_key_in_flight", "The same request is under way")
 LEASE_LOST = Kind(409, "lease_lost", "The run belongs to someone else by now")
@@ -70,6 +74,8 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (KeyReused, KEY_REUSED),
     (JobBusy, JOB_BUSY),
     (StaleVersion, STALE),
+    (CalendarInUse, CALENDAR_IN_USE),
+    (NameTaken, NAME_TAKEN),
     (Conflict, CONFLICT),
     (QuotaExceeded, QUOTA),
     (Overloaded, OVERLOADED),

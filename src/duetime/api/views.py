@@ -10,8 +10,8 @@ from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
-from duetime.model.schedule import Cron, Every, Once, Schedule, exact_form, explain
-from duetime.wire.jobs import JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
+from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, exact_form, explain
+from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
 _KINDS: dict[type, Literal["once", "cron", "every"]] = {Once: "once", Cron: "cron", Every: "every"}
 
@@ -29,7 +29,21 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
 
 def schedule_view(schedule: Schedule) -> ScheduleView:
     zone = getattr(schedule, "zone", "UTC")
-    return ScheduleView(_KINDS[type(schedule)], exact_form(schedule), explain(schedule, zone), zone)
+    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), explain(schedule, zone), zone)
+    if isinstance(schedule, Once):
+        return view
+    return msgspec.structs.replace(
+        view,
+        words=schedule.said,
+        counted_from=schedule.anchor if isinstance(schedule, Every) else None,
+        start_at=schedule.start_at,
+        end_at=schedule.end_at,
+        exclude=None if schedule.exclude is None else _exclude(schedule.exclude),
+    )
+
+
+def _exclude(days: Exclusion) -> ExcludeBody:
+    return ExcludeBody(dates=days.dates, weekdays=days.weekdays, calendars=days.calendars, instead=days.instead)
 
 
 def job_summary(job: JobItem) -> JobSummary:

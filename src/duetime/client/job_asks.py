@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import msgspec
 
-from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, path
+from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, path, plain
 from duetime.wire.jobs import (
     Backfilled,
     BatchAnswer,
@@ -37,8 +37,8 @@ def create_job(
     """Create a job: now, at a time, after a while, on a cron line, at an interval, or `when` in words.
 
     Other options are fields of the API: `name`, `owner`, `queue`, `priority`, `retries`, `retry`, `timeout`, `key`,
-    `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `start_at`, `end_at`. It is sent with
-    an idempotency key, so that trying again after a lost answer creates nothing twice.
+    `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `start_at`, `end_at`,
+    `exclude`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
     """
     body = job_fields(
         task=task, args=args, run_at=run_at, run_in=run_in, cron=cron, every=every, when=when, tz=tz, **options
@@ -96,10 +96,10 @@ def get_job(job_id: str) -> Ask[JobView]:
 
 
 def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Ask[JobView]:
-    """Change a job's schedule, arguments or policies; what is not given stays. With `version`, only if nobody else was
-    faster: raises `StaleVersion`."""
+    """Change a job's schedule, arguments or policies; what is not given stays, and None takes a thing away. With
+    `version`, only if nobody else was faster: raises `StaleVersion`."""
     headers = {} if version is None else {"If-Match": f'"{version}"'}
-    body = job_fields(**fields)
+    body = {name: plain(value) for name, value in fields.items()}
     return Ask("PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None)
 
 

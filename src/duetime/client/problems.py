@@ -6,6 +6,7 @@ import msgspec
 
 from duetime.errors import (
     AccessDenied,
+    CalendarInUse,
     Conflict,
     DuetimeError,
     InvalidInput,
@@ -13,6 +14,7 @@ from duetime.errors import (
     KeyInFlight,
     KeyReused,
     LeaseLost,
+    NameTaken,
     NotFound,
     QuotaExceeded,
     ServerUnavailable,
@@ -20,10 +22,12 @@ from duetime.errors import (
 )
 
 _BY_CODE: dict[str, type[DuetimeError]] = {
+    "calendar_in_use": CalendarInUse,
     "idempotency_key_in_flight": KeyInFlight,
     "idempotency_key_reused": KeyReused,
     "job_busy": JobBusy,
     "lease_lost": LeaseLost,
+    "name_taken": NameTaken,
     "quota_exceeded": QuotaExceeded,
     "stale_version": StaleVersion,
 }

@@ -6,29 +6,22 @@ the end of leases.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import date, datetime, timedelta
 from uuid import UUID
 
 import msgspec
 
 from duetime.client.client import AsyncClient
+from duetime.client.job_requests import edit_request, job_request
+from duetime.client.job_views import calendar_of, job_of, run_of, submitted_of
 from duetime.clock import SystemClock
-from duetime.errors import InvalidInput
 from duetime.ids import parse, show
-from duetime.model import json
-from duetime.model.attempt import Attempt, AttemptState, Run
-from duetime.model.failure import FailureClass
-from duetime.model.job import Job, JobState, NewJob, Options, Submitted, decode_options
-from duetime.model.lane import Tier
-from duetime.model.listing import JobStatus
-from duetime.model.policy import Misfire
-from duetime.model.retry import RetryPolicy
-from duetime.model.run import RunState
-from duetime.model.schedule import Once, exact_form
-from duetime.model.schedule.reading import parse_schedule
-from duetime.wire.jobs import JobView, Receipt
-from duetime.wire.runs import AttemptView, RunView
+from duetime.model.attempt import Run
+from duetime.model.calendar import Calendar, dates_of
+from duetime.model.edit import Changes
+from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.schedule import Once
+from duetime.wire.jobs import JobView
 
 _MOMENT = timedelta(microseconds=1)
 _PAGE = 200
@@ -49,15 +42,15 @@ class RemoteJobs:
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if len(jobs) == 1:
-            return [_submitted(await self._client.create_job(**_request(jobs[0])))]
-        answer = await self._client.create_jobs([_request(job) for job in jobs])
-        return [_submitted(item.job) for item in answer.items if item.job is not None]
+            return [submitted_of(await self._client.create_job(**job_request(jobs[0])))]
+        answer = await self._client.create_jobs([job_request(job) for job in jobs])
+        return [submitted_of(item.job) for item in answer.items if item.job is not None]
 
     async def job(self, tenant_id: int, job_id: UUID) -> Job:
-        return _job(tenant_id, await self._client.get_job(show("job", job_id)))
+        return await self._holding(tenant_id, await self._client.get_job(show("job", job_id)))
 
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
-        return _run(tenant_id, await self._client.get_run(show("run", run_id)))
+        return run_of(tenant_id, await self._client.get_run(show("run", run_id)))
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         found: list[Run] = []
@@ -80,10 +73,10 @@ class RemoteJobs:
         return await self.job(tenant_id, job_id)
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
-        return _run(tenant_id, await self._client.cancel_run(show("run", run_id)))
+        return run_of(tenant_id, await self._client.cancel_run(show("run", run_id)))
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
-        return _run(tenant_id, await self._client.trigger_job(show("job", job_id)))
+        return run_of(tenant_id, await self._client.trigger_job(show("job", job_id)))
 
     async def backfill_job(
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
@@ -95,137 +88,26 @@ class RemoteJobs:
         )
         return answer.runs
 
+    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
+        view = await self._client.change_job(show("job", job_id), version=version, **edit_request(changes))
+        return await self._holding(tenant_id, view)
 
-def _request(job: NewJob) -> dict[str, Any]:
-    """A job that an app has checked, in the words of the API."""
-    lane, options = job.lane, decode_options(job.options)
-    fields: dict[str, Any] = {
-        "task": lane.task,
-        "args": json.decode(job.args),
-        "queue": lane.queue,
-        "priority": Tier(lane.tier).name,
-        "timeout": None if job.timeout_ms is None else job.timeout_ms / 1000,
-        "key": job.key,
-        "idempotency_key": job.idempotency_key,
-        "name": options.name,
-        "owner": options.owner,
-        "payload_ref": options.payload_ref,
-        "tags": list(options.tags) or None,
-        "delivery": "at_most_once" if options.at_most_once else None,
-        "retry": None if options.at_most_once else msgspec.to_builtins(options.retry) or None,
-    }
-    schedule = job.schedule
-    if isinstance(schedule, Once):
-        return {**fields, "run_at": schedule.at, "run_in": schedule.delay}
-    if schedule.exclude is not None:
-        raise InvalidInput("cannot be said over HTTP", field="exclude", remedy="schedule it beside the database")
-    kind, _, form = exact_form(schedule).partition(" ")
-    return {
-        **fields,
-        kind: form,
-        "tz": schedule.zone,
-        "start_at": schedule.start_at,
-        "end_at": schedule.end_at,
-        "misfire": msgspec.structs.asdict(options.misfire),
-        "overlap": options.overlap,
-        "jitter": options.jitter or None,
-        "max_runs": options.max_runs,
-    }
+    async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar:
+        return calendar_of(await self._client.put_calendar(name, dates))
 
+    async def calendar(self, tenant_id: int, name: str) -> Calendar:
+        return calendar_of(await self._client.get_calendar(name))
 
-def _submitted(receipt: Receipt) -> Submitted:
-    run_id = None if receipt.run_id is None else parse("run", receipt.run_id)
-    note = "; ".join(receipt.warnings) or None
-    return Submitted(parse("job", receipt.job_id), receipt.next_run, run_id, receipt.created, note)
+    async def calendars(self, tenant_id: int) -> list[Calendar]:
+        return [calendar_of(view) for view in (await self._client.list_calendars()).items]
 
+    async def delete_calendar(self, tenant_id: int, name: str) -> None:
+        await self._client.delete_calendar(name)
 
-def _job(tenant_id: int, view: JobView) -> Job:
-    options = Options(
-        name=view.name,
-        tags=view.tags,
-        retry=RetryPolicy(**msgspec.structs.asdict(view.retry)),
-        at_most_once=view.delivery == "at_most_once",
-        key=view.key,
-        misfire=Misfire(**msgspec.structs.asdict(view.misfire)),
-        overlap=view.overlap,
-        jitter=view.jitter,
-        max_runs=view.max_runs,
-        owner=view.owner,
-        payload_ref=view.payload_ref,
-    )
-    return Job(
-        parse("job", view.job_id),
-        tenant_id,
-        view.task,
-        view.queue,
-        Tier[view.priority],
-        parse_schedule(view.schedule.exact, zone=view.schedule.tz, now=view.created_at),
-        _state(view.status),
-        view.next_run,
-        json.encode(view.args, field="args"),
-        options,
-        None if view.timeout is None else round(view.timeout * 1000),
-        view.version,
-        view.created_at,
-        view.problem,
-        view.made,
-        view.missed,
-    )
-
-
-def _state(status: JobStatus) -> JobState:
-    """The state of a job: a one-off shows its run's, of which each end but CANCELLED ends the job."""
-    if status.value in JobState.__members__:
-        return JobState[status.value]
-    return JobState.ENDED if RunState[status.value].is_end else JobState.ACTIVE
-
-
-def _run(tenant_id: int, view: RunView) -> Run:
-    return Run(
-        parse("run", view.run_id),
-        parse("job", view.job_id),
-        tenant_id,
-        view.task,
-        view.queue,
-        Tier[view.priority],
-        RunState[view.status],
-        view.attempt,
-        view.lost,
-        0,
-        view.due_at,
-        view.ready_at,
-        view.started_at,
-        view.finished_at,
-        _worker(view.worker_id),
-        None,
-        json.encode(view.args, field="args"),
-        None if view.result is None else json.encode(view.result, field="result"),
-        _failure(view.failure),
-        view.error,
-        view.progress,
-        view.message,
-        tuple(_attempt(attempt) for attempt in view.attempts),
-    )
-
-
-def _attempt(view: AttemptView) -> Attempt:
-    logs = json.encode({"lines": list(view.logs)}, field="logs") if view.logs else None
-    return Attempt(
-        view.attempt,
-        0,
-        AttemptState[view.status],
-        _worker(view.worker_id),
-        view.started_at,
-        view.finished_at,
-        _failure(view.failure),
-        view.error,
-        logs,
-    )
-
-
-def _worker(worker_id: str | None) -> UUID | None:
-    return None if worker_id is None else parse("wrk", worker_id)
-
-
-def _failure(name: str | None) -> FailureClass | None:
-    return None if name is None else FailureClass[name.upper()]
+    async def _holding(self, tenant_id: int, view: JobView) -> Job:
+        """A job whose schedule knows the days of its calendars."""
+        job = job_of(tenant_id, view)
+        if isinstance(job.schedule, Once) or not job.schedule.calendars:
+            return job
+        held = [await self.calendar(tenant_id, name) for name in job.schedule.calendars]
+        return msgspec.structs.replace(job, schedule=job.schedule.holding(dates_of(job.schedule.calendars, held)))

@@ -15,6 +15,10 @@ class CalendarRequest(Request, frozen=True):
 class CalendarView(Struct, frozen=True):
     name: str
     dates: tuple[date, ...]
+    version: int
+    """Raised whenever its days change."""
+    jobs: int
+    """How many jobs that are not over leave out its days."""
 
 
 class CalendarList(Struct, frozen=True):

@@ -176,6 +176,13 @@ class ScheduleView(Struct, frozen=True):
     """As it may be written again."""
     sentence: str
     tz: str
+    words: str | None = None
+    """What it was told in, if that was words."""
+    counted_from: datetime | None = None
+    """The moment from which an interval is counted; it fires itself only where `exact` names it."""
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    exclude: ExcludeBody | None = None
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

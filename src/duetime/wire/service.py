@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from duetime.wire.fields import Length, Moment, Request, Zone
-from duetime.wire.jobs import ScheduleView
+from duetime.wire.jobs import ExcludeBody, ScheduleView
 
 
 class PreviewRequest(Request, frozen=True):
@@ -21,6 +21,7 @@ class PreviewRequest(Request, frozen=True):
     tz: Zone | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
+    exclude: ExcludeBody | None = None
     start: Annotated[Moment, Meta(description="The moment to look from; now when it is left out.")] | None = None
     count: Annotated[int, Meta(ge=1, le=1000)] = 5
 

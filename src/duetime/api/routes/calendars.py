@@ -40,4 +40,4 @@ async def delete_calendar(call: Call) -> Deleted:
 
 
 def _view(calendar: Calendar) -> CalendarView:
-    return CalendarView(calendar.name, calendar.dates)
+    return CalendarView(calendar.name, calendar.dates, calendar.version, calendar.jobs)

@@ -3,42 +3,52 @@
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from duetime.api.endpoint import Call, Routes
 from duetime.api.views import schedule_view
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
-from duetime.model.schedule import Schedule, check_moment, check_zone, make_schedule, parse_schedule
+from duetime.model.calendar import dates_of
+from duetime.model.schedule import Once, Schedule, check_moment, check_zone, make_schedule
 from duetime.model.schedule.previewing import preview
 from duetime.wire.service import Fire, Preview, PreviewRequest
 
 routes = Routes("Schedules")
+_KINDS = ("run_at", "run_in", "cron", "every", "when")
+_BOUNDS = ("start_at", "end_at", "exclude")
 
 
 @routes.post("/v1/schedules/preview", Action.READ, body=PreviewRequest, answer=Preview)
 async def preview_schedule(call: Call) -> Preview:
     """What a schedule means in one sentence, and its next fires with what clock changes make of them."""
-    request = call.body
-    start = await call.service.store.now() if request.start is None else check_moment(request.start, "start")
-    zone = "UTC" if request.tz is None else check_zone(request.tz)
-    schedule = _schedule(request, zone, start)
+    request, store = call.body, call.service.store
+    start = await store.now() if request.start is None else check_moment(request.start, "start")
+    schedule = _schedule(request, start)
+    if not isinstance(schedule, Once) and schedule.calendars:
+        schedule = schedule.holding(dates_of(schedule.calendars, await store.calendars(call.tenant_id)))
+    zone = "UTC" if request.tz is None else request.tz
     fires = preview(schedule, zone, start, request.count)
     return Preview(schedule_view(schedule), tuple(Fire(each.local, each.utc, each.change, each.note) for each in fires))
 
 
-def _schedule(request: PreviewRequest, zone: str, now: datetime) -> Schedule:
-    text = request.when if request.schedule is None else request.schedule
-    times: dict[str, Any] = {
-        name: value
-        for name in ("run_at", "run_in", "cron", "every", "start_at", "end_at")
-        if (value := getattr(request, name)) is not None
+def _schedule(request: PreviewRequest, now: datetime) -> Schedule:
+    given: dict[str, Any] = {
+        name: value for name in (*_KINDS, *_BOUNDS) if (value := getattr(request, name)) is not None
     }
-    if text is None:
-        if not times.keys() & {"run_at", "run_in", "cron", "every"}:
-            raise InvalidInput("says no schedule", field="schedule", remedy="such as 'every weekday at 9am'")
-        if request.tz is not None and "run_at" not in times:
-            times["tz"] = zone
-        return make_schedule(**times, now=now)
-    if times or (request.when is not None and request.schedule is not None):
-        other = next(iter(times), "when")
-        raise InvalidInput("one text is the whole schedule", field=other, remedy="leave it out")
-    return parse_schedule(text, zone=zone, now=now)
+    if "exclude" in given:
+        given["exclude"] = msgspec.structs.asdict(given["exclude"])
+    if request.schedule is not None:
+        if other := next((name for name in _KINDS if name in given), None):
+            raise InvalidInput("one text is the whole schedule", field=other, remedy="leave it out")
+        given["when"] = request.schedule
+    elif not any(name in given for name in _KINDS):
+        raise InvalidInput("says no schedule", field="schedule", remedy="such as 'every weekday at 9am'")
+    zone = check_zone(request.tz or "UTC")
+    if "run_at" not in given:
+        given["tz"] = zone
+    try:
+        return make_schedule(**given, now=now)
+    except InvalidInput as error:
+        field = "schedule" if error.field == "when" and request.when is None else error.field
+        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

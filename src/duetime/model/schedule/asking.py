@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from duetime.errors import InvalidInput
 from duetime.model.schedule.cron import make_cron
 from duetime.model.schedule.exclusion import Exclusion
@@ -74,9 +72,6 @@ def _said(text: str, zone: str, now: datetime | None) -> Schedule:
     if now is None:
         raise InvalidInput("words need to know the day", field="when", remedy="give now=, or cron, every or run_at")
     try:
-        schedule = parse_schedule(text, zone=zone, now=now)
+        return parse_schedule(text, zone=zone, now=now)
     except InvalidInput as error:
         raise InvalidInput(error.message, field="when", remedy=error.remedy) from None
-    if isinstance(schedule, Once):
-        return schedule
-    return msgspec.structs.replace(schedule, said=" ".join(text.lower().split()))

@@ -3,6 +3,8 @@
 import re
 from datetime import datetime
 
+import msgspec
+
 from duetime.errors import InvalidInput
 from duetime.model.schedule.cron import make_cron
 from duetime.model.schedule.making import delayed, make_every
@@ -19,7 +21,10 @@ _DURATION = re.compile(r"P[0-9T].*|(?:[0-9.]+ ?(?:w|d|h|ms|m|s) ?)+")
 
 def parse_schedule(text: str, *, zone: str = "UTC", now: datetime) -> Schedule:
     """The schedule that a text means: `0 9 * * MON`, `PT15M` (every 15 minutes), `R5/2026-01-01T00:00:00Z/PT1H`,
-    `2026-11-15T09:00:00+01:00`, or words such as "every weekday at 9am". What `exact_form` writes is read back."""
+    `2026-11-15T09:00:00+01:00`, or words such as "every weekday at 9am". What `exact_form` writes is read back.
+
+    What was told in words and repeats remembers them, for the same words mean the same schedule whenever they are said.
+    """
     check_zone(zone)
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
         raise InvalidInput("is not a schedule", field="schedule", remedy="such as '0 9 * * MON' or 'every 15 minutes'")
@@ -33,7 +38,8 @@ def parse_schedule(text: str, *, zone: str = "UTC", now: datetime) -> Schedule:
         return make_every(interval, zone)
     if kind == "in" and _DURATION.fullmatch(rest):
         return delayed(rest, zone, check_moment(now, "now"))
-    return parse_words(given, zone=zone, now=check_moment(now, "now"))
+    told = parse_words(given, zone=zone, now=check_moment(now, "now"))
+    return told if isinstance(told, Once) else msgspec.structs.replace(told, said=given.lower())
 
 
 def _is_cron(parts: list[str]) -> bool:

@@ -1,0 +1,98 @@
+"""Jobs that an app has checked, and edits of them, in the words of the API."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from duetime.model import json
+from duetime.model.edit import Changes
+from duetime.model.job import NewJob, decode_options
+from duetime.model.lane import Tier
+from duetime.model.schedule import Exclusion, Once, Schedule, exact_form
+
+
+def job_request(job: NewJob) -> dict[str, Any]:
+    """The fields of a job to create; None is left out."""
+    lane, options = job.lane, decode_options(job.options)
+    fields: dict[str, Any] = {
+        "task": lane.task,
+        "args": json.decode(job.args),
+        "queue": lane.queue,
+        "priority": Tier(lane.tier).name,
+        "timeout": _seconds(job.timeout_ms),
+        "key": job.key,
+        "idempotency_key": job.idempotency_key,
+        "name": options.name,
+        "owner": options.owner,
+        "payload_ref": options.payload_ref,
+        "tags": list(options.tags) or None,
+        "delivery": "at_most_once" if options.at_most_once else None,
+        "retry": None if options.at_most_once else msgspec.to_builtins(options.retry) or None,
+    }
+    if isinstance(job.schedule, Once):
+        if job.said is not None:
+            # In its words, so that the server knows the same request again on another day.
+            return {**fields, job.said.option: job.said.text, "tz": job.said.zone}
+        return {**fields, **_schedule(job.schedule)}
+    return {
+        **fields,
+        **_schedule(job.schedule),
+        "misfire": msgspec.structs.asdict(options.misfire),
+        "overlap": options.overlap,
+        "jitter": options.jitter or None,
+        "max_runs": options.max_runs,
+    }
+
+
+def edit_request(changes: Changes) -> dict[str, Any]:
+    """The fields of an edit; None takes a thing away."""
+    fields = {} if changes.schedule is UNSET else _schedule(changes.schedule)
+    if changes.args is not UNSET:
+        fields["args"] = json.decode(changes.args)
+    if changes.task is not UNSET:
+        fields["task"] = changes.task
+    if changes.queue is not UNSET:
+        fields["queue"] = changes.queue
+    if changes.tier is not UNSET:
+        fields["priority"] = changes.tier.name
+    if changes.timeout_ms is not UNSET:
+        fields["timeout"] = _seconds(changes.timeout_ms)
+    for name, value in changes.options.items():
+        if name == "at_most_once":
+            fields["delivery"] = "at_most_once" if value else "at_least_once"
+        elif name in ("misfire", "retry"):
+            fields[name] = msgspec.structs.asdict(value)
+        else:
+            fields[name] = value
+    return fields
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    """What says when, and nothing that says nothing."""
+    if isinstance(schedule, Once):
+        return _given({"run_at": schedule.at, "run_in": schedule.delay})
+    kind, _, form = exact_form(schedule).partition(" ")
+    return _given(
+        {
+            "when" if schedule.said is not None else kind: schedule.said or form,
+            "tz": schedule.zone,
+            "start_at": schedule.start_at,
+            "end_at": schedule.end_at,
+            "exclude": None if schedule.exclude is None else _exclude(schedule.exclude),
+        }
+    )
+
+
+def _exclude(days: Exclusion) -> dict[str, Any]:
+    """Without the days that the store found in the calendars."""
+    asked: dict[str, Any] = msgspec.to_builtins(days.holding(()))
+    return asked
+
+
+def _seconds(timeout_ms: int | None) -> float | None:
+    return None if timeout_ms is None else timeout_ms / 1000
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,168 @@
+"""What an app does is the same beside a database and over HTTP: every check here runs both ways."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duetime import App, CalendarInUse, InvalidInput, Job, NotFound, RetryPolicy, Settings, StaleVersion
+from duetime.model.access import Role
+from duetime.model.schedule import Cron, Every
+from tests.support.served import serving
+
+HOLIDAYS = (date(2030, 12, 25), date(2031, 1, 1))
+
+
+def add_task(app: App) -> None:
+    @app.task(name="note", retry=RetryPolicy(retries=7, retry_on=("ValueError",)), timeout="90s")
+    async def note(text: str = "first") -> None: ...
+
+
+@pytest.fixture(params=["beside", "over HTTP"])
+async def either(request: pytest.FixtureRequest, app: App) -> AsyncIterator[App]:
+    add_task(app)
+    if request.param == "beside":
+        yield app
+        return
+    async with serving(await app.store(), app.settings) as served:
+        settings = Settings(url=served.url, key=await served.key(Role.OPERATOR))
+        async with App(settings=settings) as remote:
+            add_task(remote)
+            yield remote
+
+
+async def as_stored(app: App, job: Job) -> Job:
+    """The job as its store has it."""
+    return await (await app.store()).job(1, job.id)
+
+
+RECURRING: list[dict[str, Any]] = [
+    {
+        "cron": "0 9 * * 1-5",
+        "tz": "Europe/Berlin",
+        "start_at": "2030-01-01T00:00:00Z",
+        "end_at": "2031-01-01T00:00:00Z",
+    },
+    {"every": "90m"},
+    {"every": "P1M", "tz": "Asia/Tokyo", "start_at": "2030-01-31T09:00:00Z"},
+    {"every": "R5/2030-01-01T00:00:00Z/PT1H"},
+    {"every": "R5/PT1H"},
+    {"when": "every weekday at 9am", "tz": "Europe/Berlin"},
+    {"when": "every 2 weeks at 9:00", "exclude": {"weekdays": ["SUN"], "dates": ["2030-12-24"]}},
+    {"when": "PT15M", "start_at": "2030-01-31T09:00:00Z"},
+    {"when": "every 3 hours", "start_at": "2030-01-31T09:00:00Z"},
+    {"every": "P1D", "exclude": {"calendars": ["holidays"], "instead": "next_day"}},
+]
+ONCE: list[dict[str, Any]] = [
+    {},
+    {"run_in": "2h"},
+    {"run_at": "2030-01-01T09:00:00Z"},
+    {"when": "in 2 hours"},
+    {"when": "tomorrow at 8", "tz": "Europe/Berlin"},
+    {"run_in": "P1M", "tz": "Europe/Berlin"},
+]
+
+
+async def test_a_schedule_is_read_back_as_it_is_stored(either: App, app: App) -> None:
+    await either.set_calendar("holidays", HOLIDAYS)
+    for number, when in enumerate(RECURRING):
+        first = await either.schedule("note", text="x", key=f"k{number}", **when)
+        job = await either.job(first)
+        assert job == await as_stored(app, job), when
+        again = await either.schedule("note", text="x", key=f"k{number}", **when)
+        assert (again.job_id, again.created) == (first.job_id, False), when
+        assert (await either.job(first)).version == job.version, "the same request changes nothing"
+        assert (await either.edit(first, priority="HIGH")).schedule == job.schedule, when
+
+
+async def test_a_request_that_is_repeated_is_known_again(either: App) -> None:
+    for number, when in enumerate(ONCE):
+        first = await either.submit("note", idempotency_key=f"i{number}", **when)
+        again = await either.submit("note", idempotency_key=f"i{number}", **when)
+        assert (again.job_id, again.next_run) == (first.job_id, first.next_run), when
+
+
+async def test_editing(either: App, app: App) -> None:
+    job = await either.job(await either.schedule("note", every="1h", job_name="one", tags=["a"], max_runs=9))
+    edited = await either.edit(
+        job.id,
+        version=job.version,
+        cron="0 9 * * *",
+        tz="Asia/Tokyo",
+        exclude={"weekdays": ["SUN"]},
+        args={"text": "second"},
+        queue="other",
+        priority="LOW",
+        timeout="5s",
+        job_name="two",
+        tags=["b", "c"],
+        retry=RetryPolicy(retries=2, base=1.5, give_up_on=(KeyError,)),
+        misfire="all",
+        overlap="skip",
+        jitter="3s",
+        owner="u7",
+        payload_ref="s3://bucket/7",
+    )
+    assert edited == await as_stored(app, edited)
+    assert isinstance(edited.schedule, Cron) and edited.schedule.exclude is not None
+    assert (edited.options.owner, edited.options.tags, edited.options.max_runs) == ("u7", ("b", "c"), 9)
+    assert edited.version == job.version + 1
+    bare = await either.edit(job.id, timeout=None, max_runs=None, owner=None, payload_ref=None, tags=[])
+    assert (bare.timeout_ms, bare.options.max_runs, bare.options.owner, bare.options.tags) == (None, None, None, ())
+    assert (await either.edit(job.id, delivery="at_most_once")).options.retry.retries == 0
+    said = (await either.edit(job.id, when="every weekday at 9am")).schedule
+    assert isinstance(said, Cron) and said.said == "every weekday at 9am"
+    assert (await either.edit(job.id, run_at="2030-01-01T00:00:00Z")).next_run == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+async def test_an_edit_that_is_refused(either: App) -> None:
+    job = await either.job(await either.schedule("note", every="1h"))
+    with pytest.raises(StaleVersion):
+        await either.edit(job.id, version=job.version + 1, priority="LOW")
+    with pytest.raises(InvalidInput, match="tz: a schedule is edited as a whole"):
+        await either.edit(job.id, tz="Asia/Tokyo")
+    with pytest.raises(InvalidInput, match=r"exclude\.calendars: there is no calendar 'nowhere'"):
+        await either.edit(job.id, cron="0 9 * * *", exclude={"calendars": ["nowhere"]})
+    with pytest.raises(NotFound):
+        await either.edit("job_00000000000000000000000000", priority="LOW")
+    assert await either.job(job.id) == job
+
+
+async def test_calendars(either: App) -> None:
+    with pytest.raises(NotFound):
+        await either.calendar("holidays")
+    made = await either.set_calendar("holidays", [day.isoformat() for day in HOLIDAYS])
+    assert (made.name, made.dates, made.version, made.jobs) == ("holidays", HOLIDAYS, 1, 0)
+    receipt = await either.schedule("note", cron="0 9 * * *", exclude={"calendars": ["holidays"]})
+    assert (await either.calendars())[0].jobs == 1
+    with pytest.raises(CalendarInUse):
+        await either.delete_calendar("holidays")
+    assert (await either.set_calendar("holidays", HOLIDAYS[:1])).version == 2
+    schedule = (await either.job(receipt)).schedule
+    assert isinstance(schedule, Cron) and schedule.exclude is not None and schedule.exclude.held == HOLIDAYS[:1]
+    await either.cancel(receipt)
+    await either.delete_calendar("holidays")
+    assert await either.calendars() == []
+
+
+async def test_previews(either: App) -> None:
+    await either.set_calendar("holidays", HOLIDAYS)
+    exclude = {"calendars": ["holidays"]}
+    start = "2030-12-24T12:00:00Z"
+    shown = await either.preview("every day at 9am", tz="Europe/Berlin", start=start, exclude=exclude, count=7)
+    assert [fire.utc.day for fire in shown.fires] == [26, 27, 28, 29, 30, 31, 2]
+    receipt = await either.schedule("note", every="90m", exclude=exclude)
+    job = await either.job(receipt)
+    assert isinstance(job.schedule, Every) and job.schedule.anchor is not None
+    coming = (await either.preview(receipt, count=2)).fires
+    assert [fire.utc - job.schedule.anchor for fire in coming] == [timedelta(minutes=90), timedelta(minutes=180)]
+
+
+async def test_backfilling_leaves_out_what_the_schedule_does(either: App) -> None:
+    receipt = await either.schedule("note", cron="0 9 * * *", tz="UTC", exclude={"weekdays": ["SAT", "SUN"]})
+    end = datetime.now(UTC)
+    assert await either.backfill(receipt, end - timedelta(days=14), end) == 10
+    runs = await either.runs(receipt)
+    assert len(runs) == 10 and not {run.due_at.strftime("%a") for run in runs} & {"Sat", "Sun"}
+    assert (await either.trigger(receipt)).arguments == {}
