@@ -73,6 +73,61 @@ async def test_a_schedule_is_steered(duetime: Duetime) -> None:
     assert "CANCELLED" in (await duetime("jobs", "show", job_id)).stdout
 
 
+async def test_a_job_is_edited(duetime: Duetime) -> None:
+    facts(await duetime("calendars", "put", "holidays", "2030-12-25", "--json"))
+    days = ("--not-on", "sun", "--not-on", "2030-12-24", "--not-on", "holidays")
+    (receipt,) = facts(await duetime("schedule", "report", "every 1h", "to=you", "--timeout", "5s", *days, "--json"))
+    job_id = receipt["job_id"]
+    (job,) = facts(await duetime("jobs", "show", job_id, "--json"))
+    left_out = {"dates": ["2030-12-24"], "weekdays": ["SUN"], "calendars": ["holidays"], "instead": "skip"}
+    assert job["schedule"]["exclude"] == left_out
+    when = ("--when", "every weekday at 9am", "--tz", "Asia/Tokyo", "--until", "2030-01-01T00:00:00Z")
+    what = ("to=me", "--owner", "u1", "--tag", "a", "--payload", "s3://b/1", "--version", "1")
+    (job,) = facts(await duetime("jobs", "edit", job_id, *when, *what, "--json"))
+    assert (job["args"], job["owner"], job["tags"], job["payload_ref"]) == ({"to": "me"}, "u1", ["a"], "s3://b/1")
+    assert (job["schedule"]["words"], job["schedule"]["exclude"]) == ("every weekday at 9am", None)
+    assert (job["schedule"]["end_at"], job["timeout"], job["version"]) == ("2030-01-01T00:00:00Z", 5.0, 2)
+    named = ("--without", "owner", "--without", "payload", "--without", "tags", "--without", "timeout")
+    (job,) = facts(await duetime("jobs", "edit", job_id, *named, "--json"))
+    assert (job["owner"], job["payload_ref"], job["tags"], job["timeout"]) == (None, None, [], None)
+    assert "u1" not in (await duetime("jobs", "edit", job_id, "--priority", "HIGH")).stdout
+    stale = await duetime("jobs", "edit", job_id, "--priority", "LOW", "--version", "1")
+    assert (stale.exit_code, "by now, not 1" in stale.stderr) == (1, True)
+    for wrong in ((), ("--without", "task"), ("--tz", "Asia/Tokyo")):
+        assert (await duetime("jobs", "edit", job_id, *wrong)).exit_code == 2, wrong
+
+
+async def test_calendars(duetime: Duetime, tmp_path: Path) -> None:
+    file = tmp_path / "days.txt"
+    file.write_text("2030-12-25  # Christmas\n\n# and\n2031-01-01\n")
+    dates = ["2030-12-25", "2030-12-26", "2031-01-01"]
+    (calendar,) = facts(await duetime("calendars", "put", "holidays", "2030-12-26", "--file", str(file), "--json"))
+    assert calendar == {"name": "holidays", "dates": dates, "version": 1, "jobs": 0}
+    assert facts(await duetime("calendars", "--json")) == [calendar]
+    row = (await duetime("calendars")).stdout.splitlines()[1]
+    assert row.split() == ["holidays", "3", "2030-12-25", "2031-01-01", "0"]
+    assert "2030-12-26" in (await duetime("calendars", "show", "holidays")).stdout
+    for wrong in ((), ("Christmas",), ("2030-12-25", "--empty")):
+        assert (await duetime("calendars", "put", "holidays", *wrong)).exit_code == 2, wrong
+    facts(await duetime("calendars", "put", "holidays", "--empty", "--json"))
+    facts(await duetime("schedule", "report", "hourly", "--not-on", "holidays", "--json"))
+    used = await duetime("calendars", "delete", "holidays")
+    assert (used.exit_code, "holidays" in used.stderr) == (1, True)
+    facts(await duetime("calendars", "put", "other", "2030-01-01", "--json"))
+    assert facts(await duetime("calendars", "delete", "other", "--json")) == [{"deleted": True}]
+
+
+async def test_the_audit_log(duetime: Duetime) -> None:
+    facts(await duetime("tenants", "create", "acme", "--json"))
+    facts(await duetime("keys", "create", "viewer", "board", "--tenant", "acme", "--json"))
+    facts(await duetime("calendars", "put", "holidays", "2030-12-25", "--json"))
+    (entry,) = facts(await duetime("audit", "--limit", "1", "--json"))
+    assert (entry["action"], entry["object"], entry["detail"]) == ("calendars.set", "holidays", "1 days")
+    assert [entry["action"] for entry in facts(await duetime("audit", "--tenant", "acme", "--json"))] == ["keys.create"]
+    table = (await duetime("audit", "--all")).stdout
+    assert table.index("calendars.set") < table.index("keys.create") < table.index("tenants.create")
+
+
 async def test_a_crontab_becomes_jobs_once(duetime: Duetime, tmp_path: Path) -> None:
     file = tmp_path / "crontab"
     file.write_text("CRON_TZ=Europe/Berlin\n0 9 * * 1-5 report --daily\n@reboot no\n99 * * * * never\n")

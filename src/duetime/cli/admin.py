@@ -1,11 +1,11 @@
-"""`tenants` and `keys`: for those who run the service."""
+"""`tenants`, `keys` and `audit`: for those who run the service."""
 
 from typing import Annotated, Any
 
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, talks
+from duetime.cli.talking import Talk, limited, talks
 
 tenants = group("Tenants: list, create, change. Needs a root key.")
 keys = group("API keys: list, create, rotate, revoke.")
@@ -118,6 +118,24 @@ def rotate(
 def revoke(talk: Talk, key_id: KeyId, root: Root = False) -> None:
     """It cannot be used any more."""
     talk.show(talk.client.revoke_key(key_id, root=root))
+
+
+@talks
+def audit(
+    talk: Talk,
+    all: Annotated[bool, typer.Option("--all", help="Of all tenants, with a root key.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show at most.")] = 50,
+) -> None:
+    """List who did what to which object, newest first."""
+    columns = {
+        "at": lambda entry: entry.at,
+        "who": lambda entry: entry.actor,
+        "did": lambda entry: entry.action,
+        "to": lambda entry: entry.object,
+        "detail": lambda entry: entry.detail,
+        "key id": lambda entry: entry.key_id,
+    }
+    talk.table(limited(talk.client.audit(all=all, page_size=min(limit, 200)), limit), columns)
 
 
 def _limits(stored_jobs: int | None, running_runs: int | None, rate: float | None) -> dict[str, Any] | None:

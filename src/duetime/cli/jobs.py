@@ -4,10 +4,13 @@ from typing import Annotated
 
 import typer
 
+from duetime.cli.edit import edit
 from duetime.cli.groups import group
 from duetime.cli.talking import Talk, limited, talks
 
 application = group("Look at jobs, and steer them.")
+
+application.command("edit")(edit)
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id: job_…")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show at most.")]

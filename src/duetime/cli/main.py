@@ -3,7 +3,21 @@
 import typer
 
 from duetime import __version__
-from duetime.cli import admin, check, crontab, jobs, migrate, preview, root_key, run, runs, service, submit, worker
+from duetime.cli import (
+    admin,
+    calendars,
+    check,
+    crontab,
+    jobs,
+    migrate,
+    preview,
+    root_key,
+    run,
+    runs,
+    service,
+    submit,
+    worker,
+)
 
 application = typer.Typer(
     name="duetime",
@@ -25,12 +39,14 @@ application.command("schedule")(submit.schedule)
 application.add_typer(jobs.application, name="jobs")
 application.add_typer(runs.runs, name="runs")
 application.add_typer(runs.dead, name="dead")
+application.add_typer(calendars.application, name="calendars")
 application.add_typer(service.queues, name="queues")
 application.command("workers")(service.workers)
 application.command("tail")(service.tail)
 application.command("import-crontab")(crontab.import_crontab)
 application.add_typer(admin.tenants, name="tenants")
 application.add_typer(admin.keys, name="keys")
+application.command("audit")(admin.audit)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,13 +1,36 @@
 """`submit` and `schedule`: one job, or a file of them."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 from rich.markup import escape
 from rich.progress import Progress
 
+from duetime.cli.job_options import (
+    Args,
+    Arguments,
+    EndAt,
+    Jitter,
+    JobName,
+    MaxRuns,
+    MisfireMode,
+    NotOn,
+    Overlap,
+    Owner,
+    Priority,
+    Queue,
+    Retries,
+    RunAt,
+    RunIn,
+    StartAt,
+    Tags,
+    Timeout,
+    Zone,
+    read_arguments,
+    read_days,
+    read_json,
+)
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, read_lines, shown, talks
 from duetime.errors import InvalidInput
@@ -16,18 +39,6 @@ _BATCH = 1000
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
 MaybeTask = Annotated[str | None, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
-Arguments = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME=VALUE…", help="Arguments: [bold]to=you[/] is text, [bold]count:=3[/] is JSON."),
-]
-Args = Annotated[str | None, typer.Option("--args", help="All arguments as one JSON object.")]
-Queue = Annotated[str | None, typer.Option("--queue", help="The queue it waits in.")]
-Priority = Annotated[str | None, typer.Option("--priority", help="HIGH, MEDIUM or LOW.")]
-Retries = Annotated[int | None, typer.Option("--retries", help="Attempts after the first one.")]
-Timeout = Annotated[str | None, typer.Option("--timeout", help="How long an attempt may take, such as 30s.")]
-JobName = Annotated[str | None, typer.Option("--name", help="A name for people.")]
-Owner = Annotated[str | None, typer.Option("--owner", help="The user that it belongs to.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")]
 JobKey = Annotated[
     str | None, typer.Option("--job-key", help="One live job of this key: the same again changes nothing.")
 ]
@@ -39,8 +50,8 @@ def submit(
     task: MaybeTask = None,
     arguments: Arguments = None,
     args: Args = None,
-    run_at: Annotated[str | None, typer.Option("--at", help="When, such as 2027-01-31T09:00:00Z.")] = None,
-    run_in: Annotated[str | None, typer.Option("--in", help="After how long, such as 10m.")] = None,
+    run_at: RunAt = None,
+    run_in: RunIn = None,
     queue: Queue = None,
     priority: Priority = None,
     retries: Retries = None,
@@ -95,7 +106,10 @@ def schedule(
     when: Annotated[str, typer.Argument(help="A cron line, an interval, or words: [bold]'every weekday at 9am'[/].")],
     arguments: Arguments = None,
     args: Args = None,
-    tz: Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")] = None,
+    tz: Zone = None,
+    start_at: StartAt = None,
+    end_at: EndAt = None,
+    not_on: NotOn = None,
     queue: Queue = None,
     priority: Priority = None,
     retries: Retries = None,
@@ -104,12 +118,10 @@ def schedule(
     owner: Owner = None,
     tag: Tags = None,
     job_key: JobKey = None,
-    misfire: Annotated[str | None, typer.Option("--misfire", help="Of missed ones: latest, skip or all.")] = None,
-    overlap: Annotated[
-        str | None, typer.Option("--overlap", help="When the last is not over: allow, skip, queue or replace.")
-    ] = None,
-    jitter: Annotated[str | None, typer.Option("--jitter", help="Move each fire back by up to this.")] = None,
-    max_runs: Annotated[int | None, typer.Option("--max-runs", help="End after so many runs.")] = None,
+    misfire: MisfireMode = None,
+    overlap: Overlap = None,
+    jitter: Jitter = None,
+    max_runs: MaxRuns = None,
 ) -> None:
     """Run a task again and again."""
     receipt = talk.client.create_job(
@@ -117,6 +129,9 @@ def schedule(
         args=read_arguments(arguments, args),
         when=when,
         tz=tz,
+        start_at=start_at,
+        end_at=end_at,
+        exclude=read_days(not_on),
         queue=queue,
         priority=priority,
         retries=retries,
@@ -134,27 +149,8 @@ def schedule(
     talk.show(receipt)
 
 
-def read_arguments(pairs: list[str] | None, args: str | None) -> dict[str, Any] | None:
-    found: dict[str, Any] = {} if args is None else _json(args, "args")
-    if not isinstance(found, dict):
-        raise InvalidInput("is not a JSON object", field="args", remedy="""such as '{"to": "you"}'""")
-    for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip(":"):
-            raise InvalidInput(f"{pair!r} is not an argument", field="arguments", remedy="name=text or name:=json")
-        found[name.removesuffix(":")] = _json(value, name[:-1]) if name.endswith(":") else value
-    return found or None
-
-
-def _json(text: str, field: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"is not JSON: {error}", field=field) from None
-
-
 def _submit_file(talk: Talk, file: Path) -> None:
-    jobs = [_json(line, f"line {number}") for number, line in enumerate(read_lines(file), 1) if line.strip()]
+    jobs = [read_json(line, f"line {number}") for number, line in enumerate(read_lines(file), 1) if line.strip()]
     with Progress(console=err, transient=True, disable=talk.json) as progress:
         under_way = progress.add_task("submitting", total=len(jobs))
         for start in range(0, len(jobs), _BATCH):
