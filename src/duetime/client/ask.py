@@ -34,6 +34,11 @@ class PageOf(Protocol[T_co]):
     def next_cursor(self) -> str | None: ...
 
 
+def next_page(ask: Ask[T_co], cursor: str) -> Ask[T_co]:
+    """The same request for the page that follows."""
+    return ask._replace(query={**ask.query, "cursor": cursor})
+
+
 def path(template: str, *parts: str) -> str:
     """A path with its names filled in; nothing in a name can lead elsewhere."""
     return template.format(*(quote(part, safe="") for part in parts))

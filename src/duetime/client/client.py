@@ -10,13 +10,12 @@ Without an address the client finds the `duetime up` of this folder.
 """
 
 import asyncio
-import functools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import AsyncIterator
+from typing import TypeVar
 
-from duetime.client import admin_asks, job_asks, run_asks
-from duetime.client.ask import Ask, PageOf
+from duetime.client.ask import Ask, PageOf, next_page
+from duetime.client.endpoints import AsyncSender, Endpoints
 from duetime.client.finding import find_server
 from duetime.client.transport import Transport, decode
 from duetime.client.watching import Change, changes
@@ -26,7 +25,6 @@ from duetime.errors import ServerUnavailable
 from duetime.settings import load
 from duetime.wire.runs import RunView
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _ENDS = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"})
@@ -34,34 +32,7 @@ _FIRST_LOOK = 0.02
 _LONGEST_LOOK = 1.0
 
 
-def _sent(build: Callable[P, Ask[T]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
-    """A method that sends what `build` makes."""
-
-    async def send(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.send(build(*args, **kwargs))
-
-    functools.update_wrapper(send, build)
-    return send
-
-
-def _paged(build: Callable[P, Ask[PageOf[T]]]) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
-    """A method that goes through all pages."""
-
-    async def walk(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        ask = build(*args, **kwargs)
-        while True:
-            page = await self.send(ask)
-            for item in page.items:
-                yield item
-            if page.next_cursor is None:
-                return
-            ask = ask._replace(query={**ask.query, "cursor": page.next_cursor})
-
-    functools.update_wrapper(walk, build)
-    return walk
-
-
-class AsyncClient:
+class AsyncClient(Endpoints, AsyncSender):
     def __init__(
         self, url: str | None = None, key: str | None = None, *, tenant: str | None = None, tries: int = 5
     ) -> None:
@@ -89,6 +60,16 @@ class AsyncClient:
         )
         return decode(response.body, ask.answer)
 
+    async def walk(self, ask: Ask[PageOf[T]]) -> AsyncIterator[T]:
+        """Go through all pages of a list."""
+        while True:
+            page = await self.send(ask)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            ask = next_page(ask, page.next_cursor)
+
     async def close(self) -> None:
         await self._transport.close()
 
@@ -97,70 +78,6 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    create_job = _sent(job_asks.create_job)
-    create_jobs = _sent(job_asks.create_jobs)
-    list_jobs = _sent(job_asks.list_jobs)
-    jobs = _paged(job_asks.list_jobs)
-    get_job = _sent(job_asks.get_job)
-    change_job = _sent(job_asks.change_job)
-    delete_job = _sent(job_asks.delete_job)
-    cancel_job = _sent(job_asks.cancel_job)
-    pause_job = _sent(job_asks.pause_job)
-    resume_job = _sent(job_asks.resume_job)
-    trigger_job = _sent(job_asks.trigger_job)
-    backfill_job = _sent(job_asks.backfill_job)
-    get_job_status = _sent(job_asks.get_job_status)
-    list_runs = _sent(run_asks.list_runs)
-    runs = _paged(run_asks.list_runs)
-    list_runs_of_job = _sent(run_asks.list_runs_of_job)
-    runs_of_job = _paged(run_asks.list_runs_of_job)
-    get_run = _sent(run_asks.get_run)
-    cancel_run = _sent(run_asks.cancel_run)
-    retry_run = _sent(run_asks.retry_run)
-    list_dead_letters = _sent(run_asks.list_dead_letters)
-    dead_letters = _paged(run_asks.list_dead_letters)
-    replay_dead_letters = _sent(run_asks.replay_dead_letters)
-    discard_dead_letters = _sent(run_asks.discard_dead_letters)
-    preview_schedule = _sent(run_asks.preview_schedule)
-    list_calendars = _sent(run_asks.list_calendars)
-    get_calendar = _sent(run_asks.get_calendar)
-    put_calendar = _sent(run_asks.put_calendar)
-    delete_calendar = _sent(run_asks.delete_calendar)
-    list_queues = _sent(run_asks.list_queues)
-    get_queue = _sent(run_asks.get_queue)
-    put_queue = _sent(run_asks.put_queue)
-    pause_queue = _sent(run_asks.pause_queue)
-    resume_queue = _sent(run_asks.resume_queue)
-    list_workers = _sent(run_asks.list_workers)
-    list_tasks = _sent(run_asks.list_tasks)
-    create_payload = _sent(run_asks.create_payload)
-    get_payload = _sent(run_asks.get_payload)
-    erase_payload = _sent(run_asks.erase_payload)
-    list_tenants = _sent(admin_asks.list_tenants)
-    tenants = _paged(admin_asks.list_tenants)
-    create_tenant = _sent(admin_asks.create_tenant)
-    get_tenant = _sent(admin_asks.get_tenant)
-    change_tenant = _sent(admin_asks.change_tenant)
-    list_keys = _sent(admin_asks.list_keys)
-    keys = _paged(admin_asks.list_keys)
-    create_key = _sent(admin_asks.create_key)
-    rotate_key = _sent(admin_asks.rotate_key)
-    revoke_key = _sent(admin_asks.revoke_key)
-    list_audit = _sent(admin_asks.list_audit)
-    audit = _paged(admin_asks.list_audit)
-    register_worker = _sent(admin_asks.register_worker)
-    claim_runs = _sent(admin_asks.claim_runs)
-    heartbeat = _sent(admin_asks.heartbeat)
-    complete_runs = _sent(admin_asks.complete_runs)
-    note_progress = _sent(admin_asks.note_progress)
-    hand_back_runs = _sent(admin_asks.hand_back_runs)
-    delete_worker = _sent(admin_asks.delete_worker)
-    get_held_payload = _sent(admin_asks.get_held_payload)
-    livez = _sent(admin_asks.livez)
-    readyz = _sent(admin_asks.readyz)
-    metrics = _sent(admin_asks.metrics)
-    openapi = _sent(admin_asks.openapi)
 
     async def wait(self, job_id: str, timeout: str | float | None = None) -> RunView:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
