@@ -8,7 +8,9 @@ takes its time.
 import asyncio
 import contextlib
 from enum import Enum
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from tests.support.addresses import dsn_through
 
 _UNTOLD = 0.5
 """Seconds until one end learns that the other one was closed."""
@@ -23,7 +25,7 @@ class Way(Enum):
 
 class Proxy:
     def __init__(self, dsn: str) -> None:
-        self._parts = urlsplit(dsn)
+        self._dsn, self._parts = dsn, urlsplit(dsn)
         self._server: asyncio.Server | None = None
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -37,10 +39,7 @@ class Proxy:
 
     @property
     def dsn(self) -> str:
-        assert self._server is not None
-        port = self._server.sockets[0].getsockname()[1]
-        user = f"{self._parts.username}@" if self._parts.username else ""
-        return urlunsplit(self._parts._replace(netloc=f"{user}127.0.0.1:{port}", query="sslmode=disable"))
+        return dsn_through(self._dsn, self._server)
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from tests.support.addresses import dsn_through
 
 _SSL_REQUEST, _PROTOCOL = 80877103, 196608
 
@@ -24,7 +26,7 @@ class _Link(NamedTuple):
 
 class Pooler:
     def __init__(self, dsn: str, size: int) -> None:
-        self._parts = urlsplit(dsn)
+        self._dsn, self._parts = dsn, urlsplit(dsn)
         self._size = size
         self._free: deque[_Link] = deque()
         self._turn = asyncio.Semaphore(size)
@@ -35,10 +37,7 @@ class Pooler:
 
     @property
     def dsn(self) -> str:
-        assert self._server is not None
-        port = self._server.sockets[0].getsockname()[1]
-        user = f"{self._parts.username}@" if self._parts.username else ""
-        return urlunsplit(self._parts._replace(netloc=f"{user}127.0.0.1:{port}", query="sslmode=disable"))
+        return dsn_through(self._dsn, self._server)
 
     async def start(self) -> None:
         for _ in range(self._size):

@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from tests.support.addresses import dsn_through
 
 _SSL_REQUEST = 80877103
 
@@ -18,7 +20,7 @@ class Proxy:
     def __init__(self, dsn: str) -> None:
         parts = urlsplit(dsn)
         self._target = (parts.hostname or "127.0.0.1", parts.port or 5432)
-        self._parts = parts
+        self._dsn = dsn
         self._server: asyncio.Server | None = None
         self._lose: str | None = None
         self._silently = False
@@ -29,10 +31,7 @@ class Proxy:
 
     @property
     def dsn(self) -> str:
-        assert self._server is not None
-        port = self._server.sockets[0].getsockname()[1]
-        user = f"{self._parts.username}@" if self._parts.username else ""
-        return urlunsplit(self._parts._replace(netloc=f"{user}127.0.0.1:{port}", query="sslmode=disable"))
+        return dsn_through(self._dsn, self._server)
 
     def lose_answer_to(self, text: str, *, silently: bool = False) -> None:
         """The next execution of a statement that contains `text` takes effect, and its answer is lost: the connection
