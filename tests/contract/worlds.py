@@ -39,6 +39,7 @@ _TABLES = (
     *("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes"),
     *("calendars", "calendar_users", "meta"),
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
+    *("limits", "holds", "starts", "breakers", "attempts"),
 )
 _EMPTY = """
 truncate duetime.audit;

@@ -25,6 +25,7 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "has_holds": "PostgreSQL asks whether any lane has runs with keys, inside its functions",
     "alive": "part of `claim` in PostgreSQL",
     "find_claim": "PostgreSQL learns of a claim that has happened by its primary key",
     "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",

@@ -61,7 +61,7 @@ def prepare(
     said: Said | None = None,
 ) -> NewJob:
     """Check a request and make it a job, ready to be stored. What was said counts as the same request on every day."""
-    lane = LaneKey(tenant_id, check_name(queue, "queue"), tier, check_name(task, "task"))
+    lane = LaneKey(tenant_id, check_name(queue, "queue"), tier, check_name(task, "task"), keyed=options.is_keyed)
     body = json.encode(args, field="args", limit=max_payload)
     stored_options = encode_options(options)
     timeout_ms = None if timeout is None else check_timeout(timeout)

@@ -47,6 +47,19 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where its payload is: a payload that the store keeps (`pay_…`), or any text that means something to the task."""
     replays: str | None = None
     """The id of the run that this one repeats."""
+    concurrency_key: str | None = None
+    """At most `concurrency` runs with this key run at once, of all jobs of the tenant."""
+    concurrency: int = 1
+    rate_key: str | None = None
+    """At most `rate` (such as 100/m) runs with this key start, of all jobs of the tenant."""
+    rate: str | None = None
+    breaker_key: str | None = None
+    """The breaker that stands before its runs, instead of that of its task: the host that they call."""
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its runs are under limits of their own, so that they stand in a lane apart."""
+        return self.concurrency_key is not None or self.rate_key is not None or self.breaker_key is not None
 
     @property
     def is_decided_when_due(self) -> bool:
@@ -87,6 +100,11 @@ class Said(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.text} in {self.zone}"
+
+
+def lane_of(tenant_id: int, queue: str, tier: int, task: str, options: bytes | None) -> LaneKey:
+    """The lane for the runs of a job."""
+    return LaneKey(tenant_id, queue, tier, task, keyed=options is not None and decode_options(options).is_keyed)
 
 
 class NewJob(msgspec.Struct, frozen=True):

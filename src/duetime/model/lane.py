@@ -42,10 +42,12 @@ class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
     tier: int
     task: str
     trial: int = Trial.NONE
+    keyed: bool = False
+    """Its runs are under limits of their own, by the keys that each of them names."""
 
     def on_trial(self, trial: Trial) -> "LaneKey":
         """The lane beside this one, for runs that are not trusted."""
-        return LaneKey(self.tenant_id, self.queue, self.tier, self.task, trial)
+        return LaneKey(self.tenant_id, self.queue, self.tier, self.task, trial, self.keyed)
 
 
 class Lane(msgspec.Struct, frozen=True, gc=False):

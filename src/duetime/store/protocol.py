@@ -21,6 +21,7 @@ from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, Sight
 from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+from duetime.store.limiting import Rules
 from duetime.store.roles import (
     Access,
     Audit,
@@ -134,7 +135,10 @@ class Firing(Protocol):
         """
 
     async def unblock(self, limit: int) -> int:
-        """Let runs start that waited for other runs of their job, now that those are over; returns how many."""
+        """Let runs start that waited for other runs of their job, now that those are over; returns how many.
+
+        Also those that wait for a key with room, though nobody has asked for it for seconds: nothing waits for ever.
+        """
 
 
 class Claiming(Protocol):
@@ -147,6 +151,9 @@ class Claiming(Protocol):
         Whoever claims asks at least once a second.
         """
 
+    async def rules(self) -> Rules:
+        """The weights of tenants, and the limits that are set. Whoever claims asks at least once a second."""
+
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are left out."""
 
@@ -155,6 +162,9 @@ class Claiming(Protocol):
 
         No run is leased twice at once. Asking again with the same `claim_no` returns the same runs, if they were
         claimed. A worker whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
+
+        No limit is exceeded, whoever else claims: of a tenant, a queue or a key. A run whose key is full leaves its
+        lane until a slot of the key is free, one whose rate is used up waits for its moment.
         """
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:

@@ -13,6 +13,7 @@ from duetime.model.access import ApiKey, NewKey
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.event import Event, EventKind, EventMark
+from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
     DeadFilter,
     DeadLetter,
@@ -139,6 +140,9 @@ class Queues(Protocol):
 
     async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
         """Start again. Again changes nothing."""
+
+    async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
+        """Set what a queue may do at most, as a whole; it holds everywhere within a second. What runs goes on."""
 
     async def queue(self, tenant_id: int, queue: str, cap: int = 10_000) -> Queue:
         """One queue, paused or not; a queue that nobody has used is empty."""

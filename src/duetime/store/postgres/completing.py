@@ -6,9 +6,9 @@ from uuid import UUID
 from duetime.model.attempt import Completion, RunNote
 from duetime.store.completions import as_cancelled, end_state, is_plain, waits_again
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.control import end_cancelled
+from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Completed, Hint
 
 
@@ -17,7 +17,7 @@ def _by_run(item: Completion) -> bytes:
     return item.run_id.bytes
 
 
-class CompletingRole(Role):
+class CompletingRole(LimitingRole):
     @again_after_clash
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
@@ -27,10 +27,12 @@ class CompletingRole(Role):
         if all(is_plain(item) for item in completions):
             ids, fences = [item.run_id for item in completions], [item.fence for item in completions]
             accepted = await self.database.fetchval("succeed_runs", ids, fences, worker_id, closed) or ()
+            if self.has_limits and accepted:
+                self.hints.give(Hint.READY)
             return Completed() if len(accepted) == len(ids) else Completed(frozenset(ids) - frozenset(accepted))
         async with self.database.transaction() as connection:
             accepted = await apply(connection, worker_id, completions, closed)
-        if any(item.verdict.delay is not None for item in completions):
+        if self.has_limits or any(item.verdict.delay is not None for item in completions):
             self.hints.give(Hint.READY)
         return Completed(frozenset(item.run_id for item in completions) - accepted)
 
@@ -40,7 +42,7 @@ class CompletingRole(Role):
             return 0
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["hand_back"], worker_id, *columns(runs, 2))
-            await end_cancelled(connection, rows)
+            await end_freed(connection, rows)
         if rows:
             self.hints.give(Hint.READY)
         return len(rows)

@@ -6,8 +6,7 @@ from uuid import UUID
 
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
-from duetime.model.job import Job
-from duetime.model.lane import LaneKey
+from duetime.model.job import Job, lane_of
 from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
 from duetime.store.keys import LiveRun
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
@@ -61,7 +60,8 @@ class EditingRole(ReadingRole):
         if edit.starts_anew:
             await use_calendars(connection, tenant_id, job_id, edit.calendars)
         if edit.revises:
-            key = LaneKey(tenant_id, edit.content.queue, edit.content.tier, edit.content.task)
+            content = edit.content
+            key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
             lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
             await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
         await connection.execute(SQL["restamp_runs"], tenant_id, job_id)

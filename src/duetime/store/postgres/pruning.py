@@ -36,6 +36,7 @@ class PruningRole(Role):
         removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
         removed += await self.database.execute("prune_keys", idempotency_retention, batch)
         removed += await self.database.execute("prune_events", _EVENTS)
+        removed += await self.database.execute("prune_limits", batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self.database.execute("prune_deleted_jobs", longest, batch)
         for name in self._swept:

@@ -11,7 +11,8 @@ from duetime.model.run import Event
 from duetime.store.completions import as_cancelled, end_state, waits_again
 from duetime.store.protocol import Completed, Hint
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_cancelled
+from duetime.store.sqlite.control import end_freed
+from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import Texts, listed, microseconds, packed
@@ -28,7 +29,7 @@ class CompletingRole(Role):
             return refused
 
         refused = await self.database.run(work)
-        if any(item.verdict.delay is not None for item in completions):
+        if self.lane_book.has_limits or any(item.verdict.delay is not None for item in completions):
             self.hints.give(Hint.READY)
         return Completed(refused)
 
@@ -41,7 +42,7 @@ class CompletingRole(Role):
 
         def work(connection: Connection, now: int) -> int:
             rows = connection.rows("hand_back", {**pairs, "now": now})
-            end_cancelled(connection, now, rows)
+            end_freed(connection, now, rows)
             return len(rows)
 
         count = await self.database.run(work)
@@ -75,6 +76,7 @@ def apply(
         if is_heard(connection, now):
             _tell(connection, now, completions, (), ())
         _succeed(connection, now, completions)
+        free_holds(connection, now, ids)
         return frozenset()
     refused: set[UUID] = set()
     cancelled: set[UUID] = set()
@@ -100,6 +102,7 @@ def apply(
         _end(connection, now, ends)
     if again:
         _retry(connection, now, again, lanes or {})
+    free_holds(connection, now, [item.run_id.bytes for item in completions if item.run_id not in refused])
     return frozenset(refused)
 
 

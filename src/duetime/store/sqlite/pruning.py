@@ -13,6 +13,7 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import microseconds, moment, places
 
+_KEYS_OF_LIMITS = timedelta(hours=1)
 _EVENTS = timedelta(minutes=10)
 _A_PARTITION = timedelta(days=2)
 
@@ -35,6 +36,7 @@ class PruningRole(Role):
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
         removed += await self._prune("prune_keys", idempotency_retention, batch)
         removed += await self._prune("prune_events", _EVENTS, batch)
+        removed += await self._prune("prune_limits", _KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", longest, batch)
         removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", retention, batch)
