@@ -71,6 +71,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     poll: Annotated[
         timedelta, kinds.duration("How long an idle loop waits before it looks again.", "10ms", "500ms")
     ] = timedelta(milliseconds=500)
+    priorities: Annotated[
+        Literal["shares", "strict"],
+        kinds.choice(
+            "HIGH, MEDIUM and LOW share 70 to 25 to 5 while all of them wait, or the higher always goes first.",
+            "shares",
+            "strict",
+        ),
+    ] = "shares"
 
     retention: Annotated[
         timedelta, kinds.duration("How long finished runs and their history are kept.", "1h", "36525d")

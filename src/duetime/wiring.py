@@ -197,6 +197,7 @@ def make_worker(app: App, source: Source, settings: Settings, *, observe: Observ
         poll=settings.poll,
         max_result=settings.max_result,
         max_log_lines=settings.max_log_lines,
+        strict=settings.priorities == "strict",
     )
     return Worker(source, tasks, limits, observe=observe)
 

@@ -28,7 +28,7 @@ class Service:
         self.settings = settings
         self.sessions = Sessions(store)
         self.gate = Gate(store, self.sessions)
-        self.desk = Desk(store, poll=settings.poll)
+        self.desk = Desk(store, poll=settings.poll, strict=settings.priorities == "strict")
         self.metrics = Metrics()
         self.limits = Limits()
         self.quota = Quota(store)

@@ -32,9 +32,9 @@ Reported = tuple[UUID, int, Outcome, bytes | None]
 
 
 class Desk:
-    def __init__(self, store: Store, *, poll: timedelta) -> None:
+    def __init__(self, store: Store, *, poll: timedelta, strict: bool = False) -> None:
         self._store = store
-        self._dealer = Dealer(store, poll)
+        self._dealer = Dealer(store, poll, strict=strict)
         self._beats = Beats(store)
         self._reports = Reports(store)
         self._workers: dict[UUID, Worker] = {}

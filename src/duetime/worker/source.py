@@ -38,6 +38,8 @@ class Wants(msgspec.Struct, frozen=True):
     start: Start
     backlog: Callable[[], int]
     """How many completions the source has not taken yet."""
+    strict: bool = False
+    """Whether a higher tier always goes first, instead of by shares."""
 
 
 class Claims(Protocol):

@@ -66,6 +66,8 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     poll: timedelta = timedelta(milliseconds=500)
     max_result: int = 64 * 1024
     max_log_lines: int = 200
+    strict: bool = False
+    """Whether a higher tier always goes first, instead of by shares."""
     heartbeat_thread: bool = True
     """Off in a simulation, where one event loop is all that runs."""
 
@@ -112,6 +114,7 @@ class Worker:
                 limits.poll,
                 self._start,
                 lambda: self._completer.backlog,
+                limits.strict,
             )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
