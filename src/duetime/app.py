@@ -80,6 +80,10 @@ class App(Tending):
         timeout: Duration | None = None,
         delivery: Delivery = "at_least_once",
         process: bool = False,
+        concurrency_key: str | None = None,
+        concurrency: int | None = None,
+        rate_key: str | None = None,
+        rate: str | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, *function: Any, **options: Any) -> Any:

@@ -17,7 +17,10 @@ Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, 
 """Misfire, overlap, jitter and the maximum count of a recurring job."""
 
 OPTIONS = frozenset(
-    {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"}
+    {
+        *("key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"),
+        *("concurrency_key", "concurrency", "rate_key", "rate"),
+    }
 )
 
 

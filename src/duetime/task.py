@@ -48,6 +48,10 @@ RESERVED = frozenset(
         "overlap",
         "jitter",
         "max_runs",
+        "concurrency_key",
+        "concurrency",
+        "rate_key",
+        "rate",
         "connection",
         "args",
     }
@@ -135,10 +139,23 @@ def make_task(
     timeout: Duration | None = None,
     delivery: Delivery = "at_least_once",
     process: bool = False,
+    concurrency_key: str | None = None,
+    concurrency: int | None = None,
+    rate_key: str | None = None,
+    rate: str | None = None,
 ) -> Task[..., Any]:
     """Check a function and its options once, when it becomes a task."""
     definition = _define(name, function, process=process)
-    options = make_options(DEFAULT_OPTIONS, retries=retries, retry=retry, delivery=delivery)
+    options = make_options(
+        DEFAULT_OPTIONS,
+        retries=retries,
+        retry=retry,
+        delivery=delivery,
+        concurrency_key=concurrency_key,
+        concurrency=concurrency,
+        rate_key=rate_key,
+        rate=rate,
+    )
     limit = None if timeout is None else check_duration(timeout, "timeout")
     if limit is not None:
         check_timeout(limit)

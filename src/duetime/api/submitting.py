@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.engine.intake import prepare
-from duetime.engine.options import add_policies, check_duration, check_retry
+from duetime.engine.options import add_keys, add_policies, check_duration, check_retry
 from duetime.errors import InvalidInput
 from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options, Said
 from duetime.model.lane import Tier
@@ -102,6 +102,7 @@ def _options(request: JobRequest, *, recurring: bool) -> Options:
             owner=_text(request.owner, "owner"),
             payload_ref=_text(request.payload_ref, "payload_ref"),
         )
+    options = add_keys(options, request.concurrency_key, request.concurrency, request.rate_key, request.rate)
     if not recurring:
         return options
     misfire = request.misfire

@@ -62,6 +62,10 @@ def job_view(job: Job, status: JobStatus) -> JobView:
         overlap=options.overlap,
         jitter=options.jitter,
         max_runs=options.max_runs,
+        concurrency_key=options.concurrency_key,
+        concurrency=options.concurrency,
+        rate_key=options.rate_key,
+        rate=options.rate,
         made=job.made,
         missed=job.missed,
     )

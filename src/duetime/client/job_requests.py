@@ -29,6 +29,10 @@ def job_request(job: NewJob) -> dict[str, Any]:
         "tags": list(options.tags) or None,
         "delivery": "at_most_once" if options.at_most_once else None,
         "retry": None if options.at_most_once else msgspec.to_builtins(options.retry) or None,
+        "concurrency_key": options.concurrency_key,
+        "concurrency": None if options.concurrency_key is None else options.concurrency,
+        "rate_key": options.rate_key,
+        "rate": options.rate,
     }
     if isinstance(job.schedule, Once):
         if job.said is not None:

@@ -43,6 +43,10 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         max_runs=view.max_runs,
         owner=view.owner,
         payload_ref=view.payload_ref,
+        concurrency_key=view.concurrency_key,
+        concurrency=view.concurrency,
+        rate_key=view.rate_key,
+        rate=view.rate,
     )
     return Job(
         parse("job", view.job_id),

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from duetime.client.ask import Ask, Moment, given, job_fields, moment, path, plain
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
@@ -147,9 +149,18 @@ def get_queue(queue: str) -> Ask[QueueView]:
     return Ask("GET", path("/v1/queues/{}", queue), QueueView)
 
 
-def put_queue(queue: str, *, paused: bool) -> Ask[QueueView]:
-    """Say how a queue shall be."""
-    return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body={"paused": paused})
+def put_queue(
+    queue: str,
+    *,
+    paused: bool | UnsetType = UNSET,
+    running: int | UnsetType | None = UNSET,
+    rate: str | UnsetType | None = UNSET,
+) -> Ask[QueueView]:
+    """Say how a queue shall be: paused or not, how many may run at once, how many may start (`100/m`). What is not
+    given stays; None takes a limit away."""
+    said = {"paused": paused, "running": running, "rate": rate}
+    body = {name: value for name, value in said.items() if value is not UNSET}
+    return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
 
 
 def pause_queue(queue: str) -> Ask[QueueView]:

@@ -11,6 +11,7 @@ from duetime.duration import parse_duration
 from duetime.errors import InvalidInput
 from duetime.model.job import Options
 from duetime.model.lane import Tier
+from duetime.model.limits import check_running, parse_rate
 from duetime.model.name import check_key, check_name
 from duetime.model.policy import (
     Misfire,
@@ -38,8 +39,13 @@ def make_options(
     retry: RetryPolicy | None = None,
     delivery: Delivery | None = None,
     key: str | None = None,
+    concurrency_key: str | None = None,
+    concurrency: int | None = None,
+    rate_key: str | None = None,
+    rate: str | None = None,
 ) -> Options:
     """The options of a job: what the task says, changed by what the submission says."""
+    base = add_keys(base, concurrency_key, concurrency, rate_key, rate)
     if job_name is None and not tags and retries is None and retry is None and delivery is None and key is None:
         return base
     policy = base.retry if retry is None else check_retry(retry)
@@ -60,6 +66,29 @@ def make_options(
         at_most_once=at_most_once,
         key=base.key if key is None else key,
     )
+
+
+def add_keys(
+    options: Options, concurrency_key: str | None, concurrency: int | None, rate_key: str | None, rate: str | None
+) -> Options:
+    """The options of a job whose runs are under limits of their own."""
+    if concurrency_key is None and concurrency is None and rate_key is None and rate is None:
+        return options
+    made = msgspec.structs.replace(
+        options,
+        concurrency_key=options.concurrency_key
+        if concurrency_key is None
+        else check_key(concurrency_key, "concurrency_key"),
+        concurrency=options.concurrency if concurrency is None else _limit(concurrency, "concurrency"),
+        rate_key=options.rate_key if rate_key is None else check_key(rate_key, "rate_key"),
+        rate=options.rate if rate is None else _rate(rate),
+    )
+    if concurrency is not None and made.concurrency_key is None:
+        raise InvalidInput("concurrency goes with concurrency_key", field="concurrency", remedy="give both")
+    if (made.rate is None) != (made.rate_key is None):
+        field = "rate" if made.rate is None else "rate_key"
+        raise InvalidInput("rate and rate_key go together", field=field, remedy="such as rate_key='mail', rate='100/m'")
+    return made
 
 
 def add_policies(
@@ -129,6 +158,18 @@ def _count(value: object, field: str) -> int:
     if type(value) is not int or not 0 <= value <= MOST_RETRIES:
         raise InvalidInput(f"{value!r} is not a number of retries", field=field, remedy=f"0 to {MOST_RETRIES}")
     return value
+
+
+def _limit(value: object, field: str) -> int:
+    if type(value) is not int:
+        raise InvalidInput(f"{value!r} is not a number of runs", field=field, remedy="a whole number from 1")
+    return check_running(value, field)
+
+
+def _rate(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{value!r} is not a rate", field="rate", remedy="such as 100/m")
+    return str(parse_rate(value))
 
 
 def _error_names(names: object, field: str) -> tuple[str, ...]:

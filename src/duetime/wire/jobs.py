@@ -14,6 +14,7 @@ from duetime.wire.fields import (
     Name,
     PageQuery,
     PriorityName,
+    RateText,
     Request,
     Text,
     Zone,
@@ -98,6 +99,12 @@ class JobRequest(Request, frozen=True):
     ) = None
     tags: Names = ()
     idempotency_key: Text | None = None
+    concurrency_key: (
+        Annotated[Text, Meta(description="At most `concurrency` runs with this key run at once, of all jobs.")] | None
+    ) = None
+    concurrency: Annotated[int, Meta(ge=1, le=1_000_000, description="1 unless given.")] | None = None
+    rate_key: Annotated[Text, Meta(description="At most `rate` runs with this key start, of all jobs.")] | None = None
+    rate: RateText | None = None
 
 
 class JobPatch(Request, frozen=True):
@@ -220,6 +227,10 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     jitter: float
     """Seconds."""
     max_runs: int | None
+    concurrency_key: str | None
+    concurrency: int
+    rate_key: str | None
+    rate: str | None
     made: int
     missed: int
 
