@@ -23,7 +23,9 @@ def main() -> int:
     run = actions.add_parser("run", help="faults on real processes")
     run.add_argument("--seconds", type=float, default=300.0)
     run.add_argument("--seed", type=int, default=1)
-    run.add_argument("--scenario", choices=SCENARIOS, default=None, help="one kind of fault, for as long as that needs")
+    run.add_argument(
+        "--scenario", choices=[*SCENARIOS, "limits"], default=None, help="one kind of fault, for as long as that needs"
+    )
     run.add_argument("--faults", default=None, help="kinds, with commas in between; all, unless told")
     run.add_argument("--every", type=float, default=2.0, help="seconds from one fault to the next")
     run.add_argument("--rate", type=float, default=400.0, help="one-off jobs a second")

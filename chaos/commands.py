@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -13,17 +14,20 @@ from chaos.checker import check as judge
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw
+from chaos.real import limits, run_embedded
 from chaos.real import run as real
-from chaos.real import run_embedded
 from chaos.real.faults import KINDS, missing
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
+from tests.support.postgres import Server, installed
 
 _EMBEDDED = 0.2
 """The share of a mixed run that belongs to the embedded store."""
 
 
 def run(given: Namespace) -> int:
+    if given.scenario == "limits":
+        return run_limits(given)
     if given.scenario is not None:
         scenario = SCENARIOS[given.scenario]
     else:
@@ -48,6 +52,17 @@ def run(given: Namespace) -> int:
     print("servers and workers on PostgreSQL:")
     about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
     return report(logs, given.report, **about, not_struck=impossible) or embedded
+
+
+def run_limits(given: Namespace) -> int:
+    """Limits while workers are killed; judged by the attempts' own times instead of by the checker."""
+    with Server(installed()[0]) as server, tempfile.TemporaryDirectory() as folder:
+        outcome = asyncio.run(limits.run(server.create_database("chaos"), Path(folder), seed=given.seed))
+    record = {"scenario": "limits", "seed": given.seed, "holds": outcome.holds, **outcome._asdict()}
+    for name, value in record.items():
+        print(f"{name.replace('_', ' ')}: {value}")
+    given.report.write_text(json.dumps(record, indent=2) + "\n")
+    return 0 if outcome.holds else 1
 
 
 def _run_embedded(given: Namespace) -> int:
