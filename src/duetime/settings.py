@@ -79,6 +79,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "strict",
         ),
     ] = "shares"
+    breakers: Annotated[
+        Literal["on", "off"],
+        kinds.choice("Leave a target alone that fails, until a few probes succeed.", "on", "off"),
+    ] = "on"
+    breaker_least: Annotated[
+        int, kinds.count("How many attempts within 30 seconds it takes to open a breaker.", 1, 100_000)
+    ] = 20
+    breaker_percent: Annotated[
+        int, kinds.count("A breaker opens when more than this share of the attempts failed.", 1, 99)
+    ] = 50
+    retry_budget_percent: Annotated[
+        int, kinds.count("Retries stay below this share of the attempts at a target, above a small floor.", 1, 100)
+    ] = 20
 
     retention: Annotated[
         timedelta, kinds.duration("How long finished runs and their history are kept.", "1h", "36525d")

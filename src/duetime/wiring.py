@@ -11,6 +11,7 @@ from duetime.api.service import Service
 from duetime.api.serving import HttpServer
 from duetime.app import App
 from duetime.client.transport import Transport
+from duetime.engine.breakers import BreakerTender, breaker_policy
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
@@ -180,6 +181,7 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
+        Loop("breakers", BreakerTender(store).tick, jitter=0.2),
         Loop("watcher", Watcher(store).tick, jitter=0.2),
     ]
 
@@ -198,6 +200,7 @@ def make_worker(app: App, source: Source, settings: Settings, *, observe: Observ
         max_result=settings.max_result,
         max_log_lines=settings.max_log_lines,
         strict=settings.priorities == "strict",
+        breakers=breaker_policy(settings),
     )
     return Worker(source, tasks, limits, observe=observe)
 

@@ -11,6 +11,7 @@ from duetime.api.metrics import Metrics
 from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
+from duetime.engine.breakers import breaker_policy
 from duetime.engine.desk import Desk
 from duetime.engine.gathering import Gatherer
 from duetime.engine.quota import Quota
@@ -28,7 +29,9 @@ class Service:
         self.settings = settings
         self.sessions = Sessions(store)
         self.gate = Gate(store, self.sessions)
-        self.desk = Desk(store, poll=settings.poll, strict=settings.priorities == "strict")
+        self.desk = Desk(
+            store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
+        )
         self.metrics = Metrics()
         self.limits = Limits()
         self.quota = Quota(store)

@@ -25,6 +25,7 @@ from duetime.store.limiting import Rules
 from duetime.store.roles import (
     Access,
     Audit,
+    Breakers,
     Coalescing,
     Events,
     Holding,
@@ -358,6 +359,7 @@ class Store(
     Listing,
     Mending,
     Queues,
+    Breakers,
     Coalescing,
     Holding,
     Payloads,

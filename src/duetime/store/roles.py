@@ -12,6 +12,7 @@ from uuid import UUID
 from duetime.model.access import ApiKey, NewKey
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
@@ -152,6 +153,23 @@ class Queues(Protocol):
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         """The tasks that live workers have for this tenant, by name."""
+
+
+class Breakers(Protocol):
+    """What stands before targets that fail, for all nodes together."""
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        """Count what attempts came to, and let breakers open, probe or recover as the policy says; returns how each of
+        these targets stood, with what everybody has counted within the window."""
+
+    async def tend_breakers(self) -> int:
+        """Take breakers on whose time is over: from open to probing, from recovering to closed. Returns how many."""
+
+    async def breakers(self, tenant_id: int) -> list[Breaker]:
+        """Those of a tenant that are not closed, or whose target was tried within the window; by target."""
+
+    async def reset_breaker(self, tenant_id: int, target: str) -> Breaker:
+        """Close a breaker at once, and forget what was counted."""
 
 
 class Coalescing(Protocol):

@@ -14,6 +14,7 @@ from duetime.errors import InvalidInput, LeaseLost, NotFound, StoreRejected
 from duetime.ids import parse, show
 from duetime.model import json
 from duetime.model.attempt import Completion, RunNote
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.run import Event
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
@@ -102,6 +103,9 @@ class HttpSource:
         except (NotFound, LeaseLost):
             return 0
         return answer.handed_back
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        return []  # the server counts what it is told of runs
 
     async def leave(self, worker_id: UUID) -> None:
         try:

@@ -13,6 +13,7 @@ import msgspec
 
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion, RunNote
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.lane import LaneKey
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
@@ -110,3 +111,6 @@ class Source(Protocol):
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
 
     async def leave(self, worker_id: UUID) -> None: ...
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        """Say what attempts at targets came to; returns how those stand, where the source leaves that to a worker."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint, Store
 from duetime.worker.claimer import Claimer
@@ -58,6 +59,9 @@ class StoreSource:
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         return await self._store.note(worker_id, notes)
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        return await self._store.report_attempts(tallies, policy)
 
     async def leave(self, worker_id: UUID) -> None:
         await self._store.leave(worker_id)

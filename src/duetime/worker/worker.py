@@ -21,13 +21,16 @@ from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion
+from duetime.model.breaker import BreakerPolicy
 from duetime.model.completing import complete, timed_out, too_late
 from duetime.model.failure import Failure, FailureClass
+from duetime.model.health import Health, target_of
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint
+from duetime.store.reporting import Reporter
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
@@ -68,6 +71,7 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     max_log_lines: int = 200
     strict: bool = False
     """Whether a higher tier always goes first, instead of by shares."""
+    breakers: BreakerPolicy = BreakerPolicy()
     heartbeat_thread: bool = True
     """Off in a simulation, where one event loop is all that runs."""
 
@@ -97,6 +101,8 @@ class Worker:
         self._trials = Trials()
         self._notes = Notes(source)
         self._completer = Completer(source)
+        self._health = Health(limits.breakers)
+        self._reporter = Reporter(source.report_attempts, self._health, limits.breakers)
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
@@ -118,7 +124,7 @@ class Worker:
             )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
-        self._loops = [*self._claimer.loops, self._cancels, Loop("notes", self._notes.tick)]
+        self._loops = [*self._claimer.loops, self._cancels, Loop("notes", self._notes.tick), self._reporter.loop]
 
     @property
     def id(self) -> UUID | None:
@@ -299,6 +305,8 @@ class Worker:
                 return
             outcome = said
         completion = complete(running.claimed, outcome, running.logs())
+        target = target_of(running.lane, running.claimed.options)
+        completion = self._health.weigh(target, running.claimed.attempt, outcome, completion)
         context = running.context_if_made
         apart = context is not None and isinstance(context, Context) and context.completed_in_transaction
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)

@@ -229,7 +229,7 @@ begin
     where r.id = any(array(
         select p.id from unnest(ids) as x(id) join duetime.limits l on l.id = x.id cross join lateral (
             select n.id from duetime.runs n where n.parked_by = l.id order by n.due_at, n.id
-            limit case when l.running is null then 1000 else greatest(0, l.running - duetime.live_holds(l.id)) end
+            limit case when l.running is null then 100000 else greatest(0, l.running - duetime.live_holds(l.id)) end
             for update skip locked
         ) p));
     get diagnostics given = row_count;

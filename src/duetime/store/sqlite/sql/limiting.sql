@@ -67,7 +67,7 @@ select l.id from limits l where l.used_at < :now - 2000000
 -- unpark: give their lanes back to runs, as many as there is room for
 update runs set lane_id = -lane_id, parked_by = null, ready_at = :now where id in (
     select id from runs where parked_by = :id order by due_at, id limit (
-        select case when l.kind not in (3, 5) then 0 when l.running is null then 1000 else max(0, l.running - (
+        select case when l.kind not in (3, 5) then 0 when l.running is null then 100000 else max(0, l.running - (
             select count(*) from holds h join runs r on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
             where h.limit_id = l.id)) end
         from limits l where l.id = :id));
