@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import drain, next_fire, precision, remote, submit
+from bench import breaker, drain, neighbour, next_fire, precision, remote, submit
 from bench.report import RESULTS, console
 from bench.stores import Databases
 from tests.support.postgres import Server, installed
@@ -18,6 +18,8 @@ SCENARIOS: dict[str, Callable[[Databases], Awaitable[None]]] = {
     "next_fire": next_fire.run,
     "submit": submit.run,
     "remote": remote.run,
+    "neighbour": neighbour.run,
+    "breaker": breaker.run,
 }
 
 

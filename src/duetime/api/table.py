@@ -3,6 +3,7 @@
 from duetime.api.endpoint import Endpoint
 from duetime.api.routes import (
     batches,
+    breakers,
     calendars,
     dead_letters,
     editing,
@@ -29,6 +30,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *schedules.routes,
     *calendars.routes,
     *queues.routes,
+    *breakers.routes,
     *payloads.routes,
     *events.routes,
     *tenants.routes,

@@ -115,6 +115,8 @@ class Endpoints:
     put_queue = Sent(run_asks.put_queue)
     pause_queue = Sent(run_asks.pause_queue)
     resume_queue = Sent(run_asks.resume_queue)
+    list_breakers = Sent(run_asks.list_breakers)
+    reset_breaker = Sent(run_asks.reset_breaker)
     list_workers = Sent(run_asks.list_workers)
     list_tasks = Sent(run_asks.list_tasks)
     create_payload = Sent(run_asks.create_payload)

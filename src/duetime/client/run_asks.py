@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from duetime.client.ask import Ask, Moment, given, job_fields, moment, path, plain
+from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
 from duetime.wire.runs import DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
@@ -161,6 +162,16 @@ def put_queue(
     said = {"paused": paused, "running": running, "rate": rate}
     body = {name: value for name, value in said.items() if value is not UNSET}
     return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
+
+
+def list_breakers() -> Ask[BreakerList]:
+    """The targets that are left alone, and those that were tried within 30 seconds."""
+    return Ask("GET", "/v1/breakers", BreakerList)
+
+
+def reset_breaker(target: str) -> Ask[BreakerView]:
+    """Close a breaker at once, and forget what was counted."""
+    return Ask("POST", "/v1/breakers/reset", BreakerView, body={"target": target})
 
 
 def pause_queue(queue: str) -> Ask[QueueView]:

@@ -1,0 +1,96 @@
+"""Breaker: four worker processes, a target that is down for a minute, 20,000 due runs: who calls it when."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench.report import Report, console
+from bench.stores import Databases
+from duetime.engine.intake import prepare
+from duetime.model.job import DEFAULT_TENANT
+from duetime.store.postgres import PostgresStore
+
+RUNS = 20_000
+WORKERS = 4
+SLOTS = 500
+OUTAGE = 60.0
+TARGETS = {
+    "calls during the outage after 2 s, % of the runs": 1.0,
+    "all succeeded after recovery, s": 60.0,
+    "most calls in a second, % of 20,000 in 60 s": 200.0,
+    "dead": 0.0,
+}
+
+
+async def run(databases: Databases) -> None:
+    report = Report("breaker", "", better="lower")
+    dsn = databases.postgres()
+    store = PostgresStore(dsn)
+    await store.open()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            await store.migrate()
+            figures = await _measure(store, dsn, Path(folder))
+        finally:
+            await store.close()
+    for name, figure in figures.items():
+        report.add(name, "ours", figure)
+    report.finish(TARGETS)
+
+
+async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, float]:
+    (folder / "down").touch()
+    for _ in range(RUNS // 1000):
+        jobs = [prepare(task="call", args={}, max_payload=100) for _ in range(1000)]
+        await store.submit(DEFAULT_TENANT, jobs)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+    environ = {**kept, "DUETIME_DATABASE_URL": dsn, "DUETIME_SLOTS": str(SLOTS), "DUETIME_PORT": "0"}
+    environ |= {"BENCH_FOLDER": str(folder), "DUETIME_LOG_LEVEL": "error"}
+    commands = [["server"], *([["worker", "bench.breaker_app:app"]] * WORKERS)]
+    processes = [subprocess.Popen([sys.executable, "-m", "duetime.cli", *command], env=environ) for command in commands]
+    try:
+        while not _calls(folder):
+            await asyncio.sleep(0.05)
+        began = min(moment for moment, _ in _calls(folder))
+        await asyncio.sleep(began + OUTAGE - time.time())
+        (folder / "down").unlink()
+        recovered = time.time()
+        while (await store.counts()).runs and time.time() < recovered + 180:
+            await asyncio.sleep(0.25)
+        over = time.time()
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(40)
+    calls = _calls(folder)
+    during = sum(began + 2 < moment < recovered for moment, _ in calls)
+    early = sum(moment <= began + 2 for moment, _ in calls)
+    console.print(f"  {early} calls in the first 2 s, {during} in the rest of the outage", style="dim")
+    return {
+        "calls during the outage after 2 s, % of the runs": 100 * during / RUNS,
+        "all succeeded after recovery, s": over - recovered,
+        "most calls in a second, % of 20,000 in 60 s": 100
+        * _most([m for m, _ in calls if m > recovered])
+        / (RUNS / 60),
+        "succeeded": float(sum(succeeded for _, succeeded in calls)),
+        "dead": float((await store.counts()).dead_letters),
+    }
+
+
+def _calls(folder: Path) -> list[tuple[float, bool]]:
+    found = []
+    for file in folder.glob("calls-*"):
+        for line in file.read_text().splitlines():
+            moment, succeeded = line.split()
+            found.append((float(moment), succeeded == "1"))
+    return found
+
+
+def _most(moments: list[float]) -> int:
+    return max(Counter(int(moment) for moment in moments).values(), default=0)
