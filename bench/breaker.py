@@ -52,7 +52,7 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     environ = {**kept, "DUETIME_DATABASE_URL": dsn, "DUETIME_SLOTS": str(SLOTS), "DUETIME_PORT": "0"}
     environ |= {"BENCH_FOLDER": str(folder), "DUETIME_LOG_LEVEL": "error"}
     commands = [["server"], *([["worker", "bench.breaker_app:app"]] * WORKERS)]
-    processes = [subprocess.Popen([sys.executable, "-m", "duetime.cli", *command], env=environ) for command in commands]
+    processes = [_start(command, environ) for command in commands]
     try:
         while not _calls(folder):
             await asyncio.sleep(0.05)
@@ -71,16 +71,19 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     calls = _calls(folder)
     during = sum(began + 2 < moment < recovered for moment, _ in calls)
     early = sum(moment <= began + 2 for moment, _ in calls)
+    most = _most([moment for moment, _ in calls if moment > recovered])
     console.print(f"  {early} calls in the first 2 s, {during} in the rest of the outage", style="dim")
     return {
         "calls during the outage after 2 s, % of the runs": 100 * during / RUNS,
         "all succeeded after recovery, s": over - recovered,
-        "most calls in a second, % of 20,000 in 60 s": 100
-        * _most([m for m, _ in calls if m > recovered])
-        / (RUNS / 60),
+        "most calls in a second, % of 20,000 in 60 s": 100 * most / (RUNS / 60),
         "succeeded": float(sum(succeeded for _, succeeded in calls)),
         "dead": float((await store.counts()).dead_letters),
     }
+
+
+def _start(command: list[str], environ: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "duetime.cli", *command], env=environ)
 
 
 def _calls(folder: Path) -> list[tuple[float, bool]]:

@@ -200,12 +200,15 @@ def admit(
     return admission
 
 
+def room_of(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int) -> int:
+    """How many of a lane may start at most."""
+    return max(0, min([most, *(books[scope].left for scope in lane_scopes if scope in books)]))
+
+
 def room_for(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int) -> int:
     """How many of a lane may start whose runs have no keys; that many are given away."""
-    shared = [books[scope] for scope in lane_scopes if scope in books]
-    count = max(0, min([most, *(book.left for book in shared)]))
-    for book in shared:
-        book.take(count)
+    count = room_of(books, lane_scopes, most)
+    give_back(books, lane_scopes, -count)
     return count
 
 

@@ -10,8 +10,8 @@ from duetime.model.job import Options
 from duetime.model.lane import LaneKey
 from duetime.model.limits import Candidate, LimitKind, Said, Scope, scopes_of_run
 
-PEEK = 500
-"""How many runs with keys are looked at in one claim, of each lane."""
+_PEEK = 500
+_PEEK_AT_LEAST = 20
 ROUNDS = 20
 """How often a claim looks again, when all that it saw had to leave its lane."""
 
@@ -46,6 +46,12 @@ class Rules(msgspec.Struct, frozen=True):
         return bool(self.scopes) and any(
             scope in self.scopes for scope in (*shared_scopes(key), Scope(key.tenant_id, LimitKind.TARGET, key.task))
         )
+
+
+def depth_of_peek(room: int, again: int) -> int:
+    """How many runs to look at for so much room: some of them may have to leave their lane for their keys. More of
+    them `again`, when all that was seen before had to."""
+    return min(_PEEK, max(_PEEK_AT_LEAST, 4 * room) << again)
 
 
 def shared_scopes(key: LaneKey) -> tuple[Scope, ...]:

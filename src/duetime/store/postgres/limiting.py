@@ -1,8 +1,8 @@
 """Claiming under limits, exact across all nodes: the rows of the limits are held while it is decided who may start.
 
-The order of locks is the same for everybody: first the limits, sorted; then runs, and those only when nobody else holds
-them. So a claim waits for nobody who could wait for it. What is counted is read after the locks, in a statement of its
-own: whatever made or took room before has been committed by then.
+The order of locks is the same for everybody: first the limits of tenants and queues, then those of keys, each sorted;
+then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it. What is counted
+is read after the locks, in a statement of its own: whatever made or took room before has been committed by then.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Said, Scope, admit
+from duetime.model.limits import Book, Candidate, LimitKind, Said, Scope, admit, room_of
 from duetime.model.worker import Seat
-from duetime.store.limiting import PEEK, ROUNDS, Rules, candidate, run_scopes, shared_scopes
+from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
 
@@ -55,10 +55,10 @@ class LimitingRole(Role):
         self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
     ) -> list[tuple[UUID, Claimed]]:
         """What `claim_many` does, under limits. Where all that was seen had to leave its lane, it looks again."""
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             try:
                 async with self.database.transaction() as connection:
-                    dealt, again = await self._claim_once(connection, seats, takes)
+                    dealt, again = await self._claim_once(connection, seats, takes, number)
             except _Twice:
                 return []
             if dealt or not again:
@@ -66,12 +66,16 @@ class LimitingRole(Role):
         return []
 
     async def _claim_once(
-        self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
+        self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]], number: int
     ) -> tuple[list[tuple[UUID, Claimed]], bool]:
         keys = {lane: await self.lane_book.key_within(connection, lane) for lane, _ in takes}
-        limited = [lane for lane, _ in takes if self._rules.is_limited(keys[lane])]
-        seen, said = await self._peek(connection, limited, keys)
-        books = await self._hold(connection, {lane: keys[lane] for lane, _ in takes}, said)
+        limited = {lane: take for lane, take in takes if self._rules.is_limited(keys[lane])}
+        shared = {scope: Said() for lane in limited for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)}
+        books = await _hold(connection, shared)
+        room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
+        open_lanes = {lane: count for lane, count in room.items() if count}
+        seen, said = await self._peek(connection, open_lanes, keys, number)
+        books |= await _hold(connection, said)
         counted: list[tuple[int, int]] = []
         chosen: dict[UUID, Candidate] = {}
         parked: list[tuple[UUID, int]] = []
@@ -99,51 +103,48 @@ class LimitingRole(Role):
         return dealt, bool(parked or put_off)
 
     async def _peek(
-        self, connection: Connection, lanes: Sequence[int], keys: Mapping[int, LaneKey]
+        self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
     ) -> tuple[dict[int, list[Candidate]], dict[Scope, Said]]:
-        """The runs at the heads of limited lanes, and what they say of their keys."""
+        """The runs at the heads of limited lanes that have room, and what they say of their keys."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
         said: dict[Scope, Said] = {}
-        if lanes:
-            marks = [self.marks[lane] for lane in lanes]
-            for lane, run_id, put_off, options in await connection.fetch(SQL["candidates"], lanes, marks, PEEK):
+        if room:
+            marks = [self.marks[lane] for lane in room]
+            depth = depth_of_peek(max(room.values()), number)
+            for lane, run_id, put_off, options in await connection.fetch(SQL["candidates"], list(room), marks, depth):
                 scopes = run_scopes(keys[lane], decode_options(options), self._rules) if keys[lane].keyed else {}
                 said |= scopes
                 seen[lane].append(candidate(run_id, put_off, scopes))
         return seen, said
 
-    async def _hold(
-        self, connection: Connection, keys: Mapping[int, LaneKey], said: Mapping[Scope, Said]
-    ) -> dict[Scope, Book]:
-        wanted = dict(said)
-        for key in keys.values():
-            for scope in shared_scopes(key):
-                if self._rules.is_set(scope):
-                    wanted.setdefault(scope, Said())
-        if not wanted:
-            return {}
-        asked = [(*scope, *words) for scope, words in wanted.items()]
-        rows = await connection.fetch(SQL["hold_limits"], *columns(asked, 6))
-        held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
-        return {
-            held[row["id"]]: Book(
-                row["id"],
-                row["now"],
-                running=row["running"],
-                live=row["live"],
-                rate=row["rate"],
-                period=row["period"],
-                started=row["started"],
-                free_at=row["free_at"],
-                next_at=row["next_at"],
-            )
-            for row in await connection.fetch(SQL["count_limits"], list(held))
-        }
-
     async def free_parked(self, limit: int) -> int:
         """Give runs back their lanes that nobody came to free: whoever should have was stopped in the middle."""
         rows = await self.database.fetch("parked_limits", limit)
         return int(await self.database.fetchval("unpark", [row[0] for row in rows])) if rows else 0
+
+
+async def _hold(connection: Connection, wanted: Mapping[Scope, Said]) -> dict[Scope, Book]:
+    """Hold limits, and read how they stand."""
+    if not wanted:
+        return {}
+    rows = await connection.fetch(
+        SQL["hold_limits"], *columns([(*scope, *words) for scope, words in wanted.items()], 6)
+    )
+    held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
+    return {
+        held[row["id"]]: Book(
+            row["id"],
+            row["now"],
+            running=row["running"],
+            live=row["live"],
+            rate=row["rate"],
+            period=row["period"],
+            started=row["started"],
+            free_at=row["free_at"],
+            next_at=row["next_at"],
+        )
+        for row in await connection.fetch(SQL["count_limits"], list(held))
+    }
 
 
 async def _set_aside(

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, Said, Scope, admit, give_back, room_for
-from duetime.store.limiting import PEEK, ROUNDS, Rules, candidate, run_scopes, shared_scopes
+from duetime.model.limits import Book, Candidate, Said, Scope, admit, give_back, room_for, room_of
+from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import duration, identity, maybe_moment, microseconds, moment, packed, places, stamp
@@ -41,16 +41,19 @@ class Limited:
             give_back(self._books, shared, count - len(rows))
             self._remember(rows, shared, {})
             return rows
-        for _ in range(ROUNDS):
-            rows, again = self._claim_chosen(this, lane_id, key, shared, take)
+        for number in range(ROUNDS):
+            rows, again = self._claim_chosen(this, lane_id, key, shared, take, number)
             if rows or not again:
                 return rows
         return []
 
     def _claim_chosen(
-        self, this: Mapping[str, Any], lane_id: int, key: LaneKey, shared: Sequence[Scope], take: int
+        self, this: Mapping[str, Any], lane_id: int, key: LaneKey, shared: Sequence[Scope], take: int, number: int
     ) -> tuple[list[tuple[Any, ...]], bool]:
-        wanted = {"lane_id": lane_id, "now": self._now, "depth": PEEK}
+        room = room_of(self._books, shared, take)
+        if not room:
+            return [], False
+        wanted = {"lane_id": lane_id, "now": self._now, "depth": depth_of_peek(room, number)}
         seen: list[Candidate] = []
         for run_id, put_off, options in self._connection.rows("candidates", wanted):
             scopes = run_scopes(key, decode_options(options), self._rules)
