@@ -1,8 +1,8 @@
 """Claiming under limits, exact across all nodes: the rows of the limits are held while it is decided who may start.
 
 The order of locks is the same for everybody: first the limits of tenants and queues, then those of keys, each sorted;
-then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it. What is counted
-is read after the locks, in a statement of its own: whatever made or took room before has been committed by then.
+then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it. What is
+counted is read after the locks, in a statement of its own: whatever made or took room before is committed by then.
 """
 
 from collections import defaultdict
