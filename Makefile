@@ -15,7 +15,7 @@ SECONDS ?= 300
 SEED ?= 1
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist loadgroup
 
-.PHONY: help up test lint types layers unit bench chaos docs lock clean
+.PHONY: help up test lint types layers unit bench chaos graphs docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench: $(VENV)/.dev ## measure (SCENARIO=name)
 
 chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1)
 	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED)
+
+graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both stores
+	@$(BIN)/python -m tests.graphs
 
 docs: $(VENV)/.dev ## write docs/settings.md and openapi.json again from the code
 	@$(BIN)/python -m tests.support.settings_doc

@@ -27,19 +27,20 @@ from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
 from duetime.engine.options import Delivery, Duration, Priority, check_duration
 from duetime.errors import InvalidInput, NotFound
+from duetime.graphing import Graphing
 from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
 from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Said, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
+from duetime.needs import read_after
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
 from duetime.stores import Jobs, Stores
 from duetime.submission import OPTIONS, Policies, make_job
 from duetime.task import Task, make_task
-from duetime.tending import Tending
 
 if TYPE_CHECKING:
     from duetime.sync import SyncApp
@@ -50,7 +51,7 @@ StartHook = Callable[[], Awaitable[object]]
 TaskLike = Task[..., Any] | str
 
 
-class App(Tending):
+class App(Graphing):
     """A set of tasks, and the place where their jobs live."""
 
     def __init__(
@@ -135,9 +136,10 @@ class App(Tending):
         zone whose clock and calendar words and delays in days or months (`P1M`) go by.
 
         Options: `key` (one live job of that name: the same again changes nothing), `idempotency_key`, `queue`,
-        `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`. Everything else is an argument of the
-        task; `args={…}` passes them as a dict. `connection=` takes your own open asyncpg or psycopg connection: the
-        job then commits or rolls back with your data.
+        `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`, and `depends_on`: jobs to wait for, a
+        list of receipts or ids, or `Needs`. Everything else is an argument of the task; `args={…}` passes them as a
+        dict. `connection=` takes your own open asyncpg or psycopg connection: the job then commits or rolls back with
+        your data.
         """
         schedule, said = await self._once(run_at, run_in, when, tz, connection)
         job = self._prepare(task, schedule, args, options_and_arguments, said=said)
@@ -181,6 +183,7 @@ class App(Tending):
         cron: str | None = None,
         every: Duration | None = None,
         when: str | None = None,
+        after: JobLike | Mapping[str, Any] | None = None,
         tz: str | None = None,
         start_at: datetime | str | None = None,
         end_at: datetime | str | None = None,
@@ -199,9 +202,24 @@ class App(Tending):
         "instead": "skip" or "next_day"}`. Policies: `misfire` says what becomes of missed occurrences ("latest", "skip"
         or "all"), `overlap` of one that meets a run of this job that is not over ("allow", "skip", "queue" or
         "replace"). `jitter` moves each fire back by up to that long, `max_runs` ends the job after so many runs.
+
+        `after=` another job (or `{"job": …, "on": "success", "failure" or "any"}`) makes a chain instead: it runs
+        whenever a run of that one has ended so.
         """
+        if after is not None:
+            given: dict[str, object] = {
+                "cron": cron,
+                "every": every,
+                "when": when,
+                "tz": tz,
+                "start_at": start_at,
+                "end_at": end_at,
+            }
+            given |= {"exclude": exclude, "misfire": misfire, "overlap": overlap, "jitter": jitter}
+            chain = read_after(after, {**given, "max_runs": max_runs})
+            return (await self._store_jobs([self._prepare(task, chain, args, options_and_arguments)]))[0]
         if cron is None and every is None and when is None:
-            raise InvalidInput("says neither cron, every nor when", field="cron", remedy="give one, or use submit")
+            raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
         now = None if when is None else await (await self._jobs()).now()
         bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
         schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)

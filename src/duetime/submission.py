@@ -10,7 +10,8 @@ from duetime.engine.options import Duration, add_policies, check_duration, check
 from duetime.errors import InvalidInput
 from duetime.model.job import NewJob, Said
 from duetime.model.policy import Misfire, MisfireMode, Overlap
-from duetime.model.schedule import Schedule
+from duetime.model.schedule import Once, Schedule
+from duetime.needs import read_depends_on
 from duetime.task import RESERVED, Task
 
 Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
@@ -20,6 +21,7 @@ OPTIONS = frozenset(
     {
         *("key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"),
         *("concurrency_key", "concurrency", "rate_key", "rate"),
+        "depends_on",
     }
 )
 
@@ -46,6 +48,9 @@ def make_job(
     queue, priority, timeout, idempotency_key = (
         options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
     )
+    depends_on = read_depends_on(options.pop("depends_on", ()))
+    if depends_on is not None and not isinstance(schedule, Once):
+        raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after=")
     return prepare(
         task=task.name,
         args=arguments,
@@ -59,6 +64,7 @@ def make_job(
         idempotency_key=idempotency_key,
         job_id=job_id,
         said=said,
+        depends_on=depends_on,
     )
 
 

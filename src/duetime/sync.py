@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
+from duetime.graphing import GraphLike, GraphPlan
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
+from duetime.model.graph import Graph
 from duetime.model.job import Job
 from duetime.previewing import Preview
 from duetime.receipt import Receipt
@@ -92,6 +94,21 @@ class SyncApp:
 
     def wait(self, job: "JobLike", timeout: Duration | None = None) -> Run:
         return self._call(self._app.wait, job, timeout)
+
+    def submit_graph(self, plan: GraphPlan, **options: Any) -> Graph:
+        return self._call(self._app.submit_graph, plan, **options)
+
+    def graph(self, graph: GraphLike) -> Graph:
+        return self._call(self._app.graph, graph)
+
+    def cancel_graph(self, graph: GraphLike) -> Graph:
+        return self._call(self._app.cancel_graph, graph)
+
+    def rerun_graph(self, graph: GraphLike) -> Graph:
+        return self._call(self._app.rerun_graph, graph)
+
+    def wait_graph(self, graph: GraphLike, timeout: Duration | None = None) -> Graph:
+        return self._call(self._app.wait_graph, graph, timeout)
 
     def close(self) -> None:
         """Close the connection and end the background thread; the next call starts them again."""

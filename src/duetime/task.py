@@ -52,6 +52,8 @@ RESERVED = frozenset(
         "concurrency",
         "rate_key",
         "rate",
+        "after",
+        "depends_on",
         "connection",
         "args",
     }

@@ -16,12 +16,13 @@ from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
+from duetime.engine.settler import Settler
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied
 from duetime.loop import Loop
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
-from duetime.store.protocol import Store
+from duetime.store.protocol import Hint, Store
 from duetime.worker.http_source import HttpSource
 from duetime.worker.source import Source
 from duetime.worker.store_source import StoreSource
@@ -176,8 +177,11 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
         dead_letter_retention=settings.dead_letter_retention,
         idempotency_retention=settings.idempotency_retention,
     )
+    settler = Loop("settler", Settler(store, interval=settings.poll).tick, jitter=0.2)
+    store.listen(lambda hint: settler.wake() if hint in (Hint.ENDED, Hint.CANCEL) else None)
     return [
         Loop("scanner", scanner.tick, jitter=0.1),
+        settler,
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),

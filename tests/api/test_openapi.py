@@ -92,7 +92,9 @@ async def _things(api: Served) -> dict[str, str]:
     run = (await api.post(f"/v1/jobs/{job['job_id']}/trigger")).json
     key = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "v"})).json
     payload = (await api.post("/v1/payloads", raw=b"x")).json
+    graph = (await api.post("/v1/graphs", {"nodes": {"a": {"task": "t"}}})).json
     return {
+        "graph_id": graph["graph_id"],
         "job_id": job["job_id"],
         "run_id": run["run_id"],
         "key_id": key["key_id"],

@@ -40,6 +40,7 @@ _TABLES = (
     *("calendars", "calendar_users", "meta"),
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
     *("limits", "holds", "starts", "breakers", "attempts"),
+    *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
 )
 _EMPTY = """
 truncate duetime.audit;

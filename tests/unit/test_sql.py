@@ -22,6 +22,10 @@ ONLY_POSTGRES = {
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
     "free_unlisted_of_many": "the same",
+    "hold_blocked": "a file has one writer, so nothing can come between two statements",
+    "hold_graph": "a file has one writer, so nothing can come between two statements",
+    "hold_parents": "a file has one writer, so nothing can come between two statements",
+    "which_deleted": "one job at a time in SQLite, by `is_deleted`",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
@@ -42,6 +46,11 @@ ONLY_SQLITE = {
     "labels_in_turn": "part of `sweep_labels` in PostgreSQL",
     "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",
     "sweep_payload_refs": "part of `sweep_payloads` in PostgreSQL",
+    "any_followed": "a trigger in PostgreSQL, where it costs less than here",
+    "note_ends": "the same",
+    "drop_ended": "part of `take_ended` in PostgreSQL",
+    "which_graph": "part of `end_nodes` in PostgreSQL",
+    "edges_in_turn": "part of `sweep_edges` in PostgreSQL",
     "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 

@@ -7,18 +7,22 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.engine.graphs import chain_after, make_depends_on, make_rule
 from duetime.engine.intake import prepare
 from duetime.engine.options import add_keys, add_policies, check_duration, check_retry
 from duetime.errors import InvalidInput
+from duetime.ids import parse
+from duetime.model.dependency import DependsOn, Rule
 from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options, Said
 from duetime.model.lane import Tier
 from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import NOW, Once, Schedule, make_schedule
-from duetime.wire.jobs import JobRequest, MisfireBody, RetryBody
+from duetime.model.schedule import NOW, After, Once, Schedule, make_schedule
+from duetime.wire.jobs import DependsOnBody, JobRequest, MisfireBody, RetryBody
 
 _NO_ARGS: Mapping[str, Any] = {}
+_POLICIES = ("misfire", "overlap", "jitter", "max_runs")
 
 
 def needs_the_day(request: JobRequest) -> bool:
@@ -39,6 +43,9 @@ def make_job(
 ) -> NewJob:
     """A job ready to be stored. `now` is needed where the request `needs_the_day`."""
     schedule = _schedule(request, now)
+    depends_on = _depends_on(request)
+    if depends_on is not None and not isinstance(schedule, Once):
+        raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after")
     return prepare(
         task=request.task,
         args=request.args or _NO_ARGS,
@@ -47,13 +54,25 @@ def make_job(
         schedule=schedule,
         queue=request.queue,
         tier=Tier[request.priority],
-        options=_options(request, recurring=not isinstance(schedule, Once)),
+        options=_options(request, recurring=not isinstance(schedule, Once | After)),
         timeout=None if request.timeout is None else check_duration(request.timeout, "timeout"),
         key=request.key,
         idempotency_key=idempotency_key if request.idempotency_key is None else request.idempotency_key,
         job_id=job_id,
         said=_said(request, schedule),
+        depends_on=depends_on,
     )
+
+
+def _depends_on(request: JobRequest) -> DependsOn | None:
+    """The jobs that it waits for."""
+    given = request.depends_on
+    if isinstance(given, DependsOnBody):
+        rule = make_rule(given.need, given.on, given.otherwise)
+        return make_depends_on([parse("job", job) for job in given.jobs], rule)
+    if not given:
+        return None
+    return make_depends_on([parse("job", job) for job in given], Rule())
 
 
 def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
@@ -62,6 +81,9 @@ def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
         for name in ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
         if (value := getattr(request, name)) is not None
     }
+    if request.after is not None:
+        policies = {**times, **{name: getattr(request, name) for name in _POLICIES}, "when": request.when}
+        return chain_after(parse("job", request.after.job), request.after.on, policies=policies)
     if request.exclude is not None:
         times["exclude"] = msgspec.structs.asdict(request.exclude)
     return make_schedule(**times, now=now) if times else NOW
@@ -77,9 +99,8 @@ def _said(request: JobRequest, schedule: Schedule) -> Said | None:
 
 def _options(request: JobRequest, *, recurring: bool) -> Options:
     policies = (request.misfire, request.overlap, request.jitter, request.max_runs)
-    named = ("misfire", "overlap", "jitter", "max_runs")
     if not recurring:
-        for name, value in zip(named, policies, strict=True):
+        for name, value in zip(_POLICIES, policies, strict=True):
             if value is not None:
                 raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
     options = DEFAULT_OPTIONS

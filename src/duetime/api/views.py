@@ -10,18 +10,25 @@ from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
-from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, exact_form, explain
+from duetime.model.schedule import After, Cron, Every, Exclusion, Once, Schedule, exact_form, explain
 from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
-_KINDS: dict[type, Literal["once", "cron", "every"]] = {Once: "once", Cron: "cron", Every: "every"}
+_KINDS: dict[type, Literal["once", "cron", "every", "after"]] = {
+    Once: "once",
+    Cron: "cron",
+    Every: "every",
+    After: "after",
+}
 
 
 def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> Receipt:
     once = isinstance(job.schedule, Once)
     run_id = None if answer.run_id is None else show("run", answer.run_id)
     status = JobStatus.PENDING if once else JobStatus.ACTIVE
-    if answer.next_run is None and not once and answer.run_id is None:
+    if answer.next_run is None and not isinstance(job.schedule, Once | After) and answer.run_id is None:
         status = JobStatus.ENDED
+    if job.depends_on is not None and answer.next_run is None:
+        status = JobStatus.BLOCKED if answer.note is None else JobStatus.CANCELLED
     created = answer.created or (answer.replayed and job.key is None)
     notes = warnings if answer.note is None else (*warnings, answer.note)
     return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, notes)

@@ -8,6 +8,7 @@ from duetime.cli import (
     calendars,
     check,
     crontab,
+    graphs,
     jobs,
     migrate,
     preview,
@@ -40,6 +41,7 @@ application.add_typer(jobs.application, name="jobs")
 application.add_typer(runs.runs, name="runs")
 application.add_typer(runs.dead, name="dead")
 application.add_typer(calendars.application, name="calendars")
+application.add_typer(graphs.graphs, name="graphs")
 application.add_typer(service.queues, name="queues")
 application.command("workers")(service.workers)
 application.command("tail")(service.tail)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from duetime.client import admin_asks, job_asks, run_asks
+from duetime.client import admin_asks, graph_asks, job_asks, run_asks
 from duetime.client.ask import Ask, PageOf
 
 P = ParamSpec("P")
@@ -101,8 +101,17 @@ class Endpoints:
     get_run = Sent(run_asks.get_run)
     cancel_run = Sent(run_asks.cancel_run)
     retry_run = Sent(run_asks.retry_run)
+    list_parents = Sent(graph_asks.list_parents)
+    parents = Paged(graph_asks.list_parents)
+    create_graph = Sent(graph_asks.create_graph)
+    list_graphs = Sent(graph_asks.list_graphs)
+    graphs = Paged(graph_asks.list_graphs)
+    get_graph = Sent(graph_asks.get_graph)
+    cancel_graph = Sent(graph_asks.cancel_graph)
+    rerun_graph = Sent(graph_asks.rerun_graph)
     list_dead_letters = Sent(run_asks.list_dead_letters)
     dead_letters = Paged(run_asks.list_dead_letters)
+    group_dead_letters = Sent(run_asks.group_dead_letters)
     replay_dead_letters = Sent(run_asks.replay_dead_letters)
     discard_dead_letters = Sent(run_asks.discard_dead_letters)
     preview_schedule = Sent(run_asks.preview_schedule)
@@ -137,6 +146,7 @@ class Endpoints:
     register_worker = Sent(admin_asks.register_worker)
     claim_runs = Sent(admin_asks.claim_runs)
     heartbeat = Sent(admin_asks.heartbeat)
+    get_held_parents = Sent(admin_asks.get_held_parents)
     complete_runs = Sent(admin_asks.complete_runs)
     note_progress = Sent(admin_asks.note_progress)
     hand_back_runs = Sent(admin_asks.hand_back_runs)

@@ -10,7 +10,7 @@ from duetime.client.ask import Ask, Moment, given, job_fields, moment, path, pla
 from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
-from duetime.wire.runs import DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
+from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
 from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
 
 
@@ -73,6 +73,7 @@ def list_dead_letters(
     queue: str | None = None,
     failure: str | None = None,
     error: str | None = None,
+    fingerprint: str | None = None,
     start_time: Moment | None = None,
     end_time: Moment | None = None,
     page_size: int | None = None,
@@ -85,6 +86,7 @@ def list_dead_letters(
         queue=queue,
         failure=failure,
         error=error,
+        fingerprint=fingerprint,
         start_time=start_time,
         end_time=end_time,
         page_size=page_size,
@@ -93,10 +95,17 @@ def list_dead_letters(
     return Ask("GET", "/v1/dead-letters", DeadLetterPage, query)
 
 
-def replay_dead_letters(*, limit: int | None = None, rate: float | None = None, **filters: Any) -> Ask[ReplayAnswer]:
-    """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `start_time`,
-    `end_time`), `rate` a second."""
-    body = given(limit=limit, rate=rate, **_moments(filters))
+def group_dead_letters(*, limit: int | None = None) -> Ask[DeadLetterGroups]:
+    """Dead letters grouped by what went wrong, the largest groups first."""
+    return Ask("GET", "/v1/dead-letters/groups", DeadLetterGroups, given(limit=limit))
+
+
+def replay_dead_letters(
+    *, limit: int | None = None, rate: float | None = None, delay: float | None = None, **filters: Any
+) -> Ask[ReplayAnswer]:
+    """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `fingerprint`,
+    `start_time`, `end_time`), `rate` a second, the first after `delay` seconds."""
+    body = given(limit=limit, rate=rate, delay=delay, **_moments(filters))
     return Ask("POST", "/v1/dead-letters/replay", ReplayAnswer, body=body, repeatable=False)
 
 

@@ -21,6 +21,7 @@ from duetime.loop import Loop
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.breaker import DEFAULT_BREAKERS, BreakerPolicy
 from duetime.model.completing import complete
+from duetime.model.dependency import Parent
 from duetime.model.health import Health, Target, target_of
 from duetime.model.outcome import Outcome, Succeeded
 from duetime.model.run import Event
@@ -156,6 +157,11 @@ class Desk:
     async def note(self, tenant_id: int, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         await self._worker(tenant_id, worker_id)
         return await self._store.note(worker_id, notes)
+
+    async def parents(self, tenant_id: int, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
+        """What a run that the worker holds depended on, a part at a time."""
+        await self._worker(tenant_id, worker_id)
+        return await self._store.held_parents(worker_id, run_id, after)
 
     async def hand_back(
         self, tenant_id: int, worker_id: UUID, runs: Sequence[tuple[UUID, int]], claim_nos: Sequence[int] = ()

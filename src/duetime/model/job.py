@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.ids import once_run_id, time_of
+from duetime.model.dependency import DependsOn
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.policy import Misfire, Overlap
 from duetime.model.retry import RetryPolicy
@@ -47,6 +48,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where its payload is: a payload that the store keeps (`pay_…`), or any text that means something to the task."""
     replays: str | None = None
     """The id of the run that this one repeats."""
+    follows: str | None = None
+    """The id of the run whose end made this one."""
     concurrency_key: str | None = None
     """At most `concurrency` runs with this key run at once, of all jobs of the tenant."""
     concurrency: int = 1
@@ -121,6 +124,8 @@ class NewJob(msgspec.Struct, frozen=True):
     fingerprint: bytes = b""
     """A hash of everything the caller asked for: tells whether two requests with one key are the same."""
     said: Said | None = None
+    depends_on: DependsOn | None = None
+    """What it waits for."""
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that goes straight to its run."""

@@ -9,7 +9,16 @@ from duetime.model.attempt import Run
 from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState, decode_options
 from duetime.model.lane import Tier
-from duetime.model.listing import DeadLetter, JobItem, JobReport, JobStatus, RunItem, status_of_job, status_of_run
+from duetime.model.listing import (
+    DeadGroup,
+    DeadLetter,
+    JobItem,
+    JobReport,
+    JobStatus,
+    RunItem,
+    status_of_job,
+    status_of_run,
+)
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, decode_schedule
 from duetime.store.views import Fields
@@ -118,6 +127,20 @@ def dead_letter(row: Fields) -> DeadLetter:
         row["due_at"],
         row["died_at"],
         decode_options(row["options"]),
+        row["fingerprint"],
+    )
+
+
+def dead_group(row: Fields, tasks: Sequence[str]) -> DeadGroup:
+    return DeadGroup(
+        row["fingerprint"],
+        row["size"],
+        None if row["failure"] is None else FailureClass(row["failure"]),
+        row["error"],
+        tuple(tasks),
+        row["first_died_at"],
+        row["died_at"],
+        row["run_id"],
     )
 
 

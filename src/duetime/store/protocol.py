@@ -21,6 +21,7 @@ from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, Sight
 from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+from duetime.store.graph_roles import Graphs
 from duetime.store.limiting import Rules
 from duetime.store.roles import (
     Access,
@@ -77,6 +78,8 @@ class Hint(Enum):
     """Runs may have become ready, or will soon."""
     CANCEL = "cancel"
     """Somebody asked a running run to stop."""
+    ENDED = "ended"
+    """A run has ended that somebody waits for."""
 
 
 PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Fire | SetAside]]
@@ -364,6 +367,7 @@ class Store(
     Holding,
     Payloads,
     Events,
+    Graphs,
     Protocol,
 ):
     """All roles of a store together."""

@@ -17,6 +17,7 @@ from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
     DeadFilter,
+    DeadGroups,
     DeadLetter,
     JobFilter,
     JobItem,
@@ -105,6 +106,9 @@ class Listing(Protocol):
     ) -> Page[DeadLetter]:
         """A page of dead letters, newest first by the id of their run."""
 
+    async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
+        """The newest `most` dead letters, grouped by what went wrong."""
+
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         """How a job stands. Raises `NotFound`."""
 
@@ -124,9 +128,16 @@ class Mending(Protocol):
         """
 
     async def replay_dead_letters(
-        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+        self,
+        tenant_id: int,
+        filter: DeadFilter,
+        nonce: bytes,
+        limit: int = 1000,
+        rate: float = 100.0,
+        delay: timedelta = timedelta(0),
     ) -> Replayed:
-        """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second.
+        """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second, from `delay`
+        on: so that many calls together keep to one rate.
 
         Each dead letter is repeated once, whoever else asks. Those of deleted jobs are passed over.
         """

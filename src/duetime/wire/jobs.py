@@ -9,6 +9,7 @@ from duetime.model.listing import JobStatus
 from duetime.model.policy import MisfireMode, Overlap
 from duetime.wire.fields import (
     Args,
+    JobId,
     Length,
     Moment,
     Name,
@@ -55,6 +56,22 @@ class ExcludeBody(Request, frozen=True):
     instead: Literal["skip", "next_day"] = "skip"
 
 
+class DependsOnBody(Request, frozen=True):
+    """The jobs that a job waits for: jobs that run once."""
+
+    jobs: Annotated[tuple[JobId, ...], Meta(min_length=1, max_length=10_000)]
+    need: Literal["all", "any"] = "all"
+    on: Literal["success", "finished"] = "success"
+    otherwise: Annotated[Literal["cancel", "run"], Meta(description="When it cannot get what it needs.")] = "cancel"
+
+
+class AfterBody(Request, frozen=True):
+    """Runs whenever a run of another job has ended."""
+
+    job: JobId
+    on: Literal["success", "failure", "any"] = "success"
+
+
 class JobRequest(Request, frozen=True):
     """A job to create: a task, its arguments, and when. Without a time it runs now."""
 
@@ -77,6 +94,8 @@ class JobRequest(Request, frozen=True):
         ]
         | None
     ) = None
+    after: AfterBody | None = None
+    depends_on: Annotated[tuple[JobId, ...], Meta(max_length=10_000)] | DependsOnBody | None = None
     tz: Zone | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
@@ -178,7 +197,7 @@ class BatchAnswer(Struct, frozen=True):
 
 
 class ScheduleView(Struct, frozen=True):
-    kind: Literal["once", "cron", "every"]
+    kind: Literal["once", "cron", "every", "after"]
     exact: str
     """As it may be written again."""
     sentence: str

@@ -16,6 +16,7 @@ from typing import Any
 from duetime.errors import LeaseLost
 from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
@@ -55,7 +56,14 @@ def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
         if problem is not None:
             raise LeaseLost(problem)
 
-    context = SyncContext(claimed, task, queue, attempt_log, lambda note: pipe.send(("progress", note)), save)
+    def parents() -> list[Parent]:
+        pipe.send(("parents", None))
+        answer: list[Parent] | str = pipe.recv()
+        if isinstance(answer, str):
+            raise LeaseLost(answer)
+        return answer
+
+    context = SyncContext(claimed, task, queue, attempt_log, lambda note: pipe.send(("progress", note)), save, parents)
     try:
         function = find_function(module, qualname)
         arguments = json.decode(claimed.args)

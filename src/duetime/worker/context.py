@@ -15,6 +15,7 @@ from uuid import UUID
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.failure import bounded
 from duetime.worker.attempt_log import AttemptLog
 
@@ -85,8 +86,10 @@ class Context(BaseContext):
         remember: Callable[[RunNote], None],
         save: Callable[[RunNote], Awaitable[None]],
         complete: Callable[[Any, bytes | None], Awaitable[None]],
+        parents: Callable[[], Awaitable[list[Parent]]],
     ) -> None:
         super().__init__(claimed, task, queue, attempt_log)
+        self._parents = parents
         self._remember = remember
         self._save = save
         self._complete = complete
@@ -100,6 +103,11 @@ class Context(BaseContext):
         """Save what the next attempt should start from. Durable when this returns; raises `LeaseLost` when the run
         belongs to someone else by now."""
         await self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+
+    async def parents(self) -> list[Parent]:
+        """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
+        run that it runs after."""
+        return await self._parents()
 
     async def complete(self, connection: Any, result: Any = None) -> None:
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
@@ -120,8 +128,10 @@ class SyncContext(BaseContext):
         attempt_log: AttemptLog,
         remember: Callable[[RunNote], None],
         save: Callable[[RunNote], None],
+        parents: Callable[[], list[Parent]],
     ) -> None:
         super().__init__(claimed, task, queue, attempt_log)
+        self._parents = parents
         self._remember = remember
         self._save = save
         self.stop_requested = threading.Event()
@@ -139,6 +149,11 @@ class SyncContext(BaseContext):
     def checkpoint(self, data: Any) -> None:
         """Save what the next attempt should start from. Durable when this returns."""
         self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+
+    def parents(self) -> list[Parent]:
+        """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
+        run that it runs after."""
+        return self._parents()
 
 
 def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:

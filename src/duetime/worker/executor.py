@@ -14,6 +14,7 @@ from typing import Protocol
 from duetime.model import json
 from duetime.model.attempt import RunNote
 from duetime.model.completing import PLAIN
+from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
 from duetime.worker import outcomes
@@ -137,7 +138,11 @@ class LoopExecutor:
         def remember(note: RunNote) -> None:
             self._notes.remember(worker_id, note)
 
-        return Context(claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save, complete)
+        async def parents() -> list[Parent]:
+            return await self._notes.parents(worker_id, claimed.run_id)
+
+        lane, log = running.lane, running.attempt_log
+        return Context(claimed, lane.task, lane.queue, log, remember, save, complete, parents)
 
 
 def _same(one: CopiedContext, other: CopiedContext) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion, RunNote
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
+from duetime.model.dependency import Parent
 from duetime.model.lane import LaneKey
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
@@ -109,6 +110,9 @@ class Source(Protocol):
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int: ...
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
+
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        """What a run that this worker holds depended on. Raises `LeaseLost` when it does not hold it."""
 
     async def leave(self, worker_id: UUID) -> None: ...
 

@@ -4,13 +4,14 @@ from functools import lru_cache
 
 import msgspec
 
+from duetime.model.schedule.after import After
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.moment import UnusableSchedule
 from duetime.model.schedule.once import Once
 
-Recurring = Cron | Every
-Schedule = Once | Cron | Every
+Recurring = Cron | Every | After
+Schedule = Once | Cron | Every | After
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Schedule] = msgspec.json.Decoder(Schedule)

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
+from duetime.model.fingerprint import fingerprint
+from duetime.model.run import Event
 from duetime.store.completions import as_cancelled, end_state, is_plain, waits_again
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
@@ -88,7 +90,15 @@ async def _end(
     rows = [(item.attempt_state, end_state(item), item.failure, item.error, item.result, item.logs) for item in items]
     ids, fences = [item.run_id for item in items], [item.fence for item in items]
     found = await connection.fetchval(SQL["end_runs"], ids, fences, worker_id, list(closed), *columns(rows, 6))
-    return frozenset(found or ())
+    accepted = frozenset(found or ())
+    dead = [
+        (item.run_id, fingerprint(item.failure, item.error))
+        for item in items
+        if item.verdict.event is Event.FAIL and item.run_id in accepted
+    ]
+    if dead:
+        await connection.execute(SQL["mark_dead"], *columns(dead, 2))
+    return accepted
 
 
 async def _retry(

@@ -80,7 +80,9 @@ class ControlRole(ReadingRole):
             row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
-                await connection.execute(SQL["put_cursor"], job_id, cursor.scan_at, cursor.next_fire_at, cursor.exact)
+                if cursor is not None:
+                    place = (cursor.scan_at, cursor.next_fire_at, cursor.exact)
+                    await connection.execute(SQL["put_cursor"], job_id, *place)
                 await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.ACTIVE)
                 await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)

@@ -9,6 +9,7 @@ from duetime.store.postgres.coalescing import CoalescingRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.firing import FiringRole
+from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.guests import GuestRole
 from duetime.store.postgres.holding import HoldingRole
 from duetime.store.postgres.intake import IntakeRole
@@ -44,6 +45,7 @@ class PostgresStore(
     QueueRole,
     BreakerRole,
     PayloadRole,
+    GraphRole,
 ):
     embedded = False
 

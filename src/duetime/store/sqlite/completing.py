@@ -7,13 +7,15 @@ from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.event import EventKind
-from duetime.model.run import Event
+from duetime.model.fingerprint import fingerprint
+from duetime.model.run import Event, RunState
 from duetime.store.completions import as_cancelled, end_state, waits_again
 from duetime.store.protocol import Completed, Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.settling import note_ends
 from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import Texts, listed, microseconds, packed
 
@@ -133,6 +135,7 @@ def _succeed(connection: Connection, now: int, items: Sequence[Completion]) -> N
     texts = Texts()
     results = listed([texts.add(item.result) for item in items])
     ids = packed(item.run_id for item in items)
+    note_ends(connection, now, ids, listed([RunState.SUCCEEDED] * len(items)))
     connection.execute("succeed_runs", {"ids": ids, "results": results, "texts": texts.blob, "now": now})
 
 
@@ -146,10 +149,12 @@ def _end(connection: Connection, now: int, items: Sequence[Completion]) -> None:
             item.error,
             texts.add(item.result),
             texts.add(item.logs),
+            fingerprint(item.failure, item.error) if item.verdict.event is Event.FAIL else None,
         )
         for item in items
     ]
     ids = packed(item.run_id for item in items)
+    note_ends(connection, now, ids, listed([end_state(item) for item in items]))
     connection.execute("end_runs", {"ids": ids, "words": listed(words), "texts": texts.blob, "now": now})
 
 

@@ -85,8 +85,9 @@ class ControlRole(ReadingRole):
             if row["state"] == JobState.PAUSED:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
                 cursor = cursor_after_pause(row, moment(now))
-                place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
-                connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
+                if cursor is not None:
+                    place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
+                    connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
                 connection.execute("set_job_state", {**of_job, "state": JobState.ACTIVE})
                 tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return read_job(connection, tenant_id, job_id)

@@ -11,6 +11,7 @@ from duetime.store.sqlite.coalescing import CoalescingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.firing import FiringRole
+from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.guests import GuestRole
 from duetime.store.sqlite.holding import HoldingRole
 from duetime.store.sqlite.intake import IntakeRole
@@ -45,6 +46,7 @@ class SqliteStore(
     QueueRole,
     BreakerRole,
     PayloadRole,
+    GraphRole,
 ):
     embedded = True
     _is_companion = False

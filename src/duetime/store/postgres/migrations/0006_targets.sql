@@ -1,0 +1,2 @@
+-- Targets: HTTP, gRPC and shell.
+select 1;
