@@ -34,12 +34,14 @@ from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Said, 
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
+from duetime.model.target import Target
 from duetime.needs import read_after
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
-from duetime.stores import Jobs, Stores
-from duetime.submission import OPTIONS, Policies, make_job
+from duetime.stores import Jobs, Stores, is_store
+from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_target_job
+from duetime.targets.checking import TargetRules
 from duetime.task import Task, make_task
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 StartHook = Callable[[], Awaitable[object]]
 TaskLike = Task[..., Any] | str
+TargetLike = Target | Mapping[str, Any]
 
 
 class App(Graphing):
@@ -63,6 +66,7 @@ class App(Graphing):
         self._stores = Stores(lambda: self.settings)
         self._start_hooks: list[StartHook] = []
         self._sync: SyncApp | None = None
+        self._rules: TargetRules | None = None
 
     # Tasks.
 
@@ -121,9 +125,11 @@ class App(Graphing):
 
     async def submit(
         self,
-        task: TaskLike,
+        task: TaskLike | None = None,
         /,
         *,
+        target: TargetLike | None = None,
+        callback_url: str | None = None,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
         when: str | None = None,
@@ -135,6 +141,9 @@ class App(Graphing):
         """Run a task once: now, at `run_at`, after `run_in`, or as the words `when` say ("tomorrow at 8"). `tz` is the
         zone whose clock and calendar words and delays in days or months (`P1M`) go by.
 
+        Instead of a task there may be a `target`, a call or a command that duetime's own workers carry out, or a
+        `callback_url`, which is short for a POST of the arguments.
+
         Options: `key` (one live job of that name: the same again changes nothing), `idempotency_key`, `queue`,
         `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`, and `depends_on`: jobs to wait for, a
         list of receipts or ids, or `Needs`. Everything else is an argument of the task; `args={…}` passes them as a
@@ -142,7 +151,12 @@ class App(Graphing):
         your data.
         """
         schedule, said = await self._once(run_at, run_in, when, tz, connection)
-        job = self._prepare(task, schedule, args, options_and_arguments, said=said)
+        if task is None:
+            what = (target, callback_url, schedule, args, options_and_arguments)
+            job = await self._prepare_target(*what, said=said, connection=connection)
+        else:
+            check_no_target(target, callback_url)
+            job = self._prepare(task, schedule, args, options_and_arguments, said=said)
         if connection is not None:
             store = self._stores.for_guests()
             return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, job), None))
@@ -177,9 +191,11 @@ class App(Graphing):
 
     async def schedule(
         self,
-        task: TaskLike,
+        task: TaskLike | None = None,
         /,
         *,
+        target: TargetLike | None = None,
+        callback_url: str | None = None,
         cron: str | None = None,
         every: Duration | None = None,
         when: str | None = None,
@@ -195,8 +211,9 @@ class App(Graphing):
         args: Mapping[str, Any] | None = None,
         **options_and_arguments: Any,
     ) -> Receipt:
-        """Run a task again and again: on a cron line, at an interval, or as words say ("every weekday at 9am"). With
-        `key=`, scheduling the same thing twice leaves one job, and scheduling something else under the key edits it.
+        """Run a task (or a `target`, or a `callback_url`, as in `submit`) again and again: on a cron line, at an
+        interval, or as words say ("every weekday at 9am"). With `key=`, scheduling the same thing twice leaves one job,
+        and scheduling something else under the key edits it.
 
         `start_at` and `end_at` bound it, `exclude` leaves out days: `{"dates": […], "weekdays": […], "calendars": […],
         "instead": "skip" or "next_day"}`. Policies: `misfire` says what becomes of missed occurrences ("latest", "skip"
@@ -227,7 +244,12 @@ class App(Graphing):
         if isinstance(schedule, Once) and any(policy is not None for policy in policies):
             raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
         said = None if when is None else Said("when", when, tz)
-        job = self._prepare(task, schedule, args, options_and_arguments, policies=policies, said=said)
+        if task is None:
+            what = (target, callback_url, schedule, args, options_and_arguments)
+            job = await self._prepare_target(*what, policies=policies, said=said)
+        else:
+            check_no_target(target, callback_url)
+            job = self._prepare(task, schedule, args, options_and_arguments, policies=policies, said=said)
         return (await self._store_jobs([job]))[0]
 
     async def pause(self, job: JobLike) -> Job:
@@ -367,6 +389,15 @@ class App(Graphing):
     ) -> NewJob:
         limit, found = self.settings.max_payload, self._find(task)
         return make_job(found, schedule, args, given, max_payload=limit, job_id=job_id, policies=policies, said=said)
+
+    async def _prepare_target(
+        self, target: TargetLike | None, callback_url: str | None, *asked: Any, connection: object = None, **how: Any
+    ) -> NewJob:
+        """What may be called is for the settings beside the database to say: a server checks for itself."""
+        self._rules = self._rules or TargetRules(self.settings)
+        checks = connection is not None or is_store(await self._jobs())
+        rules = self._rules if checks else None
+        return make_target_job(rules, target, callback_url, *asked, max_payload=self.settings.max_payload, **how)
 
     async def _once(
         self,

@@ -128,6 +128,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.choice("Jobs for a task that no live worker has: accept with a warning, or refuse.", "accept", "refuse"),
     ] = "accept"
 
+    targets: Annotated[
+        Literal["on", "off"],
+        kinds.choice("Whether servers make the HTTP and gRPC calls and run the commands of jobs.", "on", "off"),
+    ] = "on"
+    target_slots: Annotated[int, kinds.count("How many calls a process makes at once.", 1, 100_000)] = 500
+    target_timeout: Annotated[
+        timedelta, kinds.duration("How long a call or a command may take when its job has no timeout.", "100ms", "7d")
+    ] = timedelta(seconds=30)
+    max_response: Annotated[int, kinds.size("How much of an answer is kept.", 0, 1024**2)] = 16 * 1024
+    allowed_networks: Annotated[
+        tuple[str, ...],
+        kinds.networks("Networks that may be called although they are not part of the public internet."),
+    ] = ()
+    shell_commands: Annotated[
+        Path | None, kinds.file("The TOML file of commands that jobs may run; without it none may.")
+    ] = None
+    shell_slots: Annotated[int, kinds.count("How many commands a process runs at once.", 1, 10_000)] = 4
+    public_url: Annotated[
+        str | None, kinds.server("Where receivers reach this service: what completion links begin with.")
+    ] = None
+
     pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
     prepared_statements: Annotated[
         Literal["on", "off"],

@@ -8,10 +8,12 @@ from uuid import UUID
 from duetime.engine.intake import prepare
 from duetime.engine.options import Duration, add_policies, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
-from duetime.model.job import NewJob, Said
+from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, NewJob, Said
+from duetime.model.lane import Tier
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Once, Schedule
 from duetime.needs import read_depends_on
+from duetime.targets.checking import TargetRules, unchecked
 from duetime.task import RESERVED, Task
 
 Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
@@ -38,7 +40,7 @@ def make_job(
     said: Said | None = None,
 ) -> NewJob:
     """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
-    options, arguments = _split(given)
+    options, arguments = split_options(given)
     if args is not None:
         if arguments:
             raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
@@ -68,6 +70,50 @@ def make_job(
     )
 
 
+def make_target_job(
+    rules: TargetRules | None,
+    target: object,
+    callback_url: str | None,
+    schedule: Schedule,
+    args: object,
+    given: Mapping[str, Any],
+    *,
+    max_payload: int,
+    policies: Policies = (None, None, None, None),
+    said: Said | None = None,
+) -> NewJob:
+    """A job with a target, ready to be stored; without rules, for somebody to store who has his own."""
+    options, arguments = split_options(given)
+    if args is not None:
+        if arguments:
+            raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
+        arguments = check_mapping(args, "args")
+    if target is None and callback_url is None:
+        raise InvalidInput("says what to do", field="task", remedy="give a task, target= or callback_url=")
+    task, body = (unchecked if rules is None else rules.make)(target, callback_url, arguments)
+    queue, priority, timeout, idempotency_key = (
+        options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
+    )
+    return prepare(
+        task=task,
+        args=body,
+        max_payload=max_payload,
+        schedule=schedule,
+        queue=DEFAULT_QUEUE if queue is None else queue,
+        tier=Tier.MEDIUM if priority is None else check_tier(priority),
+        options=add_policies(make_options(DEFAULT_OPTIONS, **options), *policies),
+        timeout=None if timeout is None else check_duration(timeout, "timeout"),
+        key=options.get("key"),
+        idempotency_key=idempotency_key,
+        said=said,
+    )
+
+
+def check_no_target(target: object, callback_url: str | None) -> None:
+    if target is not None or callback_url is not None:
+        raise InvalidInput("task and target exclude each other", field="target", remedy="give one of them")
+
+
 def check_mapping(value: object, field: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInput(
@@ -76,7 +122,7 @@ def check_mapping(value: object, field: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and arguments, apart."""
     if RESERVED.isdisjoint(given):
         return {}, dict(given)

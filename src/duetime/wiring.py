@@ -23,6 +23,8 @@ from duetime.loop import Loop
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Hint, Store
+from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.runner import TargetRunner
 from duetime.worker.http_source import HttpSource
 from duetime.worker.source import Source
 from duetime.worker.store_source import StoreSource
@@ -82,15 +84,17 @@ class Node:
         serve: bool = False,
         observe: Observer | None = None,
         migrate: bool = False,
+        targets: bool = False,
     ) -> None:
         self._settings = settings
+        self._with_targets = targets
         self._app = app
         self._with_loops = loops
         self._serve = serve
         self._observe = observe
         self._migrate = migrate
         self._loops: list[Loop] = []
-        self._worker: Worker | None = None
+        self._workers: list[Worker] = []
         self._server: HttpServer | None = None
         self._starting: asyncio.Task[None] | None = None
 
@@ -112,8 +116,8 @@ class Node:
             self._starting.cancel()
         for loop in self._loops:
             loop.stop()
-        if self._worker is not None:
-            self._worker.stop()
+        for worker in self._workers:
+            worker.stop()
         if self._server is not None:
             self._server.stop()
 
@@ -145,19 +149,29 @@ class Node:
             self._server = HttpServer(service, self._settings)
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
             store.listen(service.desk.hint)
+        runner = self._target_runner(store) if self._with_targets else None
         with nullcontext() if self._app is None else self._app.lent(store):
             if self._app is not None:
-                self._worker = make_worker(self._app, StoreSource(store), self._settings, observe=self._observe)
+                self._workers.append(make_worker(self._app, StoreSource(store), self._settings, observe=self._observe))
+            if runner is not None:
+                # Beside the app's own: neither takes the other's slots.
+                self._workers.append(make_target_worker(runner, store, self._settings, observe=self._observe))
             async with asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
-                if self._worker is not None:
-                    group.create_task(self._worker.run(), name="duetime worker")
+                for worker in self._workers:
+                    group.create_task(worker.run(), name="duetime worker")
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        if runner is not None:
+            await runner.close()
         if service is not None:
             await service.close()
+
+    def _target_runner(self, store: Store) -> TargetRunner:
+        public_url = self._settings.public_url or (None if self._server is None else self._server.url)
+        return TargetRunner(store, self._settings, CompletionLinks(store, public_url))
 
     async def _start(self, store: Store, ready: Ready) -> None:
         if self._app is not None:
@@ -192,7 +206,18 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
 
 def make_worker(app: App, source: Source, settings: Settings, *, observe: Observer | None = None) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
-    limits = WorkerLimits(
+    return Worker(source, tasks, _limits(settings), observe=observe)
+
+
+def make_target_worker(
+    runner: TargetRunner, store: Store, settings: Settings, *, observe: Observer | None = None
+) -> Worker:
+    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are."""
+    return Worker(StoreSource(store), {}, _limits(settings), targets=runner, observe=observe)
+
+
+def _limits(settings: Settings) -> WorkerLimits:
+    return WorkerLimits(
         slots=settings.slots,
         threads=settings.threads,
         processes=settings.processes,
@@ -205,8 +230,9 @@ def make_worker(app: App, source: Source, settings: Settings, *, observe: Observ
         max_log_lines=settings.max_log_lines,
         strict=settings.priorities == "strict",
         breakers=breaker_policy(settings),
+        calls=settings.target_slots,
+        commands=settings.shell_slots,
     )
-    return Worker(source, tasks, limits, observe=observe)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from duetime.api.events import EventHub
 from duetime.api.gate import Gate
 from duetime.api.limits import Limits
 from duetime.api.metrics import Metrics
+from duetime.api.secrets import KnownSecrets
 from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
@@ -19,6 +20,9 @@ from duetime.errors import StoreError
 from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
+from duetime.targets.checking import TargetRules
+from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.vault import Vault
 
 _INTERVAL = 1.0
 
@@ -40,6 +44,10 @@ class Service:
         self.tasks = Tasks(store, settings)
         self.intake = Gatherer(store)
         self.sealer = Sealer(settings.sealing_keys)
+        self.vault = Vault(store, self.sealer)
+        self.secrets = KnownSecrets(store)
+        self.targets = TargetRules(settings)
+        self.links = CompletionLinks(store)
         self.events = EventHub(store)
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""

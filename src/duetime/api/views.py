@@ -11,6 +11,7 @@ from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
 from duetime.model.schedule import After, Cron, Every, Exclusion, Once, Schedule, exact_form, explain
+from duetime.model.target import decode_target, is_target
 from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
 _KINDS: dict[type, Literal["once", "cron", "every", "after"]] = {
@@ -61,7 +62,8 @@ def job_view(job: Job, status: JobStatus) -> JobView:
     options = job.options
     return JobView(
         **_common(job, status),
-        args=json.decode(job.args),
+        args={} if is_target(job.task) else json.decode(job.args),
+        target=decode_target(job.args) if is_target(job.task) else None,
         timeout=None if job.timeout_ms is None else timedelta(milliseconds=job.timeout_ms).total_seconds(),
         retry=RetryBody(**msgspec.structs.asdict(options.retry)),
         delivery="at_most_once" if options.at_most_once else "at_least_once",

@@ -23,6 +23,8 @@ class AttemptState(IntEnum):
     SNOOZED = 4
     CANCELLED = 5
     SKIPPED = 6
+    HANDED_OVER = 7
+    """Not over: it goes on without its worker, so this is never stored."""
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from typing import assert_never
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.job import decode_options
-from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, Succeeded
+from duetime.model.outcome import Cancelled, Failed, HandedOver, Outcome, Skipped, Snoozed, Succeeded
 from duetime.model.retry import Verdict, decide
 from duetime.model.run import Event
 
@@ -73,5 +73,7 @@ def _complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Complet
             )
         case Skipped(reason):
             return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SKIPPED, error=reason)
+        case HandedOver():
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.HANDED_OVER)
         case _:
             assert_never(outcome)

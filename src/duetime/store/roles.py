@@ -4,8 +4,8 @@ The same rules hold as in `protocol.py`: the words are the contract, each method
 the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
 """
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -27,8 +27,11 @@ from duetime.model.listing import (
     RunFilter,
     RunItem,
 )
+from duetime.model.secret import SecretInfo, SigningSecret
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
-from duetime.model.worker import Renewal, Seat, Worker
+from duetime.model.worker import Lost, Renewal, Seat, Worker
+
+JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
 class Tenancy(Protocol):
@@ -233,6 +236,39 @@ class Payloads(Protocol):
 
     async def drop_payload(self, tenant_id: int, payload_id: UUID) -> None:
         """Erase it, whoever refers to it. Raises `NotFound`."""
+
+
+class HandingOver(Protocol):
+    """Runs that go on without their worker, in the hands of whoever it called."""
+
+    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
+        """End the attempt with this fence as `judge` says, if it is under way: handed over, or still in the hands of
+        its worker, whose own word comes too late then. False when it is over."""
+
+
+class Secrets(Protocol):
+    """Secrets of tenants. What they mean, and that they are encrypted, is not known here."""
+
+    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+        """Keep a secret, new or not; returns when it was changed."""
+
+    async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
+        """What may be told of the secrets of a tenant, by name."""
+
+    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+        """A secret. Raises `NotFound`."""
+
+    async def drop_secret(self, tenant_id: int, name: str) -> None:
+        """Remove it. Raises `NotFound`."""
+
+    async def signing_secrets(self, tenant_id: int) -> list[SigningSecret]:
+        """What a tenant's requests are signed with now, newest first, ten at most."""
+
+    async def add_signing_secret(
+        self, tenant_id: int, secret_id: UUID, value: bytes, overlap: timedelta | None
+    ) -> SigningSecret:
+        """Add one, and let the others sign for `overlap` only; with None, add it only where there is none. Returns the
+        newest."""
 
 
 class Events(Protocol):

@@ -11,6 +11,7 @@ from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Trial
 from duetime.model.shares import FullLanes, Shares, depth_of_look
+from duetime.model.target import kind_of
 from duetime.store.limiting import Rules
 from duetime.store.protocol import Claiming, Look
 from duetime.worker.session import Session
@@ -34,7 +35,7 @@ class Claimer:
         self._store = store
         self._slots = wants.slots
         self._trials = wants.trials
-        self._places = wants.places
+        self._places = dict(wants.places)
         self._queues = frozenset(wants.queues)
         self._poll = wants.poll.total_seconds()
         self._start = wants.start
@@ -181,8 +182,10 @@ class Claimer:
         found = False
         for lane in fresh:
             self._last_lane = max(self._last_lane, lane.id)
-            if lane.key.task in self._places and (not self._queues or lane.key.queue in self._queues):
+            place = self._places.get(kind_of(lane.key.task))
+            if place is not None and (not self._queues or lane.key.queue in self._queues):
                 self._lanes[lane.id] = lane
+                self._places[lane.key.task] = place
                 self._paused_read_at = -1.0  # a new lane may belong to a queue that is paused
                 found = True
         return found

@@ -28,9 +28,11 @@ from duetime.model.health import Health, target_of
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
+from duetime.model.target import kind_of
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.reporting import Reporter
+from duetime.targets.runner import TargetRunner
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
@@ -42,7 +44,8 @@ from duetime.worker.running import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
 from duetime.worker.source import Source, Wants
-from duetime.worker.task import Place, TaskDefinition
+from duetime.worker.targets import TargetExecutor
+from duetime.worker.task import Place, TaskDefinition, target_definition
 from duetime.worker.threads import ThreadExecutor
 from duetime.worker.trials import Trials
 
@@ -72,6 +75,9 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     strict: bool = False
     """Whether a higher tier always goes first, instead of by shares."""
     breakers: BreakerPolicy = BreakerPolicy()
+    calls: int = 500
+    """How many targets are called at once, and how many commands run, by a worker that has targets."""
+    commands: int = 4
     heartbeat_thread: bool = True
     """Off in a simulation, where one event loop is all that runs."""
 
@@ -85,11 +91,12 @@ class Worker:
         tasks: Mapping[str, TaskDefinition],
         limits: WorkerLimits,
         *,
+        targets: TargetRunner | None = None,
         observe: Observer | None = None,
     ) -> None:
         self._observe = observe
         self._source = source
-        self._tasks = dict(tasks)
+        self._tasks = {**tasks, **{kind: target_definition(kind) for kind in (targets.tasks if targets else ())}}
         self._limits = limits
         self._running: dict[UUID, Running] = {}
         self._idle = asyncio.Event()
@@ -105,12 +112,17 @@ class Worker:
         self._reporter = Reporter(source.report_attempts, self._health, limits.breakers)
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
+        if targets is not None:
+            sizes = (sizes if tasks else {}) | {Place.CALL: limits.calls, Place.COMMAND: limits.commands}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
         self._executors: tuple[Executor, ...] = (  # by place
             LoopExecutor(source, self._notes, self._finished, limits.max_result),
             ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
             ProcessExecutor(limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines),
         )
+        if targets is not None:
+            executor = TargetExecutor(targets, self._finished)
+            self._executors = (*self._executors, executor, executor)
         self._claimer = source.claimer(
             Wants(
                 self._slots,
@@ -265,7 +277,7 @@ class Worker:
         if claimed.options is not None and (skipped := too_late(claimed)) is not None:
             self._tell(session, claimed, lane, claim_no, complete(claimed, skipped, None))
             return
-        definition = self._tasks[lane.task]
+        definition = self._tasks.get(lane.task) or self._tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
         self._running[claimed.run_id] = running
         self._slots.free[definition.place] -= 1

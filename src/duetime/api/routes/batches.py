@@ -107,6 +107,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
                 request,
                 tenant_id=call.tenant_id,
                 max_payload=call.service.settings.max_payload,
+                targets=call.service.targets,
                 now=now,
                 idempotency_key=None if batch_key is None else f"{batch_key}/{index}",
                 job_id=job_id,
@@ -114,6 +115,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             if batch_key is not None and request.idempotency_key is None:
                 # Bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, fingerprint=digest)
+            await call.service.secrets.check(call.tenant_id, request.target)
             _take(job, taken)
             prepared[index] = job
         except (Problem, InvalidInput) as error:

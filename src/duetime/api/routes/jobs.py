@@ -47,10 +47,12 @@ async def create_job(call: Call) -> Reply:
         request,
         tenant_id=call.tenant_id,
         max_payload=service.settings.max_payload,
+        targets=service.targets,
         now=await service.store.now() if needs_the_day(request) else None,
         idempotency_key=_idempotency_key(call, request.idempotency_key),
     )
-    warnings = await service.tasks.check(call.tenant_id, request.task)
+    await service.secrets.check(call.tenant_id, request.target)
+    warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     await service.quota.take(tenant, 1)
     try:
         answer = await service.intake.submit(call.tenant_id, job)

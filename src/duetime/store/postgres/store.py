@@ -11,6 +11,7 @@ from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.guests import GuestRole
+from duetime.store.postgres.handing_over import HandingOverRole
 from duetime.store.postgres.holding import HoldingRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
@@ -21,6 +22,7 @@ from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.secrets import SecretRole
 from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
 
@@ -46,6 +48,8 @@ class PostgresStore(
     BreakerRole,
     PayloadRole,
     GraphRole,
+    HandingOverRole,
+    SecretRole,
 ):
     embedded = False
 

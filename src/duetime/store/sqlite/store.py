@@ -13,6 +13,7 @@ from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.guests import GuestRole
+from duetime.store.sqlite.handing_over import HandingOverRole
 from duetime.store.sqlite.holding import HoldingRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
@@ -23,6 +24,7 @@ from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.secrets import SecretRole
 from duetime.store.sqlite.tenancy import TenancyRole
 
 
@@ -47,6 +49,8 @@ class SqliteStore(
     BreakerRole,
     PayloadRole,
     GraphRole,
+    HandingOverRole,
+    SecretRole,
 ):
     embedded = True
     _is_companion = False
