@@ -233,17 +233,19 @@ class App(Graphing):
                 "end_at": end_at,
             }
             given |= {"exclude": exclude, "misfire": misfire, "overlap": overlap, "jitter": jitter}
-            chain = read_after(after, {**given, "max_runs": max_runs})
-            return (await self._store_jobs([self._prepare(task, chain, args, options_and_arguments)]))[0]
-        if cron is None and every is None and when is None:
-            raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
-        now = None if when is None else await (await self._jobs()).now()
-        bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
-        schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
-        policies = (misfire, overlap, jitter, max_runs)
-        if isinstance(schedule, Once) and any(policy is not None for policy in policies):
-            raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
-        said = None if when is None else Said("when", when, tz)
+            schedule: Schedule = read_after(after, {**given, "max_runs": max_runs})
+            policies: Policies = (None, None, None, None)
+            said = None
+        else:
+            if cron is None and every is None and when is None:
+                raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
+            now = None if when is None else await (await self._jobs()).now()
+            bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
+            schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
+            policies = (misfire, overlap, jitter, max_runs)
+            if isinstance(schedule, Once) and any(policy is not None for policy in policies):
+                raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
+            said = None if when is None else Said("when", when, tz)
         if task is None:
             what = (target, callback_url, schedule, args, options_and_arguments)
             job = await self._prepare_target(*what, policies=policies, said=said)
