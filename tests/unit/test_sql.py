@@ -22,6 +22,7 @@ ONLY_POSTGRES = {
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
     "free_unlisted_of_many": "the same",
+    "mark_dead": "part of `end_runs` in SQLite",
     "hold_blocked": "a file has one writer, so nothing can come between two statements",
     "hold_graph": "a file has one writer, so nothing can come between two statements",
     "hold_parents": "a file has one writer, so nothing can come between two statements",
