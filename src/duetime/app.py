@@ -35,6 +35,7 @@ from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
 from duetime.model.target import Target
+from duetime.model.tracing import traced
 from duetime.needs import read_after
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
@@ -43,6 +44,7 @@ from duetime.stores import Jobs, Stores, is_store
 from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_target_job
 from duetime.targets.checking import TargetRules
 from duetime.task import Task, make_task
+from duetime.telemetry.traces import Tracer, make_tracer
 
 if TYPE_CHECKING:
     from duetime.sync import SyncApp
@@ -67,6 +69,7 @@ class App(Graphing):
         self._start_hooks: list[StartHook] = []
         self._sync: SyncApp | None = None
         self._rules: TargetRules | None = None
+        self._traces: Tracer | None = None
 
     # Tasks.
 
@@ -159,7 +162,8 @@ class App(Graphing):
             job = self._prepare(task, schedule, args, options_and_arguments, said=said)
         if connection is not None:
             store = self._stores.for_guests()
-            return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, job), None))
+            with traced(self._tracer(), [job]) as (remembering,):
+                return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, remembering), None))
         return (await self._store_jobs([job]))[0]
 
     async def submit_many(
@@ -426,4 +430,10 @@ class App(Graphing):
         return schedule, said
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return [Receipt.of(answer) for answer in await Intake(await self._jobs()).submit(jobs)]
+        with traced(self._tracer(), jobs) as remembering:
+            return [Receipt.of(answer) for answer in await Intake(await self._jobs()).submit(remembering)]
+
+    def _tracer(self) -> Tracer | None:
+        if self._traces is None and self.settings.traces == "on":
+            self._traces = make_tracer()
+        return self._traces

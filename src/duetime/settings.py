@@ -161,8 +161,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.choice("The least important message that is logged.", "debug", "info", "warning", "error"),
     ] = "info"
     log_format: Annotated[
-        Literal["text", "json"], kinds.choice("Logs for people, or one JSON object per line.", "text", "json")
-    ] = "text"
+        Literal["auto", "text", "json"],
+        kinds.choice(
+            "Logs for people (`text`), or one JSON object per line; `auto`: for people on a terminal.",
+            "auto",
+            "text",
+            "json",
+        ),
+    ] = "auto"
+    metrics_port: Annotated[
+        int | None,
+        kinds.count(
+            "A port of `host` that shows metrics to everybody who reaches it, without a key; 0 takes a free one.",
+            0,
+            65_535,
+            default="off",
+        ),
+    ] = None
+    traces: Annotated[
+        Literal["on", "off"],
+        kinds.choice(
+            "OpenTelemetry spans, sent to where the OTEL_* variables say; needs `duetime[otel]`.", "on", "off"
+        ),
+    ] = "off"
+    canary: Annotated[
+        timedelta,
+        kinds.duration("How often a node sends a job of its own the whole way, as a check; 0s: never.", "0s", "1h"),
+    ] = timedelta(minutes=1)
 
     @property
     def sqlite_file(self) -> Path | None:

@@ -31,6 +31,7 @@ ONLY_POSTGRES = {
 }
 ONLY_SQLITE = {
     "has_holds": "PostgreSQL asks whether any lane has runs with keys, inside its functions",
+    "database_size": "the sum of the tables' sizes in PostgreSQL, which knows them",
     "alive": "part of `claim` in PostgreSQL",
     "find_claim": "PostgreSQL learns of a claim that has happened by its primary key",
     "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",

@@ -23,12 +23,16 @@ from duetime.store.protocol import Store
 from duetime.targets.checking import TargetRules
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.vault import Vault
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.traces import Tracer
 
 _INTERVAL = 1.0
 
 
 class Service:
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, *, meters: Meters | None = None, tracer: Tracer | None = None
+    ) -> None:
         self.store = store
         self.settings = settings
         self.sessions = Sessions(store)
@@ -36,7 +40,8 @@ class Service:
         self.desk = Desk(
             store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
         )
-        self.metrics = Metrics()
+        self.metrics = Metrics(Meters() if meters is None else meters)
+        self.tracer = tracer
         self.limits = Limits()
         self.quota = Quota(store)
         self.cursors = Cursors(store)

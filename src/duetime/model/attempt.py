@@ -56,6 +56,8 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     result: bytes | None = None
     logs: bytes | None = None
+    lane_id: int = 0
+    """Where the run was claimed from, as far as who reports it knows; for those who count."""
 
 
 class RunNote(msgspec.Struct, frozen=True):

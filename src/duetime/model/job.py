@@ -17,6 +17,8 @@ from duetime.model.schedule import Once, Schedule
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TENANT = 1
+INTERNAL_TENANT = 0
+"""Whom the jobs belong to that a node makes for itself. Nobody has its keys, and no list shows it."""
 
 
 class JobState(IntEnum):
@@ -58,6 +60,10 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     rate: str | None = None
     breaker_key: str | None = None
     """The breaker that stands before its runs, instead of that of its task: the host that they call."""
+    traceparent: str | None = None
+    """The trace that the run of a one-off job belongs to."""
+    trace_link: str | None = None
+    """The trace that a recurring job was submitted in; its runs have traces of their own."""
 
     @property
     def is_keyed(self) -> bool:

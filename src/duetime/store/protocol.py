@@ -37,6 +37,7 @@ from duetime.store.roles import (
     Payloads,
     Queues,
     Secrets,
+    Surveying,
     Tenancy,
 )
 
@@ -374,6 +375,7 @@ class Store(
     Graphs,
     HandingOver,
     Secrets,
+    Surveying,
     Protocol,
 ):
     """All roles of a store together."""

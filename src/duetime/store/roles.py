@@ -4,9 +4,9 @@ The same rules hold as in `protocol.py`: the words are the contract, each method
 the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duetime.model.access import ApiKey, NewKey
@@ -14,6 +14,7 @@ from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.event import Event, EventKind, EventMark
+from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
     DeadFilter,
@@ -220,6 +221,33 @@ class Holding(Protocol):
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:
         """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
+
+
+class TableFigures(NamedTuple):
+    name: str
+    rows: int
+    """An estimate, or counted up to a cap."""
+    size: int | None = None
+    """Bytes, with indexes; None where the store does not know it of one table."""
+
+
+class Figures(NamedTuple):
+    """How much there is of everything."""
+
+    waiting: Mapping[Tier, int]
+    """Due runs that wait."""
+    dead_letters: int
+    tables: tuple[TableFigures, ...]
+    size: int
+    """Bytes, of all tables together."""
+
+
+class Surveying(Protocol):
+    async def figures(self, cap: int = 10_000) -> Figures:
+        """Figures of the whole database: estimated, or counted up to `cap`, so that they cost the same at any size."""
+
+    def connections(self) -> tuple[int, int]:
+        """How many connections to the database are in use, and how many there may be."""
 
 
 class Payloads(Protocol):

@@ -17,7 +17,7 @@ from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, Run
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
-from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.job import INTERNAL_TENANT, Job, NewJob, Submitted
 from duetime.model.worker import Seat
 from duetime.sealing import Sealer, is_sealed
 from duetime.store.postgres import PostgresStore
@@ -41,7 +41,7 @@ class _Sealing:
         """The tenant of each lane."""
 
     async def sealed(self, tenant_id: int, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        if not jobs or not await self._wants(tenant_id):
+        if not jobs or tenant_id == INTERNAL_TENANT or not await self._wants(tenant_id):
             return jobs
         owner = _owner(tenant_id)
         return [msgspec.structs.replace(job, args=self._sealer.seal(job.args, belongs_to=owner)) for job in jobs]

@@ -107,7 +107,11 @@ class LoopExecutor:
             arguments = json.decode(running.claimed.args)
             if definition.context_name is not None:
                 arguments[definition.context_name] = running.context()
-            value = await definition.function(**arguments)
+            if running.span is None:
+                value = await definition.function(**arguments)
+            else:
+                with running.span.active():
+                    value = await definition.function(**arguments)
             context = running.context_if_made
             if isinstance(context, Context) and context.completed_in_transaction:
                 outcome: Outcome = _not_committed()

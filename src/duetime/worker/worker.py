@@ -29,10 +29,13 @@ from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.target import kind_of
+from duetime.model.tracing import message_of
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.reporting import Reporter
 from duetime.targets.runner import TargetRunner
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.traces import AttemptSpan, Tracer
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
@@ -53,6 +56,7 @@ log = logging.getLogger("duetime.worker")
 
 _CANCELS_EVERY = 1.0
 _STOP_DEADLINE = 5.0
+_COUNTED_TOGETHER = 256
 
 
 Observer = Callable[[str, Claimed, Completion], None]
@@ -93,8 +97,14 @@ class Worker:
         *,
         targets: TargetRunner | None = None,
         observe: Observer | None = None,
+        meters: Meters | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._observe = observe
+        self._meters = Meters() if meters is None else meters
+        self._tracer = tracer
+        self._durations: list[float] = []
+        """Of attempts that ended, until a few are counted together."""
         self._source = source
         self._tasks = {**tasks, **{kind: target_definition(kind) for kind in (targets.tasks if targets else ())}}
         self._limits = limits
@@ -115,6 +125,8 @@ class Worker:
         if targets is not None:
             sizes = (sizes if tasks else {}) | {Place.CALL: limits.calls, Place.COMMAND: limits.commands}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
+        self._meters.gauges["duetime_slots"] = lambda: self._slots.by_place(self._slots.sizes)
+        self._meters.gauges["duetime_slots_used"] = lambda: self._slots.by_place(self._slots.used)
         self._executors: tuple[Executor, ...] = (  # by place
             LoopExecutor(source, self._notes, self._finished, limits.max_result),
             ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
@@ -279,6 +291,9 @@ class Worker:
             return
         definition = self._tasks.get(lane.task) or self._tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
+        running.began = session.claimed_at
+        if self._tracer is not None:
+            running.span = self._tracer.attempt(message_of(claimed, lane), claimed.attempt)
         self._running[claimed.run_id] = running
         self._slots.free[definition.place] -= 1
         if lane.trial:
@@ -300,6 +315,11 @@ class Worker:
             self._trials.ended(run_id)
         if running.context_if_made is not None:
             self._notes.forget(running.session.id, run_id)
+        self._durations.append(monotonic() - running.began)
+        if not self._running or len(self._durations) >= _COUNTED_TOGETHER:
+            self._count_durations()
+        if running.span is not None:
+            _end_span(running.span, running, outcome)
         try:
             if not running.reported:
                 self._report(running, outcome)
@@ -307,6 +327,10 @@ class Worker:
             self._slots.give_back(running.definition.place)
             if not self._running:
                 self._idle.set()
+
+    def _count_durations(self) -> None:
+        durations, self._durations = self._durations, []
+        self._meters.run_duration.add_all(durations)
 
     def _report(self, running: Running, outcome: Outcome) -> None:
         """Tell the completer how the attempt ended; why it was stopped weighs more than what it did about it."""
@@ -388,6 +412,7 @@ class Worker:
     async def _look_for_cancels(self) -> float:
         if self._session is not None and self._running:
             self._cancel(await self._source.cancellations(self._session.id))
+            self._count_durations()
         return _CANCELS_EVERY
 
     def _cancel(self, run_ids: tuple[UUID, ...]) -> None:
@@ -396,6 +421,15 @@ class Worker:
             if running is not None and running.stop is None:
                 log.info("%s: stopping on request", show("run", run_id))
                 self._stop(running, Stop.CANCEL)
+
+
+def _end_span(span: AttemptSpan, running: Running, outcome: Outcome) -> None:
+    if running.stop is not None:
+        span.end(running.stop.name.lower(), f"it was asked to end: {running.stop.value}")
+    elif isinstance(outcome, Failed):
+        span.end(outcome.failure.kind.label, outcome.failure.text.partition("\n")[0])
+    else:
+        span.end(None, None)
 
 
 def _may_have_noticed(running: Running) -> bool:

@@ -11,6 +11,7 @@ from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.listing import JobFilter
 from duetime.model.schedule import check_moment
+from duetime.model.tracing import traced
 from duetime.wire.fields import Nothing
 from duetime.wire.jobs import (
     Backfilled,
@@ -55,7 +56,8 @@ async def create_job(call: Call) -> Reply:
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     await service.quota.take(tenant, 1)
     try:
-        answer = await service.intake.submit(call.tenant_id, job)
+        with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
+            answer = await service.intake.submit(call.tenant_id, remembering)
     except Exception:
         service.quota.give_back(tenant, 1)
         raise

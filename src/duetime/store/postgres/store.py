@@ -23,6 +23,7 @@ from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.secrets import SecretRole
+from duetime.store.postgres.surveying import SurveyRole
 from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
 
@@ -50,6 +51,7 @@ class PostgresStore(
     GraphRole,
     HandingOverRole,
     SecretRole,
+    SurveyRole,
 ):
     embedded = False
 

@@ -25,6 +25,7 @@ from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.secrets import SecretRole
+from duetime.store.sqlite.surveying import SurveyRole
 from duetime.store.sqlite.tenancy import TenancyRole
 
 
@@ -51,6 +52,7 @@ class SqliteStore(
     GraphRole,
     HandingOverRole,
     SecretRole,
+    SurveyRole,
 ):
     embedded = True
     _is_companion = False
