@@ -1,11 +1,15 @@
 """Graphs at work: loops and workers of all kinds, results from parents to children, and the same app over HTTP."""
 
+import asyncio
+
 import asyncpg
 import pytest
 
 from duetime import App, Context, GraphPlan, GraphStatus, InvalidInput, Needs, RetryPolicy, RunState, SyncContext
 from duetime.ids import show
+from duetime.loop import run_together
 from duetime.model.access import Role
+from duetime.wiring import engine_loops
 from tests.integration.test_remote import remote_worker
 from tests.support import tasks
 from tests.support.guests import dsn
@@ -129,8 +133,13 @@ async def test_a_remote_worker_reads_the_results_of_parents(app: App, served: Se
     for n in range(105):
         plan.add(f"n{n}", number, n=n)
     plan.add("total", total, depends_on=[f"n{n}" for n in range(105)])
+    loops = engine_loops(await app.store(), app.settings)
+    running = asyncio.create_task(run_together(loops))
     async with remote_worker(app, served):
         graph = await app.wait_graph(await app.submit_graph(plan), PATIENCE)
+    for loop in loops:
+        loop.stop()
+    await running
     assert (await app.run(graph.node("total").run_id)).value == 105 * 104 // 2, "more than one page of them"
 
 

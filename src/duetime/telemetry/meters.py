@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 from duetime.telemetry.buckets import DURATIONS, LAGS, SIZES, TIMINGS, Buckets
 
-Gauge = Callable[[], Mapping[tuple[str, ...], float]]
+Labelled = Mapping[tuple[str, ...], float]
+Gauge = Callable[[], Labelled]
 """What something amounts to right now, by the values of its labels."""
 
 
@@ -44,3 +45,14 @@ class Meters:
         self.canary_succeeded_at = 0.0
         self.gauges: dict[str, Gauge] = {}
         """What is asked for when it is scraped; the names are those of `exposition.GAUGES`."""
+
+    def add_gauge(self, name: str, read: Gauge) -> None:
+        """Show this together with what others show under the same name: a process may have two workers."""
+        before = self.gauges.get(name)
+        self.gauges[name] = read if before is None else lambda: _together(before(), read())
+
+
+def _together(
+    one: Mapping[tuple[str, ...], float], other: Mapping[tuple[str, ...], float]
+) -> dict[tuple[str, ...], float]:
+    return {labels: one.get(labels, 0.0) + other.get(labels, 0.0) for labels in one.keys() | other.keys()}

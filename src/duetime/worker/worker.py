@@ -125,8 +125,8 @@ class Worker:
         if targets is not None:
             sizes = (sizes if tasks else {}) | {Place.CALL: limits.calls, Place.COMMAND: limits.commands}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
-        self._meters.gauges["duetime_slots"] = lambda: self._slots.by_place(self._slots.sizes)
-        self._meters.gauges["duetime_slots_used"] = lambda: self._slots.by_place(self._slots.used)
+        self._meters.add_gauge("duetime_slots", lambda: self._slots.by_place(self._slots.sizes))
+        self._meters.add_gauge("duetime_slots_used", lambda: self._slots.by_place(self._slots.used))
         self._executors: tuple[Executor, ...] = (  # by place
             LoopExecutor(source, self._notes, self._finished, limits.max_result),
             ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
