@@ -12,10 +12,10 @@ from chaos.simulation.seeds import replay, run_seed
 from chaos.simulation.world import World
 
 CAUGHT_BY = {
-    "acknowledge-before-commit": 3,
+    "acknowledge-before-commit": 1,
     "drop-one-in-a-thousand": 8,
     "no-fence": 3,
-    "fire-twice": 1,
+    "fire-twice": 2,
     "leak-a-slot": 1,
     "fire-early": 1,
     "never-reap": 4,
