@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import tempfile
+import os
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -11,16 +11,20 @@ from pathlib import Path
 from chaos import history
 from chaos.checker import PROMISES, Verdict
 from chaos.checker import check as judge
+from chaos.checker.facts import sort
+from chaos.demands import Demands, late_and_refused
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw
 from chaos.real import limits, run_embedded
 from chaos.real import run as real
-from chaos.real.faults import KINDS, missing
+from chaos.real import run_embedded
+from chaos.real.faults import KINDS, MIXED, missing
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
 from tests.support.postgres import Server, installed
 
+NO_DEMANDS = Demands()
 _EMBEDDED = 0.2
 """The share of a mixed run that belongs to the embedded store."""
 
@@ -31,7 +35,7 @@ def run(given: Namespace) -> int:
     if given.scenario is not None:
         scenario = SCENARIOS[given.scenario]
     else:
-        kinds = KINDS if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
+        kinds = MIXED if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
         share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED
         scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate)
     unknown = [kind for kind in scenario.kinds if kind not in KINDS]
@@ -51,7 +55,7 @@ def run(given: Namespace) -> int:
     asyncio.run(real.run(logs, scenario, seed=given.seed))
     print("servers and workers on PostgreSQL:")
     about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
-    return report(logs, given.report, **about, not_struck=impossible) or embedded
+    return report(logs, given.report, scenario.demands, **about, not_struck=impossible) or embedded
 
 
 def run_limits(given: Namespace) -> int:
@@ -76,23 +80,31 @@ def _run_embedded(given: Namespace) -> int:
     return status if integrity == "ok" else 1
 
 
-def report(logs: Path, file: Path, **about: object) -> int:
+def report(logs: Path, file: Path, demands: Demands = NO_DEMANDS, **about: object) -> int:
     """Judge the logs, print the verdict, and write the report with its picture."""
     found = history.read(logs)
     verdict, seen = judge(found), figures(found)
     status = tell(verdict)
+    not_shown = demands.broken(found, seen)
+    for text in not_shown:
+        print(f"BROKEN  what this scenario has to show: {text}")
+        status = 1
     print(f"struck: {seen.struck}")
     print(f"lag: {seen.quantiles}; over {seen.over_after} s after the last fault")
     promises = {promise: verdict.broken(promise) for promise in PROMISES}
     record = {
         **about,
-        "holds": verdict.holds,
+        "holds": verdict.holds and not not_shown,
+        "not shown": not_shown,
+        "load": [round(load, 1) for load in os.getloadavg()],
         "promises": {
             promise: {"holds": not texts, "broken": len(texts), "examples": texts[:20]}
             for promise, texts in promises.items()
         },
         "counts": verdict.counts,
         "struck": seen.struck,
+        "late and refused": late_and_refused(sort(found)),
+        "came of it": {fault["kind"]: fault["came_of_it"] for fault in found["faults"] if "came_of_it" in fault},
         "lag": seen.quantiles,
         "over after": seen.over_after,
         "throughput": seen.throughput,

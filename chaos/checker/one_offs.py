@@ -19,8 +19,10 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from _lost(facts, tag, requests)
         yield from _invented(facts, tag, requests)
         yield from _on_time(facts, tag, requests)
-        if requests[0].asked.get("once") and len(facts.starts.get(tag, ())) > 1:
-            yield Violation(ONLY_ONCE, f"{tag} began {len(facts.starts[tag])} times")
+        if requests[0].asked.get("once"):
+            starts = [start for start in facts.starts.get(tag, ()) if not facts.timeline.forgotten(start.t)]
+            if len(starts) > 1:
+                yield Violation(ONLY_ONCE, f"{tag} began {len(starts)} times")
     for tag in facts.starts.keys() - facts.one_offs.keys() - facts.recurring.keys():
         yield Violation(INVENTED, f"{tag} ran, and nobody asked for it")
     for tag in facts.runs.keys() - facts.one_offs.keys() - facts.recurring.keys():

@@ -1,0 +1,114 @@
+"""What is done to the database beyond stopping it: transactions that clash, a standby that takes over, a backup."""
+
+import asyncio
+import contextlib
+from time import monotonic
+
+import psycopg
+
+from chaos.real.cluster import Cluster
+from tests.support.postgres import Server, installed
+
+_AGAINST_THE_GRAIN = """
+do $$
+declare one uuid;
+begin
+    for one in select id from duetime.runs order by id desc limit 60 loop
+        perform 1 from duetime.runs where id = one for update;
+        perform pg_sleep(0.02);
+    end loop;
+end $$
+"""
+_TERMINATE = (
+    "select pg_terminate_backend(pid) from pg_stat_activity"
+    " where pid <> pg_backend_pid() and datname = current_database()"
+)
+
+
+def terminate(dsn: str) -> None:
+    """End every session."""
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=2) as connection:
+        connection.execute(_TERMINATE)
+
+
+def deadlock(dsn: str, seconds: float) -> int:
+    """Lock runs in the order in which nobody else does, for a while; returns how many deadlocks came of it.
+
+    PostgreSQL ends whoever first wonders why it waits so long: that is never this session.
+    """
+    until = monotonic() + seconds
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("set deadlock_timeout = '10min'")
+        before = _deadlocks(connection)
+        while monotonic() < until:
+            with contextlib.suppress(psycopg.OperationalError):
+                connection.execute(_AGAINST_THE_GRAIN)
+        # Figures reach the statistics a moment later.
+        for _ in range(20):
+            if (found := _deadlocks(connection) - before) > 0:
+                return found
+            connection.execute("select pg_sleep(0.1)")
+        return 0
+
+
+def _deadlocks(connection: psycopg.Connection[tuple[int]]) -> int:
+    connection.execute("select pg_stat_clear_snapshot()")
+    row = connection.execute("select deadlocks from pg_stat_database where datname = current_database()").fetchone()
+    return 0 if row is None else row[0]
+
+
+async def serialize(cluster: Cluster, seconds: float) -> int:
+    """Every transaction is serializable for a while, and so refused now and then; returns how often it was."""
+
+    def refusals() -> int:
+        return cluster.postgres.log_text().count("could not serialize access")
+
+    before = refusals()
+    for how in ("set default_transaction_isolation to 'serializable'", "reset default_transaction_isolation"):
+        await asyncio.to_thread(_alter, cluster.dsn, how)
+        await asyncio.sleep(seconds)
+    return refusals() - before
+
+
+def _alter(dsn: str, how: str) -> None:
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=2) as connection:
+        connection.execute(f"alter database chaos {how}".encode())
+        connection.execute(_TERMINATE)
+
+
+def make_standby(primary: Server, *, synchronous: bool) -> Server:
+    """A second server that streams from the first; where it is synchronous, nothing is committed before it has it."""
+    standby = Server(installed()[0], copy_of=primary, follows=True)
+    standby.start()
+    if synchronous:
+        with psycopg.connect(primary.dsn(), autocommit=True) as connection:
+            connection.execute("alter system set synchronous_standby_names = '*'")
+            connection.execute("select pg_reload_conf()")
+            while connection.execute("select 1 from pg_stat_replication where sync_state = 'sync'").fetchone() is None:
+                connection.execute("select pg_sleep(0.1)")
+    return standby
+
+
+async def fail_over(cluster: Cluster, standby: Server) -> float:
+    """The primary dies and the standby takes its place; returns when it died."""
+    died = monotonic()
+    await asyncio.to_thread(cluster.postgres.stop_immediately)
+    await asyncio.to_thread(standby.promote)
+    cluster.spares.remove(standby)
+    cluster.move_to(standby)
+    return died
+
+
+async def restore(cluster: Cluster, seconds: float) -> tuple[float, float]:
+    """A base backup is made; some time later the server and its disk are gone, and the backup is put in their place.
+    Returns from when to when the work of everybody is lost."""
+    began = monotonic()
+    copy = await asyncio.to_thread(lambda: Server(installed()[0], copy_of=cluster.postgres))
+    cluster.spares.append(copy)
+    await asyncio.sleep(seconds)
+    died = monotonic()
+    await asyncio.to_thread(cluster.postgres.stop_immediately)
+    await asyncio.to_thread(copy.start)
+    cluster.spares.remove(copy)
+    cluster.move_to(copy)
+    return began, died
