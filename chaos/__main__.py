@@ -5,6 +5,7 @@ simulate   many seeds of the simulation
 mutants    break the product on purpose, and see that the checker notices
 replay     one seed of the simulation, its logs kept
 check      judge the logs of a folder again
+fuzz       the parsers, with many more examples than the tests draw
 """
 
 import argparse
@@ -56,6 +57,10 @@ def main() -> int:
     check = actions.add_parser("check", help="judge logs again")
     check.add_argument("folder", type=Path)
     check.set_defaults(action=commands.check)
+
+    fuzz = actions.add_parser("fuzz", help="many examples for every parser")
+    fuzz.add_argument("--examples", type=int, default=2_000, help="for each of them")
+    fuzz.set_defaults(action=commands.fuzz)
 
     given = parser.parse_args()
     status: int = given.action(given)

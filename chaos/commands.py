@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from chaos.picture import draw
 from chaos.real import limits, run_embedded
 from chaos.real import run as real
 from chaos.real import run_embedded
+from chaos.real.cluster import ROOT
 from chaos.real.faults import KINDS, MIXED, missing
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
@@ -171,6 +174,12 @@ def replay(given: Namespace) -> int:
 
 def check(given: Namespace) -> int:
     return tell(judge(history.read(given.folder)))
+
+
+def fuzz(given: Namespace) -> int:
+    environment = {**os.environ, "DUETIME_TEST_FUZZ": str(given.examples)}
+    command = [sys.executable, "-m", "pytest", "-q", "--timeout=0", "tests/fuzz"]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 def tell(verdict: Verdict) -> int:

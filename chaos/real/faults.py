@@ -127,14 +127,16 @@ class Faults:
             self._record(strike, monotonic(), "database", t=struck)
 
     async def deadlock(self, strike: Strike) -> None:
-        struck = monotonic()
-        found = await asyncio.to_thread(database_faults.deadlock, self._cluster.dsn, strike.lasts)
-        self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
+        async with self._database:
+            struck = monotonic()
+            found = await asyncio.to_thread(database_faults.deadlock, self._cluster.dsn, strike.lasts)
+            self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
 
     async def serialize(self, strike: Strike) -> None:
-        struck = monotonic()
-        found = await database_faults.serialize(self._cluster, strike.lasts)
-        self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
+        async with self._database:
+            struck = monotonic()
+            found = await database_faults.serialize(self._cluster, strike.lasts)
+            self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
 
     async def promote(self, strike: Strike) -> None:
         async with self._database:

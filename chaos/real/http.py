@@ -13,13 +13,19 @@ from duetime.model.key_text import new_key_text
 from duetime.store.protocol import Store
 
 
+class _Remote(RemoteJobs):
+    """What can be lent to an app."""
+
+    embedded = False
+
+
 @asynccontextmanager
 async def app_over_http(store: Store, urls: Sequence[str]) -> AsyncIterator[App]:
     made = new_key_text()
     await store.create_key(NewKey(new_id(), None, Role.ROOT, "chaos", made.hash, made.hint))
     balancer = Balancer(urls)
     await balancer.start()
-    remote = RemoteJobs(balancer.url, made.text)
+    remote = _Remote(balancer.url, made.text)
     app = App()
     try:
         # An app asks the same of a server as of a store.

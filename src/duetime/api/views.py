@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
-from duetime.model.schedule import After, Cron, Every, Exclusion, Once, Schedule, exact_form, explain
-from duetime.model.target import decode_target, is_target
+from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, UnusableSchedule, exact_form, explain
 from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
 _KINDS: dict[type, Literal["once", "cron", "every", "after"]] = {
@@ -37,7 +37,11 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
 
 def schedule_view(schedule: Schedule) -> ScheduleView:
     zone = getattr(schedule, "zone", "UTC")
-    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), explain(schedule, zone), zone)
+    try:
+        told = explain(schedule, zone)
+    except (UnusableSchedule, InvalidInput) as error:
+        told = f"cannot be told: {error}"  # one row must not keep a whole list from being read
+    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), told, zone)
     if isinstance(schedule, Once):
         return view
     return msgspec.structs.replace(

@@ -20,7 +20,7 @@ from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
 from duetime.model.firing import scan_time
 from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options
-from duetime.model.schedule import After, Every, Once, Schedule, decode_schedule, encode_schedule, same_schedule
+from duetime.model.schedule import Every, Once, Schedule, encode_schedule, same_schedule, shown_schedule
 from duetime.store.keys import LiveRun
 from duetime.store.placing import past_note
 from duetime.store.steering import HELD, last_occurrence
@@ -178,7 +178,7 @@ def _latest(fired: datetime | None, runs: Iterable[UUID]) -> datetime | None:
 
 def _other_schedule(row: Fields, asked: Schedule) -> Schedule | None:
     """The schedule that was asked for, if it is not the one that the job has."""
-    return None if same_schedule(decode_schedule(row["schedule"]), asked) else asked
+    return None if same_schedule(shown_schedule(row["schedule"]), asked) else asked
 
 
 def _start(schedule: Schedule, options: Options, after: datetime | None, now: datetime) -> tuple[Schedule, NewCursor]:
