@@ -5,7 +5,9 @@ from uuid import UUID
 
 import pytest
 
+from duetime.model.edit import Changes
 from duetime.model.job import JobState
+from duetime.model.listing import JobFilter
 from duetime.model.schedule import Cron
 from duetime.store.protocol import Store
 from duetime.store.sqlite import SqliteStore
