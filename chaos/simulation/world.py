@@ -205,7 +205,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         # Loops that mostly find nothing to do: their pace is no part of what is tested here.
         patch.object(worker, "_CANCELS_EVERY", 30.0),
         patch.object(notes, "INTERVAL", 300.0),
-        patch.object(claimer, "_LANES_EVERY", 10.0),
+        patch.object(claimer, "_LANES_EVERY", 1.0),
         patch.object(claimer, "_PAUSES_EVERY", 60.0),
     ):
         yield
