@@ -17,10 +17,9 @@ from chaos.checker.facts import sort
 from chaos.demands import Demands, late_and_refused
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
-from chaos.picture import draw
-from chaos.real import limits, run_embedded
+from chaos.picture import draw, draw_series
+from chaos.real import load, run_embedded
 from chaos.real import run as real
-from chaos.real import run_embedded
 from chaos.real.cluster import ROOT
 from chaos.real.faults import KINDS, MIXED, missing
 from chaos.scenarios import SCENARIOS, Scenario
@@ -174,6 +173,21 @@ def replay(given: Namespace) -> int:
 
 def check(given: Namespace) -> int:
     return tell(judge(history.read(given.folder)))
+
+
+def soak(given: Namespace) -> int:
+    logs = given.report.parent / "logs" / "load"
+    remove_old(logs)
+    found = asyncio.run(load.run(logs, seconds=given.seconds, rate=given.rate, held=given.hold))
+    broken = found.broken()
+    for text in broken:
+        print(f"BROKEN  {text}")
+    record = load.as_record(found)
+    print({name: value for name, value in record.items() if name not in ("series", "second and last quarter")})
+    given.report.write_text(json.dumps({"holds": not broken, "broken": broken, **record}, indent=2) + "\n")
+    given.report.with_suffix(".svg").write_text(draw_series(found.series, f"duetime, {given.seconds:g} s of soak"))
+    print(f"written: {given.report}, {given.report.with_suffix('.svg')}")
+    return 1 if broken else 0
 
 
 def fuzz(given: Namespace) -> int:

@@ -92,7 +92,7 @@ async def _drive(
     add_tasks(app, writer, time.monotonic, "client")
     client = Client(app, writer, time.monotonic)
     async with app, AsyncExitStack() as stack:
-        await _all_up(app, len(cluster.workers))
+        await all_up(app, len(cluster.workers))
         asking = client
         if scenario.over_http:
             through = await stack.enter_async_context(app_over_http(await app.store(), cluster.urls))
@@ -130,7 +130,7 @@ async def _at(t: float, faults: Faults, strike: Strike) -> None:
     await faults.strike(strike)
 
 
-async def _all_up(app: App, workers: int) -> None:
+async def all_up(app: App, workers: int) -> None:
     """What is asked for while nobody is there yet would count as late."""
     store = await app.store()
     async with asyncio.timeout(_DRAIN):
