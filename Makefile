@@ -49,8 +49,8 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 bench: $(VENV)/.dev ## measure (SCENARIO=name)
 	@$(BIN)/python -m bench $(SCENARIO)
 
-chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1)
-	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED)
+chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name)
+	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both stores
 	@$(BIN)/python -m tests.graphs

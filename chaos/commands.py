@@ -28,7 +28,8 @@ from tests.support.postgres import Server, installed
 
 NO_DEMANDS = Demands()
 _EMBEDDED = 0.2
-"""The share of a mixed run that belongs to the embedded store."""
+_SIMULATED = 0.1
+"""The shares of a mixed run that belong to the embedded store, and to the simulation."""
 
 
 def run(given: Namespace) -> int:
@@ -38,7 +39,7 @@ def run(given: Namespace) -> int:
         scenario = SCENARIOS[given.scenario]
     else:
         kinds = MIXED if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
-        share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED
+        share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED - _SIMULATED
         scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate)
     unknown = [kind for kind in scenario.kinds if kind not in KINDS]
     if unknown:
@@ -51,13 +52,26 @@ def run(given: Namespace) -> int:
     if not scenario.kinds:
         return 2
     mixed = given.scenario is None and given.faults is None
-    embedded = _run_embedded(given) if mixed else 0
+    others = _run_others(given) if mixed else 0
     logs = given.report.parent / "logs"
     remove_old(logs)
     asyncio.run(real.run(logs, scenario, seed=given.seed))
     print("servers and workers on PostgreSQL:")
     about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
-    return report(logs, given.report, scenario.demands, **about, not_struck=impossible) or embedded
+    return report(logs, given.report, scenario.demands, **about, not_struck=impossible) or others
+
+
+def _run_others(given: Namespace) -> int:
+    """What a mixed run does beside its servers and workers."""
+    print("parsers:", flush=True)
+    fuzzed = fuzz(Namespace(examples=max(100, round(given.seconds))))
+    print("simulation:", flush=True)
+    file = given.report.with_name("report-simulation.json")
+    seconds = given.seconds * _SIMULATED
+    simulated = simulate(
+        Namespace(first=1000 * given.seed, seeds=1000, seconds=seconds, processes=1, share=1.0, report=file)
+    )
+    return fuzzed or simulated or _run_embedded(given)
 
 
 def run_limits(given: Namespace) -> int:

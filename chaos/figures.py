@@ -30,13 +30,15 @@ def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
         if record["what"] == "end" and record["how"] == "done":
             throughput[int(record["t"] - began)] += 1
     lags, calm, by_second = [], [], defaultdict(list)
-    for starts in facts.starts.values():
+    for tag, starts in facts.starts.items():
         seen: set[str] = set()
+        # After the clock was put back, what is asked for counts from when it was asked for.
+        asked = min((request.answered_at for request in facts.one_offs.get(tag, ())), default=float("-inf"))
         for start in starts:
             if start.run in seen:
                 continue
             seen.add(start.run)
-            opened = facts.timeline.reached(start.due)
+            opened = facts.timeline.reached(start.due, min(asked, start.t))
             lag = max(0.0, start.t - opened)
             lags.append(lag)
             by_second[int(start.t - began)].append(lag)
