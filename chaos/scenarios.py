@@ -51,6 +51,7 @@ SCENARIOS = {
         ("kill server",), seconds=60.0, every=2.0, who=0.0, demands=Demands(strikes=20, lag_p95=1.0, succeeds=0.999)
     ),
     "node-clock": Scenario(("node clock",), seconds=40.0, every=6.0, lasts=4.0, strengths=(300.0, -300.0)),
+    "drift": Scenario(("node drift", "database drift"), seconds=60.0, every=12.0),
     "database-clock": Scenario(("database clock",), seconds=50.0, every=20.0, lasts=8.0, strengths=(300.0, -300.0)),
     "lies": Scenario(("lies",), seconds=100.0, every=200.0, lasts=90.0, strengths=(0.05,)),
     "disk-full": Scenario(("disk full",), seconds=50.0, every=15.0, rate=200.0, lasts=5.0),

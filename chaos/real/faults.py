@@ -203,6 +203,24 @@ class Faults:
         await asyncio.sleep(strike.lasts)
         member.clock_file.write_text("+0\n")
 
+    async def node_drift(self, strike: Strike) -> None:
+        """It runs too fast or too slow, until somebody sets it."""
+        member = self._pick(strike, self._cluster.members)
+        self._record(strike, monotonic() + strike.lasts, member.name)
+        member.clock_file.write_text(f"+0 x{strike.strength:g}\n")
+        await asyncio.sleep(strike.lasts)
+        member.clock_file.write_text("+0\n")
+
+    async def database_drift(self, strike: Strike) -> None:
+        """A tenth of a second at a time, away from the truth and back to it."""
+        async with self._database:
+            away = [strike.strength / 10 * step for step in range(1, 11)]
+            for offset in (*away, *away[-2::-1], 0.0):
+                self.put_back += max(0.0, self._clock.offset - offset)
+                self._clock.set(offset)
+                self._record(strike, monotonic() + 1.0, "database", offset=offset)
+                await asyncio.sleep(strike.lasts / 20)
+
     async def database_clock(self, strike: Strike) -> None:
         """Put it forward or back, and back to the truth."""
         async with self._database:
@@ -240,6 +258,8 @@ KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
     "slow close": Faults.slow_close,
     "node clock": Faults.node_clock,
     "database clock": Faults.database_clock,
+    "node drift": Faults.node_drift,
+    "database drift": Faults.database_drift,
     "lies": Faults.lies,
     "deadlock": Faults.deadlock,
     "serialization": Faults.serialize,
@@ -250,7 +270,7 @@ KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
 }
 MIXED = tuple(kind for kind in KINDS if kind not in ("promote", "restore", "kill pooler", "upgrade"))
 """Those that need nothing prepared and can be struck again and again."""
-_NEEDS_FAKETIME = frozenset({"node clock", "database clock"})
+_NEEDS_FAKETIME = frozenset({"node clock", "database clock", "node drift", "database drift"})
 
 
 def missing() -> list[str]:
@@ -302,6 +322,10 @@ def _strike(random: Random, t: float, kind: str) -> Strike:
         case "database clock":
             strength = random.choice([-10.0, 10.0, 30.0])
             lasts = 4.0
+        case "node drift":
+            strength = random.choice([0.9, 1.1])
+        case "database drift":
+            strength, lasts = random.choice([-1.0, 1.0]), 10.0
         case "lies":
             lasts, strength = 6.0, 0.05
         case "deadlock" | "serialization":

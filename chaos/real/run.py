@@ -57,7 +57,7 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
                 if scenario.standby is not None:
                     synchronous = scenario.standby == "synchronous"
                     cluster.spares.append(await asyncio.to_thread(make_standby, server, synchronous=synchronous))
-                await cluster.start(preload=library() if "node clock" in scenario.kinds else None)
+                await cluster.start(preload=library() if {"node clock", "node drift"} & set(scenario.kinds) else None)
                 liar = Liar(writer, Random(seed))
                 with liar.corrupting():
                     faults = Faults(cluster, clock, liar, writer, disk)
