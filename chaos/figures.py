@@ -51,7 +51,7 @@ def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
         dict(throughput),
         {second: quantile(found, 0.95) for second, found in sorted(by_second.items())},
         quantiles,
-        [(record["t"] - began, record["until"] - began, record["kind"]) for record in logs["faults"]],
+        [(record["t"] - began, record["until"] - began, _kind(record)) for record in logs["faults"]],
         _over_after(facts, logs),
     )
 
@@ -64,7 +64,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def _kind(record: Record) -> str:
-    return "database clock" if record["kind"] == "clock" else str(record["kind"])
+    return str(record.get("of", record["kind"]))
 
 
 def _over_after(facts: Facts, logs: Mapping[str, Sequence[Record]]) -> float | None:

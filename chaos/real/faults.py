@@ -59,7 +59,8 @@ class Faults:
 
     def _record(self, strike: Strike, until: float, who: str, **more: float) -> None:
         kind = "clock" if "offset" in more else strike.kind
-        self._writer.write("faults", {"t": monotonic(), **more, "kind": kind, "until": until, "node": who})
+        record = {"t": monotonic(), **more, "kind": kind, "of": strike.kind, "until": until, "node": who}
+        self._writer.write("faults", record)
 
     def _pick(self, strike: Strike, members: Sequence[Member]) -> Member:
         return members[int(strike.who * len(members))]
