@@ -34,7 +34,7 @@ class Scenario(NamedTuple):
 SCENARIOS = {
     "kill": Scenario(("kill worker", "kill server"), seconds=300.0, every=2.0, rate=450.0),
     "crash-database": Scenario(
-        ("crash database",), seconds=100.0, every=8.0, demands=Demands(strikes=10, resumes_within=10.0)
+        ("crash database",), seconds=120.0, every=8.0, demands=Demands(strikes=10, resumes_within=10.0)
     ),
     "cut": Scenario(
         ("cut",),
