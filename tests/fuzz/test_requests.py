@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.model import wire
+from duetime.wire import workers as wire
 from tests.fuzz.strategies import fuzzed, texts, values
 from tests.support.served import Served, served
 
