@@ -14,7 +14,7 @@ from chaos import history
 from chaos.checker import PROMISES, Verdict
 from chaos.checker import check as judge
 from chaos.checker.facts import sort
-from chaos.demands import Demands, late_and_refused
+from chaos.demands import Demands, came_of_it, late_and_refused
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw, draw_series
@@ -120,7 +120,7 @@ def report(logs: Path, file: Path, demands: Demands = NO_DEMANDS, **about: objec
         "counts": verdict.counts,
         "struck": seen.struck,
         "late and refused": late_and_refused(sort(found)),
-        "came of it": {fault["kind"]: fault["came_of_it"] for fault in found["faults"] if "came_of_it" in fault},
+        "came of it": came_of_it(found["faults"]),
         "lag": seen.quantiles,
         "over after": seen.over_after,
         "throughput": seen.throughput,

@@ -1,6 +1,7 @@
 """What a scenario has to show beyond the promises, which hold everywhere."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from chaos.checker.facts import Facts, sort
@@ -46,9 +47,9 @@ class Demands(NamedTuple):
                     yield f"nothing began for {took:.1f} s after {fault['kind']} was over"
             if self.rejoins and not _seen_after(facts, fault):
                 yield f"{fault['node']} began nothing after it was reachable again"
-        for kind in {fault["kind"] for fault in facts.faults} if self.came_of_it else ():
-            if not sum(fault.get("came_of_it", 0) for fault in facts.faults if fault["kind"] == kind):
-                yield f"nothing came of {kind}"
+        if self.came_of_it:
+            came = came_of_it(facts.faults)
+            yield from (f"nothing came of {kind}" for kind in {f["kind"] for f in facts.faults} if not came.get(kind))
 
     def _of_runs(self, facts: Facts) -> Iterator[str]:
         ends = [run["state"] for runs in facts.runs.values() for run in runs if run["state"] in _ENDS]
@@ -56,6 +57,15 @@ class Demands(NamedTuple):
             yield f"of {len(ends)} runs {ends.count('SUCCEEDED')} succeeded"
         if self.refuses_late and not late_and_refused(facts):
             yield "no attempt was too late: nothing shows that it would have been refused"
+
+
+def came_of_it(faults: Iterable[Record]) -> dict[str, int]:
+    """How many errors the faults of each kind have led to, where that was counted."""
+    came: Counter[str] = Counter()
+    for fault in faults:
+        if "came_of_it" in fault:
+            came[fault["kind"]] += fault["came_of_it"]
+    return dict(came)
 
 
 def late_and_refused(facts: Facts) -> int:

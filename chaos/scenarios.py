@@ -59,7 +59,9 @@ SCENARIOS = {
     "http": Scenario(
         ("kill server", "kill worker", "restart", "reset", "crash database"), seconds=60.0, every=3.0, over_http=True
     ),
-    "clashes": Scenario(("deadlock", "serialization"), seconds=45.0, every=9.0, demands=Demands(came_of_it=True)),
+    "clashes": Scenario(
+        ("deadlock", "serialization"), seconds=60.0, every=9.0, rate=300.0, lasts=4.0, demands=Demands(came_of_it=True)
+    ),
     "pgbouncer": Scenario(
         ("kill worker", "kill server", "terminate backends", "reset", "kill pooler"),
         seconds=60.0,

@@ -13,9 +13,9 @@ _AGAINST_THE_GRAIN = """
 do $$
 declare one uuid;
 begin
-    for one in select id from duetime.runs order by id desc limit 60 loop
+    for one in select id from duetime.runs order by id desc limit 200 loop
         perform 1 from duetime.runs where id = one for update;
-        perform pg_sleep(0.02);
+        perform pg_sleep(0.005);
     end loop;
 end $$
 """
@@ -38,17 +38,17 @@ def deadlock(dsn: str, seconds: float) -> int:
     """
     until = monotonic() + seconds
     with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("alter system set deadlock_timeout = '50ms'")
+        connection.execute("select pg_reload_conf()")
         connection.execute("set deadlock_timeout = '10min'")
         before = _deadlocks(connection)
         while monotonic() < until:
             with contextlib.suppress(psycopg.OperationalError):
                 connection.execute(_AGAINST_THE_GRAIN)
-        # Figures reach the statistics a moment later.
-        for _ in range(20):
-            if (found := _deadlocks(connection) - before) > 0:
-                return found
-            connection.execute("select pg_sleep(0.1)")
-        return 0
+        connection.execute("alter system reset deadlock_timeout")
+        connection.execute("select pg_reload_conf()")
+        connection.execute("select pg_sleep(1)")  # figures reach the statistics a moment later
+        return _deadlocks(connection) - before
 
 
 def _deadlocks(connection: psycopg.Connection[tuple[int]]) -> int:
