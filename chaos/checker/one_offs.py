@@ -55,7 +55,7 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
         if tag not in facts.cancels:
             yield Violation(LOST, f"{tag} is CANCELLED, and nobody asked for that")
     elif state == "FAILED":
-        if asked.get("once") and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
+        if asked.get("once") and (run["attempts"][-1][0] == "LOST" or _stopped(facts, starts)):  # type: ignore[index]
             return  # that is what was asked for: rather not at all than twice
         if run["attempts"] and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
             yield Violation(LOST, f"{tag} FAILED only because its workers were lost")
@@ -63,6 +63,13 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
             yield Violation(LOST, f"{tag} FAILED, though it was to succeed: {run['attempts']}")
     else:
         yield Violation(LOST, f"{tag} is {state} when all should be over")
+
+
+def _stopped(facts: Facts, starts: list[Start]) -> bool:
+    """Its worker was told to end, and could not wait for it."""
+    return bool(starts) and all(
+        start.how == "stopped" and facts.timeline.disturbed(start.t, start.ended or start.t) for start in starts
+    )
 
 
 def _invented(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:

@@ -244,3 +244,11 @@ def test_what_a_scenario_has_to_show(logs: Logs) -> None:
     logs["seen"] += [start("cron", 60.0, 60.0, run="run-60.0", nonce="late", node="pid-7"), end(70.0, "late")]
     logs["faults"] = [{**fault, "came_of_it": 3}]
     assert Demands(refuses_late=True, rejoins=True, came_of_it=True).broken(logs, seen) == []
+
+
+def test_what_shall_never_start_twice_may_be_stopped_with_its_worker(logs: Logs) -> None:
+    logs["asked"][0]["once"] = True
+    logs["seen"][1] = end(12.0, "a", "stopped")
+    logs["ended"][0] = told("one", 11.05, "a", state="FAILED", attempts=[["FAILED", 1]])
+    assert one_offs.LOST in promises(logs), "nobody had told its worker to end"
+    assert promises({**logs, "faults": [{"kind": "restart", "t": 11.5, "until": 15.0}]}) == set()
