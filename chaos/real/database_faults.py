@@ -2,13 +2,20 @@
 
 import asyncio
 import contextlib
+import time
+from collections.abc import Callable
 from time import monotonic
+from typing import Any, TypeVar
 
 import psycopg
 
 from chaos.real.cluster import Cluster
 from tests.support.postgres import Server, installed
 
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_PATIENCE = 60.0
 _AGAINST_THE_GRAIN = """
 do $$
 declare one uuid;
@@ -37,24 +44,16 @@ def deadlock(dsn: str, seconds: float) -> int:
     PostgreSQL ends whoever first wonders why it waits so long: that is never this session.
     """
     until = monotonic() + seconds
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("alter system set deadlock_timeout = '50ms'")
-        connection.execute("select pg_reload_conf()")
-        connection.execute("set deadlock_timeout = '10min'")
-        before = _deadlocks(connection)
-        while monotonic() < until:
-            with contextlib.suppress(psycopg.OperationalError):
+    before = _insist(dsn, _deadlocks)
+    _insist(dsn, _told("alter system set deadlock_timeout = '50ms'", "select pg_reload_conf()"))
+    while monotonic() < until:
+        # Another fault may end this session, too.
+        with contextlib.suppress(psycopg.Error), psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("set deadlock_timeout = '10min'")
+            while monotonic() < until:
                 connection.execute(_AGAINST_THE_GRAIN)
-        connection.execute("alter system reset deadlock_timeout")
-        connection.execute("select pg_reload_conf()")
-        connection.execute("select pg_sleep(1)")  # figures reach the statistics a moment later
-        return _deadlocks(connection) - before
-
-
-def _deadlocks(connection: psycopg.Connection[tuple[int]]) -> int:
-    connection.execute("select pg_stat_clear_snapshot()")
-    row = connection.execute("select deadlocks from pg_stat_database where datname = current_database()").fetchone()
-    return 0 if row is None else row[0]
+    _insist(dsn, _told("alter system reset deadlock_timeout", "select pg_reload_conf()", "select pg_sleep(1)"))
+    return max(0, _insist(dsn, _deadlocks) - before)
 
 
 async def serialize(cluster: Cluster, seconds: float) -> int:
@@ -65,15 +64,36 @@ async def serialize(cluster: Cluster, seconds: float) -> int:
 
     before = refusals()
     for how in ("set default_transaction_isolation to 'serializable'", "reset default_transaction_isolation"):
-        await asyncio.to_thread(_alter, cluster.dsn, how)
+        await asyncio.to_thread(_insist, cluster.dsn, _told(f"alter database chaos {how}", _TERMINATE))
         await asyncio.sleep(seconds)
     return refusals() - before
 
 
-def _alter(dsn: str, how: str) -> None:
-    with psycopg.connect(dsn, autocommit=True, connect_timeout=2) as connection:
-        connection.execute(f"alter database chaos {how}".encode())
-        connection.execute(_TERMINATE)
+def _insist(dsn: str, act: Callable[[Connection], T]) -> T:
+    """Until it is done: what was put out of order must be put in order again, whatever else is being struck."""
+    deadline = monotonic() + _PATIENCE
+    while True:
+        try:
+            with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+                return act(connection)
+        except psycopg.Error:
+            if monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _told(*statements: str) -> Callable[[Connection], None]:
+    def act(connection: Connection) -> None:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+    return act
+
+
+def _deadlocks(connection: Connection) -> int:
+    """Figures reach the statistics a moment later."""
+    row = connection.execute("select deadlocks from pg_stat_database where datname = current_database()").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def make_standby(primary: Server, *, synchronous: bool) -> Server:
