@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from chaos.demands import Demands, came_of_it, late_and_refused
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw, draw_series
-from chaos.real import load, run_embedded
+from chaos.real import limits, load, run_embedded
 from chaos.real import run as real
 from chaos.real.cluster import ROOT
 from chaos.real.faults import KINDS, MIXED, missing

@@ -1,5 +1,7 @@
 """A job in the database whose schedule this release cannot read: lists show it, and show the others."""
 
+from pathlib import Path
+
 import pytest
 
 from duetime.store.sqlite import SqliteStore
@@ -21,8 +23,8 @@ async def write(api: Served, schedule: bytes) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-async def test_one_row_keeps_no_list_from_being_read(schedule: bytes) -> None:
-    async with served("sqlite:///:memory:") as api:
+async def test_one_row_keeps_no_list_from_being_read(schedule: bytes, tmp_path: Path) -> None:
+    async with served(f"sqlite:///{tmp_path / 'duetime.db'}") as api:
         strange = (await api.post("/v1/jobs", {"task": "work", "cron": "0 9 * * *"})).json["job_id"]
         await write(api, schedule)
         plain = (await api.post("/v1/jobs", {"task": "work", "cron": "0 9 * * *"})).json["job_id"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -30,9 +31,9 @@ REFUSED = frozenset({400, 401, 403, 404, 405, 406, 409, 410, 411, 413, 414, 415,
 class Asking:
     """A server, and a loop to ask it from."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
-        self._context = served("sqlite:///:memory:")
+        self._context = served(f"sqlite:///{folder / 'duetime.db'}")
         self._server: Served = self._runner.run(self._context.__aenter__())
         registered = self._runner.run(self._server.post("/v1/workers", WORKER))
         self.worker = registered.json["worker_id"]
@@ -46,8 +47,8 @@ class Asking:
 
 
 @pytest.fixture(scope="module")
-def asking() -> Iterator[Asking]:
-    made = Asking()
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    made = Asking(tmp_path_factory.mktemp("asking"))
     yield made
     made.close()
 

@@ -11,7 +11,8 @@ from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
-from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, UnusableSchedule, exact_form, explain
+from duetime.model.schedule import After, Cron, Every, Exclusion, Once, Schedule, UnusableSchedule, exact_form, explain
+from duetime.model.target import decode_target, is_target
 from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
 _KINDS: dict[type, Literal["once", "cron", "every", "after"]] = {

@@ -20,7 +20,7 @@ from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
 from duetime.model.firing import scan_time
 from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options
-from duetime.model.schedule import Every, Once, Schedule, encode_schedule, same_schedule, shown_schedule
+from duetime.model.schedule import After, Every, Once, Schedule, encode_schedule, same_schedule, shown_schedule
 from duetime.store.keys import LiveRun
 from duetime.store.placing import past_note
 from duetime.store.steering import HELD, last_occurrence
@@ -96,7 +96,7 @@ def plan_edit(
         old.timeout_ms if changes.timeout_ms is UNSET else changes.timeout_ms,
     )
     schedule = None if changes.schedule is UNSET else _other_schedule(row, changes.schedule)
-    if schedule is not None and (isinstance(schedule, After) or isinstance(decode_schedule(row["schedule"]), After)):
+    if schedule is not None and (isinstance(schedule, After) or isinstance(shown_schedule(row["schedule"]), After)):
         raise InvalidInput(
             "what a job runs after cannot be changed", field="after", remedy="cancel this one, and create another"
         )

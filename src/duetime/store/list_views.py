@@ -9,7 +9,16 @@ from duetime.model.attempt import Run
 from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState, decode_options
 from duetime.model.lane import tier_of
-from duetime.model.listing import DeadLetter, JobItem, JobReport, JobStatus, RunItem, status_of_job, status_of_run
+from duetime.model.listing import (
+    DeadGroup,
+    DeadLetter,
+    JobItem,
+    JobReport,
+    JobStatus,
+    RunItem,
+    status_of_job,
+    status_of_run,
+)
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, shown_schedule
 from duetime.store.views import Fields

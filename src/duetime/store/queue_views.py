@@ -5,6 +5,7 @@ from datetime import timedelta
 from itertools import groupby
 
 from duetime.model.lane import Tier, tier_of
+from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits, Rate
 from duetime.model.tenant import Depth, Queue, TaskInfo
 from duetime.store.views import Fields
 
@@ -20,7 +21,8 @@ def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queu
             paused_at, running, limits = row["paused_at"], row["live"], queue_limits(row)
             if row["tier"] is not None:
                 waiting[tier_of(row["tier"])] += row["depth"]
-                capped = capped or row["depth"] >= cap
+                held_back += row["held_back"]
+                capped = capped or max(row["depth"], row["held_back"]) >= cap
         depth = Depth(waiting[Tier.HIGH], waiting[Tier.MEDIUM], waiting[Tier.LOW], capped)
         found.append(Queue(tenant_id, str(name), paused_at is not None, paused_at, depth, limits, running, held_back))
     return found

@@ -9,7 +9,7 @@ from duetime.errors import Conflict, NotFound
 from duetime.ids import run_id, show
 from duetime.model.firing import PlannedRun, scan_time
 from duetime.model.job import JobState, decode_options
-from duetime.model.schedule import Once, Schedule, UnusableSchedule, decode_schedule
+from duetime.model.schedule import After, Once, Schedule, UnusableSchedule, decode_schedule
 from duetime.store.views import Fields
 
 HELD = datetime(9999, 1, 1, tzinfo=UTC)
@@ -53,6 +53,8 @@ def cursor_after_pause(row: Fields, now: datetime) -> Cursor | None:
     next_fire_at = row["next_fire_at"]
     if next_fire_at is None:
         schedule = _read(row)
+        if isinstance(schedule, After):
+            return None
         found = now if isinstance(schedule, Once) else schedule.next_after(now)
         if found is None:
             raise Conflict("its schedule has no occurrence left", remedy="edit it first")

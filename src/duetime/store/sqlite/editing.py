@@ -5,8 +5,7 @@ from uuid import UUID
 
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
-from duetime.model.job import Job
-from duetime.model.lane import LaneKey
+from duetime.model.job import Job, lane_of
 from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
 from duetime.store.keys import LiveRun
 from duetime.store.protocol import Hint
