@@ -1,4 +1,4 @@
-"""The API's own description, and the login of browsers."""
+"""The API's own description."""
 
 from functools import cache
 from html import escape
@@ -8,8 +8,6 @@ import msgspec
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.openapi import make_document
-from duetime.api.problems import UNAUTHENTICATED, Problem
-from duetime.wire.service import LoginQuery
 
 if TYPE_CHECKING:
     from duetime.api.endpoint import Endpoint
@@ -29,20 +27,6 @@ async def openapi(call: Call) -> Reply:
 async def docs(call: Call) -> Reply:
     """This API as a page for people."""
     return Reply(content=_page().encode(), media=HTML)
-
-
-@routes.get("/login", None, query=LoginQuery, status=303, answers_with=HTML, problems=(401,))
-async def login(call: Call) -> Reply:
-    """Begin a browser's session with the token of a one-time link."""
-    cookie = await call.service.sessions.begin(call.query.token)
-    if cookie is None:
-        raise Problem(
-            UNAUTHENTICATED,
-            "the link was used already, or is too old",
-            field="token",
-            remedy="ask for a new one: duetime prints it when it starts",
-        )
-    return Reply(content=b"", media=HTML, headers={"location": "/", "set-cookie": cookie})
 
 
 @cache
