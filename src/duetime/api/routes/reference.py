@@ -1,6 +1,8 @@
 """The API's own description."""
 
+from base64 import b64encode
 from functools import cache
+from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 routes = Routes("Reference")
 HTML = "text/html; charset=utf-8"
 API_VERSION = "1.0"
+_STYLE = (
+    "body{font:16px/1.5 system-ui;max-width:60em;margin:2em auto;padding:0 1em}"
+    "td{padding:.2em .8em .2em 0;vertical-align:top}"
+)
 
 
 @routes.get("/openapi.json", None, answer=dict[str, Any])
@@ -26,7 +32,7 @@ async def openapi(call: Call) -> Reply:
 @routes.get("/docs", None, answers_with=HTML)
 async def docs(call: Call) -> Reply:
     """This API as a page for people."""
-    return Reply(content=_page().encode(), media=HTML)
+    return Reply(content=_page().encode(), media=HTML, headers={"content-security-policy": _policy()})
 
 
 @cache
@@ -43,11 +49,17 @@ def _page() -> str:
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>duetime API</title>"
-        "<style>body{font:16px/1.5 system-ui;max-width:60em;margin:2em auto;padding:0 1em}"
-        "td{padding:.2em .8em .2em 0;vertical-align:top}</style>"
+        f"<style>{_STYLE}</style>"
         "<h1>duetime API</h1><p>Every detail is in <a href=/openapi.json>openapi.json</a>.</p>"
         f"<table>{rows}</table></html>"
     )
+
+
+@cache
+def _policy() -> str:
+    """The page may have this one style, and nothing else."""
+    style = b64encode(sha256(_STYLE.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; frame-ancestors 'none'"
 
 
 def _table() -> "tuple[Endpoint, ...]":

@@ -1,0 +1,30 @@
+// Lists: a page may come back short while there is more, so a few are taken together.
+
+import { get } from "./http.js";
+
+const TRIES = 6;
+
+export async function listPage(path, query, signal) {
+  const items = [];
+  let cursor = query.cursor;
+  for (let tries = 0; tries < TRIES; tries++) {
+    const page = await get(path, { ...query, cursor }, signal);
+    items.push(...page.items);
+    cursor = page.next_cursor;
+    if (!cursor || items.length >= (query.page_size || 50) / 2) break;
+  }
+  return { items, next_cursor: cursor };
+}
+
+/** All there is, up to a number of pages. */
+export async function listAll(path, query, signal, pages = 5) {
+  const items = [];
+  let cursor = null;
+  for (let place = 0; place < pages; place++) {
+    const page = await get(path, { page_size: 200, ...query, cursor }, signal);
+    items.push(...page.items);
+    cursor = page.next_cursor;
+    if (!cursor) break;
+  }
+  return { items, more: Boolean(cursor) };
+}
