@@ -83,17 +83,30 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def fill(shop: Shop) -> None:
     """Some of everything that pages show."""
     shop.submit("ping", name="Heartbeat", every="2s", key="heartbeat", tags=["ops"])
-    shop.submit("send_report", name="Weekday report", when="every weekday at 9am", tz="Europe/Berlin",
-                args={"to": "ops@example.com", "secret": "hunter2"}, tags=["reports", "mail"], queue="mail")
-    shop.submit("send_report", name="Month end", cron="0 6 1 * *", args={"to": "cfo@example.com"}, queue="mail",
-                priority="HIGH")
+    shop.submit(
+        "send_report",
+        name="Weekday report",
+        when="every weekday at 9am",
+        tz="Europe/Berlin",
+        args={"to": "ops@example.com", "secret": "hunter2"},
+        tags=["reports", "mail"],
+        queue="mail",
+    )
+    shop.submit(
+        "send_report", name="Month end", cron="0 6 1 * *", args={"to": "cfo@example.com"}, queue="mail", priority="HIGH"
+    )
     shop.submit("rebuild", name="Rebuild the index", every="45m", queue="slow", priority="LOW")
     shop.submit("ping", name="Nightly", cron="30 2 * * *", tz="Europe/Berlin")
     for order in range(7):
         shop.submit("charge", args={"order": order}, retries=0, queue="money")
     for number in range(20):
-        shop.submit("send_report", name=f"Receipt {number}", args={"to": f"customer{number}@example.com"},
-                    run_in=f"{5 + number * 2}m", queue="mail")
+        shop.submit(
+            "send_report",
+            name=f"Receipt {number}",
+            args={"to": f"customer{number}@example.com"},
+            run_in=f"{5 + number * 2}m",
+            queue="mail",
+        )
     shop.submit("nobody_has_this", run_in="1h")
 
 
@@ -112,9 +125,9 @@ class Looking:
         self.page.goto(self.shop.url + path)
         return self.page
 
-    def shoot(self, name: str) -> None:
+    def shoot(self, name: str, *, whole: bool = True) -> None:
         SHOTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=whole)
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -133,7 +146,7 @@ def log_in(context: BrowserContext, shop: Shop, key: str) -> None:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport=WIDE, timezone_id="Europe/Berlin", reduced_motion="reduce")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(20_000)
     yield context
     context.close()
 

@@ -82,7 +82,7 @@ function App() {
     start();
     return onSessionOver(() => {
       closeStream();
-      setState((was) => (was === "in" ? "over" : "out"));
+      setState((was) => (was === "in" || was === "over" ? "over" : "out"));
     });
   }, []);
 

@@ -7,6 +7,7 @@ import { clock, day, length, now, number, plural } from "../core/words.js";
 import { Head, Loading, Segments, Wrong } from "../parts/basics.js";
 
 const HOUR = 3600;
+const TONES = [0.3, 0.7, 1.4, 3];
 
 function midnight(ahead = 0) {
   const date = new Date(now());
@@ -86,15 +87,17 @@ function Summary({ cells, from, view, exact }) {
     }
   }
   const says = (time) => `${day(new Date(time))}, ${clock(new Date(time))}`;
-  return html`<p style=${{ marginBottom: "16px" }}>
+  return html`<p class="summary">
     ${exact ? "" : "About "}<strong>${plural(total, "run")}</strong>, at most <strong>${number(most)}</strong> in ${length(view.step)}: ${says(at)}.
     ${gap.seconds > view.step ? ` The longest gap is ${length(gap.seconds)}, from ${says(gap.from)}.` : ""}
   </p>`;
 }
 
 function Heat({ cells, view, name, queue, from }) {
-  const most = Math.max(...cells.values(), 1);
-  const level = (value) => (value ? Math.max(1, Math.ceil((5 * Math.log1p(value)) / Math.log1p(most))) : 0);
+  const sorted = [...cells.values()].sort((one, other) => one - other);
+  const typical = sorted[Math.floor(sorted.length / 2)] || 1;
+  // What is as usual has the middle tone: so herds stand out, and so do thin hours.
+  const level = (value) => 1 + TONES.filter((tone) => value > tone * typical).length;
   const columns = view.columns();
   return html`<div class="table" tabindex="0" role="region" aria-label="Heat map"><table class="heat">
     <thead><tr><th scope="col">${name === "week" ? "Hour" : "Minute"}</th>${columns.map((column) => html`<th key=${column} scope="col">${column}</th>`)}</tr></thead>

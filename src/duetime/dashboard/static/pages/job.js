@@ -5,7 +5,7 @@ import { ask, get } from "../core/http.js";
 import { anything } from "../core/live.js";
 import { listPage } from "../core/pages.js";
 import { html, useState } from "../core/view.js";
-import { length, moment, number, title } from "../core/words.js";
+import { day, length, moment, number, relative, title } from "../core/words.js";
 import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
 import { JobButtons, nameOf } from "../parts/job_actions.js";
 import { Masked } from "../parts/masked.js";
@@ -73,11 +73,19 @@ function Next({ job }) {
   return html`<${FireList} fires=${data.fires} />`;
 }
 
+/** A fire on the clock of its own zone. */
+const wall = (local) => `${day(new Date(`${local.slice(0, 10)}T12:00:00`))} ${local.slice(0, 4)}, ${local.slice(11, 16)}`;
+
+function sameHere(fire) {
+  const here = new Date(fire.utc);
+  return here.getHours() === Number(fire.local.slice(11, 13)) && here.getDate() === Number(fire.local.slice(8, 10));
+}
+
 export const FireList = ({ fires }) => html`<ol class="fires">
   ${fires.map(
     (fire) => html`<li key=${fire.utc}>
-      <span>${moment(fire.utc)}</span>
-      <span class="soft small">${fire.local.slice(11, 16)} ${fire.local.slice(19)}</span>
+      <span>${wall(fire.local)}</span>
+      <span class="soft small">${sameHere(fire) ? relative(fire.utc) : `here ${moment(fire.utc)}`}</span>
       ${fire.note && html`<span class="badge warn">${fire.note}</span>`}
     </li>`,
   )}

@@ -6,7 +6,7 @@ import { watchState } from "../core/live.js";
 import { isRoot, logOut, may } from "../core/session.js";
 import { nextTheme, theme } from "../core/theme.js";
 import { html, useEffect, useState } from "../core/view.js";
-import { title, zone } from "../core/words.js";
+import { zone } from "../core/words.js";
 
 export const Brand = ({ href = "/" }) => html`<a class="brand" href=${href}>
   <svg viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="currentColor" stroke-linecap="round" stroke-linejoin="round">
@@ -25,11 +25,11 @@ function Live() {
 
 function Theme() {
   const [found, setFound] = useState(theme);
-  return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>${title(found)} colours</button>`;
+  return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>Colours: ${found}</button>`;
 }
 
 function Tenants({ me }) {
-  const { data } = useData((signal) => get("/v1/admin/tenants", { page_size: 200 }, signal), ["tenants"]);
+  const { data, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: 200 }, signal), ["tenants"]);
   const change = (event) => {
     tenant.set(event.target.value === "default" ? null : event.target.value);
     location.assign("/");
@@ -37,7 +37,7 @@ function Tenants({ me }) {
   const names = data ? data.items.map((each) => each.name) : [me.tenant];
   return html`<label>
     <span class="hidden-words">Tenant</span>
-    <select onChange=${change} value=${me.tenant}>
+    <select onChange=${change} onFocus=${reload} value=${me.tenant}>
       ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
     </select>
   </label>`;
@@ -67,8 +67,9 @@ export function Frame({ me, path, places, children }) {
       </nav>
       <footer>
         ${isRoot() ? html`<${Tenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
-        <div class="row"><${Live} /><span title="Times are shown in this zone">${zone}</span></div>
-        <div class="row"><span>${me.key_name} (${me.role})</span></div>
+        <div><${Live} /></div>
+        <div>${me.key_name} (${me.role})</div>
+        <div title="Times are shown in this zone">${zone}</div>
         <div class="row">
           <${Theme} />
           <button class="plain tight" onClick=${leave}>Log out</button>
