@@ -58,6 +58,7 @@ async def logout(call: Call) -> Reply:
 async def get_me(call: Call) -> Me:
     """Who asks, in which tenant, and what they may do."""
     who, service = call.who, call.service
+    assert who.role is not None  # the gate has let them in
     return Me(
         key_name=who.name,
         role=who.role.name.lower(),  # type: ignore[arg-type]

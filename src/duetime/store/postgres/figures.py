@@ -42,7 +42,7 @@ class FigureRole(Role):
         for row in rows:
             if row["kind"] == "seen" and first[row["number"]]:
                 seen = max(seen, since + timedelta(seconds=row["value"]))
-        return recent(rows, since, until, step, seen)
+        return recent((tuple(row) for row in rows), since, until, step, seen)
 
     async def standing(self, tenant_id: int) -> Standing:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
