@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import breaker, drain, neighbour, next_fire, precision, remote, submit, targets
+from bench import breaker, dashboard, drain, neighbour, next_fire, precision, remote, submit, targets
 from bench.report import RESULTS, console
 from bench.stores import Databases
 from tests.support.postgres import Server, installed
@@ -21,6 +21,7 @@ SCENARIOS: dict[str, Callable[[Databases], Awaitable[None]]] = {
     "neighbour": neighbour.run,
     "breaker": breaker.run,
     "targets": targets.run,
+    "dashboard": dashboard.run,
 }
 
 

@@ -7,7 +7,7 @@ import { isRoot, may } from "../core/session.js";
 import { html } from "../core/view.js";
 import { number } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
-import { Badge, Head, Loading, Moment, Wrong } from "../parts/basics.js";
+import { Badge, Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
 
 const ROLES = ["viewer", "submitter", "operator", "admin", "worker"];
 
@@ -52,7 +52,8 @@ function Keys() {
     <h2 id="keys" style=${{ marginBottom: "12px" }}>Keys of this tenant</h2>
     <${Wrong} error=${error} />
     ${!data && !error && html`<${Loading} />`}
-    ${data && html`<div class="table"><table class="cards">
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="It has no keys of its own yet." /></div>`}
+    ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
       <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Key</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
       <tbody>${data.items.map((key) => {
         const [status, word] = stateOf(key);

@@ -80,7 +80,7 @@ function stretches(run, now) {
   run.attempts.forEach((attempt, place) => {
     if (!attempt.started_at) return;
     add(Date.parse(attempt.started_at), "waits", place ? "waited to be tried again" : "waited");
-    add(Date.parse(attempt.finished_at), look(attempt.status) || "none", `attempt ${place + 1} ${attempt.status.toLowerCase()}`);
+    add(Date.parse(attempt.finished_at), look(attempt.status) || "none", `attempt ${place + 1} ${attempt.status.toLowerCase()} after`);
   });
   if (run.status === "RUNNING") {
     add(Date.parse(run.started_at), "waits", "waited");
@@ -94,8 +94,9 @@ function Timeline({ run }) {
   const found = stretches(run, now);
   if (!found.length) return null;
   const words = found.map((each) => `${each.says} ${length(each.seconds)}`);
+  const total = found.reduce((sum, each) => sum + each.seconds, 0);
   return html`<div class="timeline" role="img" aria-label=${words.join(", ")}>
-      ${found.map((each, place) => html`<i key=${place} class=${each.kind} title=${words[place]} style=${{ flexGrow: Math.max(each.seconds, 0.001) }}></i>`)}
+      ${found.map((each, place) => html`<i key=${place} class=${each.kind} title=${words[place]} style=${{ flexGrow: (1000 * each.seconds) / total }}></i>`)}
     </div>
     <p class="hint">${words.join(" · ")}</p>`;
 }

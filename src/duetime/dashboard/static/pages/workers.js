@@ -34,7 +34,7 @@ function Worker({ worker, runs, more }) {
       <dt>Lease</dt><dd>${left > 0 ? `ends in ${length(Math.floor(left))} unless renewed` : "over"}</dd>
       <dt>Since</dt><dd><${Moment} at=${worker.started_at} /></dd>
       <dt>Queues</dt><dd>${worker.queues.length ? worker.queues.join(", ") : "all"}</dd>
-      <dt>Tasks</dt><dd>${worker.tasks.slice(0, 6).map((task) => html`<code key=${task} class="tag">${task}</code> `)}${worker.tasks.length > 6 ? `and ${worker.tasks.length - 6} more` : ""}</dd>
+      <dt>Tasks</dt><dd>${worker.tasks.slice(0, 6).map((task) => html`<div key=${task}><code class="small">${task}</code></div>`)}${worker.tasks.length > 6 ? `and ${worker.tasks.length - 6} more` : ""}</dd>
       <dt>Runs</dt><dd>${runs.length ? runs.slice(0, 5).map((run) => html`<div key=${run.run_id}><a href="/runs/${run.run_id}">${run.task}</a></div>`) : "nothing now"}</dd>
       <dt>Id</dt><dd><code class="small" title=${worker.worker_id}>${short(worker.worker_id)}</code></dd>
     </dl>

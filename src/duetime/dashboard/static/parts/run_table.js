@@ -9,7 +9,9 @@ export function lasted(run) {
   return (Date.parse(run.finished_at) - Date.parse(run.started_at)) / 1000;
 }
 
-export const RunTable = ({ runs, withTask = true }) => html`<div class="table">
+export function RunTable({ runs, withTask = true }) {
+  const wrong = withTask || runs.some((run) => run.error);
+  return html`<div class="table">
   <table class="cards">
     <thead>
       <tr>
@@ -19,21 +21,22 @@ export const RunTable = ({ runs, withTask = true }) => html`<div class="table">
         <th scope="col">Started after</th>
         <th scope="col">Took</th>
         <th scope="col">Attempts</th>
-        <th scope="col">What went wrong</th>
+        ${wrong && html`<th scope="col">What went wrong</th>`}
       </tr>
     </thead>
     <tbody>
       ${runs.map(
         (run) => html`<tr key=${run.run_id}>
-          <td class="wide"><a class="job-name" href="/runs/${run.run_id}">${withTask ? run.task : html`<${Exact} at=${run.due_at} />`}</a></td>
+          <td class=${withTask ? "wide" : "nowrap"}><a class="job-name" href="/runs/${run.run_id}">${withTask ? run.task : html`<${Exact} at=${run.due_at} />`}</a></td>
           <td><${Badge} status=${run.status} /></td>
           ${withTask && html`<td><${Moment} at=${run.due_at} /></td>`}
-          <td>${length(run.lag)}</td>
-          <td>${length(lasted(run))}</td>
+          <td class="nowrap">${length(run.lag)}</td>
+          <td class="nowrap">${length(lasted(run))}</td>
           <td>${run.attempt + run.lost}</td>
-          <td class="wide soft small">${run.error ? run.error.split("\n")[0].slice(0, 90) : ""}</td>
+          ${wrong && html`<td class="soft small">${run.error ? run.error.split("\n")[0].slice(0, 90) : ""}</td>`}
         </tr>`,
       )}
     </tbody>
   </table>
 </div>`;
+}
