@@ -32,7 +32,7 @@ async def _measure(names: list[str], databases: Databases) -> None:
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(SCENARIOS)
+    names = sys.argv[1:] or [name for name in SCENARIOS if name != "dashboard"]  # that one takes a quarter of an hour
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
         console.print(f"no scenario {unknown[0]!r}; there are: {', '.join(SCENARIOS)}")

@@ -1,5 +1,5 @@
-"""Dashboard: how long pages take with a million jobs and as much history, and whether a tab that hears a thousand events a
-second keeps its size.
+"""Dashboard: how long pages take with a million jobs and as much history, and whether a tab that hears a thousand
+events a second keeps its size.
 
 DASHBOARD_JOBS (1,000,000) and DASHBOARD_SECONDS (600) make it smaller. Needs a Chromium: see CONTRIBUTING.md.
 """
@@ -40,8 +40,8 @@ LISTS = (
 )
 FIGURES = ("/v1/stats", "/v1/fires", "/v1/fires?end={week}&step=1h")
 HISTORY = """
-insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
-    due_at, ready_at, started_at, finished_at, error)
+insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+    failure, due_at, ready_at, started_at, finished_at, error)
 select run.id, run.id, 1, l.id, 1, 1, 0, case when n % 50 = 0 then 2 else 1 end, case when n % 50 = 0 then 5 else 4 end,
     case when n % 50 = 0 then 1 end, run.at, run.at, run.at + interval '20 ms', run.at + interval '50 ms',
     case when n % 50 = 0 then 'ValueError: no ' || n % 7 end
@@ -83,7 +83,7 @@ async def run(databases: Databases) -> None:
 
 async def _fill(store: PostgresStore, dsn: str) -> None:
     began = time.perf_counter()
-    schedules = [make_cron(f"{n % 60} {n % 24} * * *") for n in range(97)]
+    schedules = [make_cron(f"{n % 60} {n % 24} * * *", "UTC") for n in range(97)]
     for start in range(0, JOBS, 5000):
         jobs = []
         for number in range(start, min(start + 5000, JOBS)):

@@ -1,5 +1,6 @@
 """Figures: how a tenant stands, what happened lately, what is to come. What many people look at is read once."""
 
+import asyncio
 from datetime import datetime, timedelta
 
 from duetime.api.endpoint import Call, Routes
@@ -115,7 +116,8 @@ def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> in
 
 async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fires:
     ahead = await call.service.store.ahead(call.tenant_id, start, step, steps)
-    found = forecast(ahead, start, step, steps)
+    # Walking schedules takes a while: others are answered meanwhile.
+    found = await asyncio.to_thread(forecast, ahead, start, step, steps)
     items = tuple(
         FireCount(start + step * number, queue, count) for (number, queue), count in sorted(found.counts.items())
     )

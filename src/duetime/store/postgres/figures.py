@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from uuid import UUID
 
 from duetime.model.figures import Ahead, Count, Recent, Standing
@@ -64,9 +65,8 @@ class FigureRole(Role):
             for row in await connection.fetch(SQL["upcoming_runs"], tenant_id, start, ends[-1], looking.each):
                 looking.made(row["ready_at"], row["queue"])
         rows = await self.database.fetch("upcoming_cursors", tenant_id, starts, ends, looking.each)
-        for number in range(steps):
-            found = [row for row in rows if row["stretch"] == number] if rows else []
-            if looking.saw(number, found) and looking.left > 0:
+        for number, found in groupby(rows, key=lambda row: row["stretch"]):
+            if looking.saw(number, list(found)) and looking.left > 0:
                 cap = looking.left
                 looking.counted(
                     number, await self.database.fetchval("count_cursors", starts[number], ends[number], cap), cap
