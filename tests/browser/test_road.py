@@ -61,12 +61,13 @@ def test_news_come_without_a_reload(looking: Looking) -> None:
 
 
 def test_a_run_is_followed_while_it_runs(looking: Looking) -> None:
-    made = looking.shop.submit("rebuild", args={"steps": 25, "pause": 0.1})
+    made = looking.shop.submit("rebuild", args={"steps": 3000, "pause": 0.05})
     page = looking.go(f"/runs/{made['run_id']}")
-    expect(page.get_by_role("heading", name=re.compile("shelf [0-9]+ of 25"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("shelf [0-9]+ of 3000"))).to_be_visible()
     expect(page.get_by_role("meter", name="Progress")).to_be_visible()
-    expect(page.locator("main .head .badge")).to_have_text("Succeeded")
-    expect(page.get_by_label("What it logged")).to_contain_text("shelf 24")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("main .head .badge")).to_have_text("Cancelled")
+    expect(page.get_by_label("What it logged")).to_contain_text("shelf 0")
 
 
 def test_pausing_is_undone(looking: Looking) -> None:
