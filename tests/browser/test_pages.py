@@ -20,6 +20,7 @@ PAGES = {
     "/dead-letters": ("Dead letters", "order 1 has no card"),
     "/queues": ("Queues", "mail"),
     "/workers": ("Workers", "slots in use"),
+    "/breakers": ("Breakers", "No breaker has opened"),
     "/access": ("Tenants and keys", "Keys of this tenant"),
     "/audit": ("Audit", "jobs.create"),
 }

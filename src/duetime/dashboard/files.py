@@ -22,6 +22,7 @@ PAGES = (
     "/dead-letters",
     "/queues",
     "/workers",
+    "/breakers",
     "/access",
     "/audit",
 )

@@ -8,6 +8,7 @@ import { useTheme } from "./core/theme.js";
 import { html, render, useEffect, useState } from "./core/view.js";
 import { Access } from "./pages/access.js";
 import { Audit } from "./pages/audit.js";
+import { Breakers } from "./pages/breakers.js";
 import { Calendar } from "./pages/calendar.js";
 import { DeadLetters } from "./pages/dead_letters.js";
 import { Job } from "./pages/job.js";
@@ -36,6 +37,7 @@ const PAGES = [
   [/^\/dead-letters$/, DeadLetters, "Dead letters"],
   [/^\/queues$/, Queues, "Queues"],
   [/^\/workers$/, Workers, "Workers"],
+  [/^\/breakers$/, Breakers, "Breakers"],
   [/^\/access$/, Access, "Tenants and keys"],
   [/^\/audit$/, Audit, "Audit"],
 ];
@@ -48,6 +50,7 @@ const PLACES = [
   { href: "/dead-letters", word: "Dead letters" },
   { href: "/queues", word: "Queues", line: true },
   { href: "/workers", word: "Workers" },
+  { href: "/breakers", word: "Breakers" },
   { href: "/access", word: "Tenants and keys", may: "manage_keys", line: true },
   { href: "/audit", word: "Audit", may: "read_audit" },
 ];

@@ -9,6 +9,14 @@ import { html } from "../core/view.js";
 import { number } from "../core/words.js";
 import { Badge, Empty, Head, Loading, Meter, Moment, Wrong } from "../parts/basics.js";
 
+function limits(queue) {
+  const found = [];
+  if (queue.running_limit !== null) found.push(`${number(queue.running || 0)} of ${number(queue.running_limit)} running`);
+  if (queue.rate) found.push(`${queue.rate} started`);
+  if (queue.held_back) found.push(`${number(queue.held_back)} held back by their keys`);
+  return found.join(", ") || "none";
+}
+
 export function Queues() {
   const { data, error, reload } = useData((signal) => get("/v1/queues", {}, signal), ["queues page"], { live: anything, every: 10000 });
   const steer = (queue) => {
@@ -26,7 +34,7 @@ export function Queues() {
     ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
       <thead><tr>
         <th scope="col">Queue</th><th scope="col">State</th><th scope="col">Waiting</th>
-        <th scope="col">High</th><th scope="col">Medium</th><th scope="col">Low</th>
+        <th scope="col">High</th><th scope="col">Medium</th><th scope="col">Low</th><th scope="col">Limits</th>
         ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
       </tr></thead>
       <tbody>${data.items.map((queue) => html`<tr key=${queue.name}>
@@ -37,6 +45,7 @@ export function Queues() {
           <${Meter} share=${waits(queue) / most} label=${`Waiting in ${queue.name}`} />
         </td>
         <td>${number(queue.depth.high)}</td><td>${number(queue.depth.medium)}</td><td>${number(queue.depth.low)}</td>
+        <td class="soft small">${limits(queue)}</td>
         ${steers && html`<td class="end"><button class="tight" onClick=${() => steer(queue)}>${queue.paused ? "Resume" : "Pause"}<span class="hidden-words"> ${queue.name}</span></button></td>`}
       </tr>`)}</tbody>
     </table></div>`}`;
