@@ -7,12 +7,12 @@ import duetime
 app = duetime.App()
 
 
-@app.task
+@app.task(name="shop.ping")
 async def ping() -> str:
     return "pong"
 
 
-@app.task
+@app.task(name="shop.send_report")
 async def send_report(ctx: duetime.Context, to: str, secret: str = "", fail: bool = False) -> dict[str, str]:
     log = ctx.logger
     log.info("writing to %s", to)
@@ -22,12 +22,12 @@ async def send_report(ctx: duetime.Context, to: str, secret: str = "", fail: boo
     return {"sent_to": to}
 
 
-@app.task
+@app.task(name="shop.charge")
 async def charge(order: int) -> str:
     raise LookupError(f"order {order % 3} has no card")
 
 
-@app.task
+@app.task(name="shop.rebuild")
 async def rebuild(ctx: duetime.Context, steps: int = 40, pause: float = 0.1) -> int:
     for step in range(steps):
         ctx.progress(step / steps, f"shelf {step} of {steps}")
@@ -36,7 +36,7 @@ async def rebuild(ctx: duetime.Context, steps: int = 40, pause: float = 0.1) -> 
     return steps
 
 
-@app.task
+@app.task(name="shop.shout")
 async def shout(ctx: duetime.Context, text: str) -> str:
     ctx.logger.warning(text)
     raise ValueError(text)

@@ -15,7 +15,7 @@ PAGES = {
     "/": ("Now", "Runs a second"),
     "/jobs": ("Jobs", "Weekday report"),
     "/jobs/new": ("New job", "Once, right away"),
-    "/runs": ("Runs", "tests.browser.shop.ping"),
+    "/runs": ("Runs", "shop.ping"),
     "/calendar": ("Calendar", "Hour"),
     "/dead-letters": ("Dead letters", "order 1 has no card"),
     "/queues": ("Queues", "mail"),

@@ -7,7 +7,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Looking, Shop, log_in
 
-TASK = "tests.browser.shop.send_report"
+TASK = "shop.send_report"
 
 
 def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
@@ -183,7 +183,7 @@ def test_by_keyboard_alone(context: BrowserContext, shop: Shop) -> None:
     reach(page, "New job")
     press(page, "Enter")
     reach(page, "Task")
-    page.keyboard.type("tests.browser.shop.ping")
+    page.keyboard.type("shop.ping")
     reach(page, "Name")
     page.keyboard.type("Typed")
     reach(page, "Create")

@@ -133,7 +133,7 @@ function Table({ page, bars, picked, setPicked, reload, filter }) {
               <div class="soft small">${job.schedule.sentence}${nameOf(job) === job.task ? "" : ` · ${job.task}`}</div>
             </td>
             <td><${Badge} status=${job.status} /></td>
-            <td><${Bars} runs=${bars.get(job.job_id)} /></td>
+            <td><${Bars} runs=${bars.get(job.job_id)} none=${job.recurring ? "no runs yet" : ""} /></td>
             <td><${Moment} at=${job.next_run} /></td>
             <td class="soft">${job.queue}${job.priority === "MEDIUM" ? "" : ` · ${title(job.priority)}`}</td>
             ${steers && html`<td class="end"><${JobButtons} job=${job} then=${reload} tight /></td>`}

@@ -30,8 +30,8 @@ export function Moment({ at, none = "–" }) {
 export const Exact = ({ at }) => (at ? html`<time datetime=${at} class="nowrap">${moment(at)}</time>` : "–");
 
 /** The last runs of a job: height is how long, colour is how it ended. */
-export function Bars({ runs, places = 12 }) {
-  if (!runs || !runs.length) return html`<span class="bars soft small">${runs ? "no runs yet" : ""}</span>`;
+export function Bars({ runs, places = 12, none = "no runs yet" }) {
+  if (!runs || !runs.length) return html`<span class="bars soft small">${runs ? none : ""}</span>`;
   const shown = runs.slice(0, places).reverse();
   const most = Math.max(...shown.map((run) => run.duration || 0), 0.001);
   const words = `Last ${shown.length} runs, newest last: ${shown.map((run) => run.status.toLowerCase()).join(", ")}`;
