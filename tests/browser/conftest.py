@@ -108,6 +108,13 @@ def fill(shop: Shop) -> None:
             queue="mail",
         )
     shop.submit("nobody_has_this", run_in="1h")
+    nodes = {
+        "reserve": {"task": "shop.ping"},
+        "pack": {"task": "shop.ping", "depends_on": ["reserve"]},
+        "pay": {"task": "shop.charge", "args": {"order": 17}, "retries": 0, "depends_on": ["reserve"]},
+        "ship": {"task": "shop.ping", "depends_on": ["pack", "pay"]},
+    }
+    shop.ask("POST", "/v1/graphs", {"name": "Order 17", "nodes": nodes})
 
 
 class Looking:

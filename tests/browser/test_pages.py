@@ -16,8 +16,9 @@ PAGES = {
     "/jobs": ("Jobs", "Weekday report"),
     "/jobs/new": ("New job", "Once, right away"),
     "/runs": ("Runs", "shop.ping"),
+    "/graphs": ("Graphs", "Order 17"),
     "/calendar": ("Calendar", "Hour"),
-    "/dead-letters": ("Dead letters", "order 1 has no card"),
+    "/dead-letters": ("Dead letters", "has no card"),
     "/queues": ("Queues", "mail"),
     "/workers": ("Workers", "slots in use"),
     "/breakers": ("Breakers", "No breaker has opened"),
@@ -49,7 +50,13 @@ def name_of(path: str) -> str:
 def job_and_run(shop: Shop) -> dict[str, str]:
     job = shop.ask("GET", "/v1/jobs?name=Heartbeat")["items"][0]
     failed = shop.ask("GET", "/v1/dead-letters")["items"][0]
-    return {"job": f"/jobs/{job['job_id']}", "edit": f"/jobs/{job['job_id']}/edit", "run": f"/runs/{failed['run_id']}"}
+    graph = shop.ask("GET", "/v1/graphs")["items"][0]
+    return {
+        "graph": f"/graphs/{graph['graph_id']}",
+        "job": f"/jobs/{job['job_id']}",
+        "edit": f"/jobs/{job['job_id']}/edit",
+        "run": f"/runs/{failed['run_id']}",
+    }
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -77,7 +84,7 @@ def test_dark_and_on_a_phone(browser: Browser, shop: Shop, look: str, scheme: An
     log_in(context, shop, shop.key)
     looking = Looking(context.new_page(), shop)
     more = job_and_run(shop)
-    for path in (*PAGES, more["job"], more["run"]):
+    for path in (*PAGES, more["graph"], more["job"], more["run"]):
         page = looking.go(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.locator("[aria-busy]")).to_have_count(0)

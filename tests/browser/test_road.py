@@ -123,6 +123,23 @@ def test_dead_letters_are_replayed_and_discarded_together(looking: Looking) -> N
     expect(discarded).to_have_count(0)
 
 
+def test_a_graph_is_drawn_and_followed(looking: Looking) -> None:
+    nodes = {
+        "slow": {"task": "shop.rebuild", "args": {"steps": 3, "pause": 0.2}},
+        "quick": {"task": "shop.ping"},
+        "last": {"task": "shop.ping", "depends_on": ["slow", "quick"]},
+    }
+    looking.shop.ask("POST", "/v1/graphs", {"name": "Three nodes", "nodes": nodes})
+    page = looking.go("/graphs")
+    page.get_by_role("link", name="Three nodes").click()
+    drawing = page.get_by_role("group", name="The graph")
+    expect(drawing.locator("g.node")).to_have_count(3)
+    expect(page.locator("main .head .badge")).to_have_text("Succeeded")
+    expect(drawing.locator("g.node.critical")).to_have_count(2)
+    assert drawing.get_attribute("aria-label") == "The graph; its longest chain is slow, last"
+    looking.shoot("graph")
+
+
 def test_queues_keys_and_tenants(looking: Looking) -> None:
     page = looking.go("/queues")
     row = page.locator("tbody tr").filter(has_text="slow")

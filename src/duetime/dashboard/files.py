@@ -18,6 +18,8 @@ PAGES = (
     "/jobs/{id}/edit",
     "/runs",
     "/runs/{id}",
+    "/graphs",
+    "/graphs/{id}",
     "/calendar",
     "/dead-letters",
     "/queues",

@@ -11,6 +11,7 @@ import { Audit } from "./pages/audit.js";
 import { Breakers } from "./pages/breakers.js";
 import { Calendar } from "./pages/calendar.js";
 import { DeadLetters } from "./pages/dead_letters.js";
+import { Graph, Graphs } from "./pages/graphs.js";
 import { Job } from "./pages/job.js";
 import { EditJob, NewJob } from "./pages/job_form.js";
 import { Jobs } from "./pages/jobs.js";
@@ -33,6 +34,8 @@ const PAGES = [
   [/^\/jobs\/([^/]+)$/, Job, "Job"],
   [/^\/runs$/, Runs, "Runs"],
   [/^\/runs\/([^/]+)$/, Run, "Run"],
+  [/^\/graphs$/, Graphs, "Graphs"],
+  [/^\/graphs\/([^/]+)$/, Graph, "Graph"],
   [/^\/calendar$/, Calendar, "Calendar"],
   [/^\/dead-letters$/, DeadLetters, "Dead letters"],
   [/^\/queues$/, Queues, "Queues"],
@@ -46,6 +49,7 @@ const PLACES = [
   { href: "/", word: "Now" },
   { href: "/jobs", word: "Jobs" },
   { href: "/runs", word: "Runs" },
+  { href: "/graphs", word: "Graphs" },
   { href: "/calendar", word: "Calendar" },
   { href: "/dead-letters", word: "Dead letters" },
   { href: "/queues", word: "Queues", line: true },
