@@ -15,16 +15,3 @@ export async function listPage(path, query, signal) {
   }
   return { items, next_cursor: cursor };
 }
-
-/** All there is, up to a number of pages. */
-export async function listAll(path, query, signal, pages = 5) {
-  const items = [];
-  let cursor = null;
-  for (let place = 0; place < pages; place++) {
-    const page = await get(path, { page_size: 200, ...query, cursor }, signal);
-    items.push(...page.items);
-    cursor = page.next_cursor;
-    if (!cursor) break;
-  }
-  return { items, more: Boolean(cursor) };
-}
