@@ -21,7 +21,7 @@ PAGES = {
     "/dead-letters": ("Dead letters", "has no card"),
     "/queues": ("Queues", "mail"),
     "/workers": ("Workers", "slots in use"),
-    "/breakers": ("Breakers", "No breaker has opened"),
+    "/breakers": ("Breakers", "A target that keeps failing"),
     "/access": ("Tenants and keys", "Keys of this tenant"),
     "/audit": ("Audit", "jobs.create"),
 }
