@@ -27,6 +27,8 @@ ONLY_POSTGRES = {
     "hold_graph": "a file has one writer, so nothing can come between two statements",
     "hold_parents": "a file has one writer, so nothing can come between two statements",
     "which_deleted": "one job at a time in SQLite, by `is_deleted`",
+    "blocks_of_day": "a file has no partitions: rows are numbered",
+    "estimate_jobs": "SQLite's planner believes nothing of how many there are",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 from duetime.api.cursors import Cursors
 from duetime.api.events import EventHub
 from duetime.api.gate import Gate
 from duetime.api.limits import Limits
+from duetime.api.memory import Memory
 from duetime.api.metrics import Metrics
 from duetime.api.secrets import KnownSecrets
 from duetime.api.sessions import Sessions
@@ -25,6 +27,7 @@ from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.vault import Vault
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer
+from duetime.wire.figures import Fires, Stats
 
 _INTERVAL = 1.0
 
@@ -54,6 +57,8 @@ class Service:
         self.targets = TargetRules(settings)
         self.links = CompletionLinks(store)
         self.events = EventHub(store)
+        self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
+        self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""
 

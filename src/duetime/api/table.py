@@ -9,6 +9,7 @@ from duetime.api.routes import (
     dead_letters,
     editing,
     events,
+    figures,
     graphs,
     health,
     jobs,
@@ -19,6 +20,7 @@ from duetime.api.routes import (
     runs,
     schedules,
     secrets,
+    sessions,
     tenants,
     workers,
 )
@@ -39,8 +41,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *secrets.routes,
     *completions.routes,
     *events.routes,
+    *figures.routes,
     *tenants.routes,
     *keys.routes,
     *health.routes,
     *reference.routes,
+    *sessions.routes,
 )

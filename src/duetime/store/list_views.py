@@ -15,6 +15,7 @@ from duetime.model.listing import (
     JobItem,
     JobReport,
     JobStatus,
+    RunEnd,
     RunItem,
     status_of_job,
     status_of_run,
@@ -110,6 +111,10 @@ def _run(
         error,
         decode_options(row["options"]).replays,
     )
+
+
+def run_end(row: Fields) -> RunEnd:
+    return RunEnd(row["run_id"], RunState(row["end_state"]), row["due_at"], row["started_at"], row["finished_at"])
 
 
 def dead_letter(row: Fields) -> DeadLetter:

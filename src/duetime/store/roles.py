@@ -14,6 +14,7 @@ from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.event import Event, EventKind, EventMark
+from duetime.model.figures import Ahead, Recent, Standing
 from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
@@ -25,6 +26,7 @@ from duetime.model.listing import (
     JobReport,
     Page,
     Replayed,
+    RunEnd,
     RunFilter,
     RunItem,
 )
@@ -115,6 +117,23 @@ class Listing(Protocol):
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         """How a job stands. Raises `NotFound`."""
+
+
+class Figures(Protocol):
+    """Sums and samples, for people who look. Each costs a bounded effort, and says whether it is exact."""
+
+    async def recent(self, tenant_id: int, window: timedelta, step: timedelta) -> Recent:
+        """What ended in the window before now, in steps: from the newest end of history, read up to a bound."""
+
+    async def standing(self, tenant_id: int) -> Standing:
+        """How many jobs, running runs and dead letters there are, up to a cap; and what is due and waits."""
+
+    async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
+        """The cursors in view of each of `steps` stretches of time, up to a bound for each, and how many there are;
+        and the runs that are made already and become ready then."""
+
+    async def recent_runs(self, tenant_id: int, job_ids: Sequence[UUID], most: int) -> dict[UUID, list[RunEnd]]:
+        """How the last runs of each of these jobs ended, newest first; nothing for a job that is not there."""
 
 
 class Mending(Protocol):

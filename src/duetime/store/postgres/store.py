@@ -8,6 +8,7 @@ from duetime.store.postgres.calendars import CalendarRole
 from duetime.store.postgres.coalescing import CoalescingRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.events import EventRole
+from duetime.store.postgres.figures import FigureRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.guests import GuestRole
@@ -44,6 +45,7 @@ class PostgresStore(
     TenancyRole,
     AccessRole,
     ListingRole,
+    FigureRole,
     EventRole,
     QueueRole,
     BreakerRole,

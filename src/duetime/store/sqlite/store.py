@@ -10,6 +10,7 @@ from duetime.store.sqlite.calendars import CalendarRole
 from duetime.store.sqlite.coalescing import CoalescingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.events import EventRole
+from duetime.store.sqlite.figures import FigureRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.guests import GuestRole
@@ -45,6 +46,7 @@ class SqliteStore(
     TenancyRole,
     AccessRole,
     ListingRole,
+    FigureRole,
     EventRole,
     QueueRole,
     BreakerRole,
