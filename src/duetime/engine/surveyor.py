@@ -11,7 +11,7 @@ from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Tier
 from duetime.model.tenant import DEFAULT_TIER
 from duetime.store.protocol import Store
-from duetime.store.roles import Figures
+from duetime.store.roles import Survey
 from duetime.telemetry.meters import Gauge, Meters
 
 _TENANTS_EVERY = 60.0
@@ -37,7 +37,7 @@ class Surveyor:
         self._last_lane = 0
         self._tenants_read_at: float | None = None
         self._read_at = 0.0
-        self._figures: Figures | None = None
+        self._figures: Survey | None = None
         self._oldest = 0.0
         self._workers: Labelled = {}
         self._slots = 0
@@ -58,7 +58,7 @@ class Surveyor:
     async def tick(self) -> float:
         if self._tenants_read_at is None or monotonic() - self._tenants_read_at >= _TENANTS_EVERY:
             await self._read_tiers()
-        self._figures = await self._store.figures()
+        self._figures = await self._store.survey()
         await self._read_oldest()
         await self._read_workers()
         self._read_at = monotonic()
@@ -66,7 +66,7 @@ class Surveyor:
         return self._interval
 
     @property
-    def _read(self) -> Figures:
+    def _read(self) -> Survey:
         assert self._figures is not None
         return self._figures
 

@@ -250,7 +250,7 @@ class TableFigures(NamedTuple):
     """Bytes, with indexes; None where the store does not know it of one table."""
 
 
-class Figures(NamedTuple):
+class Survey(NamedTuple):
     """How much there is of everything."""
 
     waiting: Mapping[Tier, int]
@@ -262,8 +262,8 @@ class Figures(NamedTuple):
 
 
 class Surveying(Protocol):
-    async def figures(self, cap: int = 10_000) -> Figures:
-        """Figures of the whole database: estimated, or counted up to `cap`, so that they cost the same at any size."""
+    async def survey(self, cap: int = 10_000) -> Survey:
+        """What there is of the whole database: estimated, or counted up to `cap`, so that they cost the same at any size."""
 
     def connections(self) -> tuple[int, int]:
         """How many connections to the database are in use, and how many there may be."""
