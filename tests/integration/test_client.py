@@ -11,7 +11,7 @@ import pytest
 import duetime
 from duetime import AccessDenied, App, AsyncClient, Client, InvalidInput, NotFound, ServerUnavailable
 from duetime.api.table import ENDPOINTS
-from duetime.client import admin_asks, job_asks, run_asks, target_asks
+from duetime.client import admin_asks, graph_asks, job_asks, run_asks, target_asks
 from duetime.client.ask import Ask
 from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
@@ -38,9 +38,8 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
     assert hasattr(Client, endpoint.name)
     if endpoint.name in STREAMS:
         return
-    (build,) = (
-        found for asks in (job_asks, run_asks, admin_asks, target_asks) if (found := getattr(asks, endpoint.name, None))
-    )
+    modules = (job_asks, run_asks, admin_asks, target_asks, graph_asks)
+    (build,) = (found for asks in modules if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
     pattern = re.sub(r"\{\w+\}", "[^/]+", endpoint.path)
     assert (ask.method, bool(re.fullmatch(pattern, ask.path))) == (endpoint.method, True), ask
