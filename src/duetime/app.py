@@ -154,12 +154,8 @@ class App(Graphing):
         your data.
         """
         schedule, said = await self._once(run_at, run_in, when, tz, connection)
-        if task is None:
-            what = (target, callback_url, schedule, args, options_and_arguments)
-            job = await self._prepare_target(*what, said=said, connection=connection)
-        else:
-            check_no_target(target, callback_url)
-            job = self._prepare(task, schedule, args, options_and_arguments, said=said)
+        what = (task, (target, callback_url), schedule, args, options_and_arguments)
+        job = await self._made(*what, said=said, connection=connection)
         if connection is not None:
             store = self._stores.for_guests()
             with traced(self._tracer(), [job]) as (remembering,):
@@ -237,25 +233,20 @@ class App(Graphing):
                 "end_at": end_at,
             }
             given |= {"exclude": exclude, "misfire": misfire, "overlap": overlap, "jitter": jitter}
-            schedule: Schedule = read_after(after, {**given, "max_runs": max_runs})
-            policies: Policies = (None, None, None, None)
-            said = None
-        else:
-            if cron is None and every is None and when is None:
-                raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
-            now = None if when is None else await (await self._jobs()).now()
-            bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
-            schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
-            policies = (misfire, overlap, jitter, max_runs)
-            if isinstance(schedule, Once) and any(policy is not None for policy in policies):
-                raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
-            said = None if when is None else Said("when", when, tz)
-        if task is None:
-            what = (target, callback_url, schedule, args, options_and_arguments)
-            job = await self._prepare_target(*what, policies=policies, said=said)
-        else:
-            check_no_target(target, callback_url)
-            job = self._prepare(task, schedule, args, options_and_arguments, policies=policies, said=said)
+            chain = read_after(after, {**given, "max_runs": max_runs})
+            job = await self._made(task, (target, callback_url), chain, args, options_and_arguments)
+            return (await self._store_jobs([job]))[0]
+        if cron is None and every is None and when is None:
+            raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
+        now = None if when is None else await (await self._jobs()).now()
+        bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
+        schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
+        policies = (misfire, overlap, jitter, max_runs)
+        if isinstance(schedule, Once) and any(policy is not None for policy in policies):
+            raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
+        said = None if when is None else Said("when", when, tz)
+        what = (task, (target, callback_url), schedule, args, options_and_arguments)
+        job = await self._made(*what, policies=policies, said=said)
         return (await self._store_jobs([job]))[0]
 
     async def pause(self, job: JobLike) -> Job:
@@ -396,14 +387,23 @@ class App(Graphing):
         limit, found = self.settings.max_payload, self._find(task)
         return make_job(found, schedule, args, given, max_payload=limit, job_id=job_id, policies=policies, said=said)
 
-    async def _prepare_target(
-        self, target: TargetLike | None, callback_url: str | None, *asked: Any, connection: object = None, **how: Any
+    async def _made(
+        self,
+        task: TaskLike | None,
+        target: tuple[TargetLike | None, str | None],
+        *asked: Any,
+        connection: object = None,
+        **how: Any,
     ) -> NewJob:
-        """What may be called is for the settings beside the database to say: a server checks for itself."""
+        """A job that does a task, or has a target. What may be called is for the settings beside the database to say: a
+        server checks for itself."""
+        if task is not None:
+            check_no_target(*target)
+            return self._prepare(task, *asked, **how)
         self._rules = self._rules or TargetRules(self.settings)
         checks = connection is not None or is_store(await self._jobs())
         rules = self._rules if checks else None
-        return make_target_job(rules, target, callback_url, *asked, max_payload=self.settings.max_payload, **how)
+        return make_target_job(rules, *target, *asked, max_payload=self.settings.max_payload, **how)
 
     async def _once(
         self,

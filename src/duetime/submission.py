@@ -8,13 +8,12 @@ from uuid import UUID
 from duetime.engine.intake import prepare
 from duetime.engine.options import Duration, add_policies, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, NewJob, Said
-from duetime.model.lane import Tier
+from duetime.model.job import NewJob, Said
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Once, Schedule
 from duetime.needs import read_depends_on
 from duetime.targets.checking import TargetRules, unchecked
-from duetime.task import RESERVED, Task
+from duetime.task import RESERVED, Defaults, Task
 
 Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
 """Misfire, overlap, jitter and the maximum count of a recurring job."""
@@ -46,27 +45,12 @@ def make_job(
             raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
         arguments = check_mapping(args, "args")
     task.definition.check_args(arguments)
-    defaults = task.defaults
-    queue, priority, timeout, idempotency_key = (
-        options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
-    )
-    depends_on = read_depends_on(options.pop("depends_on", ()))
-    if depends_on is not None and not isinstance(schedule, Once):
-        raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after=")
-    return prepare(
-        task=task.name,
-        args=arguments,
+    return _ready(
+        *(task.name, arguments, task.defaults, schedule, options),
         max_payload=max_payload,
-        schedule=schedule,
-        queue=defaults.queue if queue is None else queue,
-        tier=defaults.tier if priority is None else check_tier(priority),
-        options=add_policies(make_options(defaults.options, **options) if options else defaults.options, *policies),
-        timeout=defaults.timeout if timeout is None else check_duration(timeout, "timeout"),
-        key=options.get("key"),
-        idempotency_key=idempotency_key,
         job_id=job_id,
+        policies=policies,
         said=said,
-        depends_on=depends_on,
     )
 
 
@@ -91,21 +75,41 @@ def make_target_job(
     if target is None and callback_url is None:
         raise InvalidInput("says what to do", field="task", remedy="give a task, target= or callback_url=")
     task, body = (unchecked if rules is None else rules.make)(target, callback_url, arguments)
+    return _ready(*(task, body, Defaults(), schedule, options), max_payload=max_payload, policies=policies, said=said)
+
+
+def _ready(
+    task: str,
+    arguments: Mapping[str, Any],
+    defaults: Defaults,
+    schedule: Schedule,
+    options: dict[str, Any],
+    *,
+    max_payload: int,
+    job_id: UUID | None = None,
+    policies: Policies = (None, None, None, None),
+    said: Said | None = None,
+) -> NewJob:
     queue, priority, timeout, idempotency_key = (
         options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
     )
+    depends_on = read_depends_on(options.pop("depends_on", ()))
+    if depends_on is not None and not isinstance(schedule, Once):
+        raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after=")
     return prepare(
         task=task,
-        args=body,
+        args=arguments,
         max_payload=max_payload,
         schedule=schedule,
-        queue=DEFAULT_QUEUE if queue is None else queue,
-        tier=Tier.MEDIUM if priority is None else check_tier(priority),
-        options=add_policies(make_options(DEFAULT_OPTIONS, **options), *policies),
-        timeout=None if timeout is None else check_duration(timeout, "timeout"),
+        queue=defaults.queue if queue is None else queue,
+        tier=defaults.tier if priority is None else check_tier(priority),
+        options=add_policies(make_options(defaults.options, **options) if options else defaults.options, *policies),
+        timeout=defaults.timeout if timeout is None else check_duration(timeout, "timeout"),
         key=options.get("key"),
         idempotency_key=idempotency_key,
+        job_id=job_id,
         said=said,
+        depends_on=depends_on,
     )
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import FailureClass
+from duetime.model.limits import QueueLimits
 from duetime.model.listing import RunFilter
 from duetime.model.retry import Verdict
 from duetime.model.run import Event, RunState
@@ -151,3 +152,14 @@ async def test_it_goes_with_others_in_one_batch(store: Store) -> None:
     assert not (await worker.complete(over(runs[0]), done, later, closed=[worker.claim_no])).refused
     states = [(await store.run(TENANT, run.run_id)).state for run in runs]
     assert states == [RunState.RUNNING, RunState.SUCCEEDED, RunState.RETRYING]
+
+
+async def test_it_counts_against_the_limit_of_its_queue(store: Store) -> None:
+    await store.limit_queue(TENANT, "default", QueueLimits(1, None))
+    await submit(store, job(), job())
+    worker = await hand(store)
+    (run,) = await worker.claim()
+    await worker.complete(over(run), closed=[worker.claim_no])
+    assert await worker.claim() == [], "it runs still"
+    await store.finish(run.run_id, run.fence, succeed)
+    assert len(await worker.claim()) == 1

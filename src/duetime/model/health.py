@@ -9,7 +9,7 @@ from duetime.model.attempt import Completion
 from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally, is_of_the_target, retry_delay
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.outcome import Failed, Outcome, Succeeded
+from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.run import Event
 
 Target = tuple[int, str]
@@ -46,7 +46,7 @@ class Health:
 
     def weigh(self, target: Target, attempt: int, outcome: Outcome, completion: Completion) -> Completion:
         """Count an attempt; a retry that would be one too many for its target waits longer."""
-        if isinstance(outcome, Succeeded):
+        if isinstance(outcome, Succeeded | HandedOver):
             self.note(target, failed=False, retry=attempt > 1)
             return completion
         if not isinstance(outcome, Failed):

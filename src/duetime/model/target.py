@@ -5,6 +5,7 @@ holds the place that is called (`duetime.http/api.example.com`), so that every p
 is decided about a lane (who goes next, who has to wait) is decided about that place.
 """
 
+import re
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,8 @@ TARGET_TASKS = (HTTP, GRPC, SHELL)
 _PLACE_LIMIT = 160
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
-SecretName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")]
+_SECRET = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z"
+SecretName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_SECRET)]
 
 
 class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -103,6 +105,13 @@ def kind_of(task: str) -> str:
 
 def is_target(task: str) -> bool:
     return kind_of(task) in TARGET_TASKS
+
+
+def check_secret_name(name: str) -> str:
+    if len(name) > 100 or not re.match(_SECRET, name):
+        remedy = "letters, digits and _ . -, at most 100"
+        raise InvalidInput(f"{name[:60]!r} is not a name for a secret", field="secret", remedy=remedy)
+    return name
 
 
 def check_not_reserved(task: str, field: str = "task") -> str:

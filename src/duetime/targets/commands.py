@@ -29,6 +29,15 @@ _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _LONGEST = 32 * 1024
 
+_KINDS = {
+    "folder": kinds.folder(""),
+    "user": kinds.text(""),
+    "memory": kinds.size("", 1, 1 << 50),
+    "cpu": kinds.duration("", "1s", "30d"),
+    "file_size": kinds.size("", 1, 1 << 50),
+    "files": kinds.count("", 8, 1_000_000),
+}
+
 Value = str | bool | int | float
 
 
@@ -79,14 +88,14 @@ def read_commands(path: Path | None) -> Commands:
         with path.open("rb") as file:
             tables = tomllib.load(file)
         return Commands({name: _command(name, table) for name, table in tables.items()})
-    except (OSError, tomllib.TOMLDecodeError, ValueError) as error:
+    except (OSError, tomllib.TOMLDecodeError, ValueError, TypeError, re.error) as error:
         raise SettingsError(f"{path} cannot be used: {error}", field="shell_commands") from None
 
 
 def _command(name: str, table: Any) -> Command:
     if not _NAME.fullmatch(name) or not isinstance(table, dict):
         raise ValueError(f"{name!r} is not a command: it begins with [name], a name of letters, digits and _ . -")
-    known = {"argv", "values", "folder", "user", "memory", "cpu", "file_size", "files"}
+    known = {"argv", "values", *_KINDS}
     unknown = sorted(table.keys() - known)
     if unknown:
         raise ValueError(f"{name}.{unknown[0]} is not known: there are {', '.join(sorted(known))}")
@@ -95,19 +104,13 @@ def _command(name: str, table: Any) -> Command:
         raise ValueError(f"{name}.argv is not a list of arguments")
     if not argv[0].startswith("/") or _PLACE.search(argv[0]):
         raise ValueError(f"{name}.argv does not begin with the whole path of a program")
-    sizes = kinds.size("", 1, 1 << 50)
-    most = {each: int(sizes.read(table[each])) for each in ("memory", "file_size") if each in table}  # type: ignore[call-overload]
-    cpu = kinds.duration("", "1s", "30d").read(table["cpu"]) if "cpu" in table else None
-    return Command(
-        tuple(argv),
-        {each: re.compile(pattern) for each, pattern in table.get("values", {}).items()},
-        Path(table["folder"]) if "folder" in table else None,
-        table.get("user"),
-        most.get("memory"),
-        None if cpu is None else max(1, round(cpu.total_seconds())),  # type: ignore[attr-defined]
-        most.get("file_size"),
-        int(kinds.count("", 8, 1_000_000).read(table.get("files", 256))),  # type: ignore[call-overload]
-    )
+    read: dict[str, Any] = {each: kind.read(table[each]) for each, kind in _KINDS.items() if each in table}
+    if "cpu" in read:
+        read["cpu"] = max(1, round(read["cpu"].total_seconds()))
+    patterns = table.get("values", {})
+    if not isinstance(patterns, dict):
+        raise ValueError(f"{name}.values is not a table of patterns")
+    return Command(tuple(argv), {each: re.compile(pattern) for each, pattern in patterns.items()}, **read)
 
 
 def _text(name: str, values: Mapping[str, Value], command: Command) -> str:

@@ -7,8 +7,8 @@ from duetime.engine.options import check_duration
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.name import check_name
 from duetime.model.secret import SigningSecret
+from duetime.model.target import check_secret_name
 from duetime.targets.values import check_value
 from duetime.wire.jobs import Deleted
 from duetime.wire.targets import (
@@ -36,9 +36,7 @@ async def list_secrets(call: Call) -> SecretList:
 @routes.put("/v1/secrets/{secret}", Action.MANAGE_KEYS, body=SecretRequest, answer=SecretStored, problems=(409,))
 async def put_secret(call: Call) -> SecretStored:
     """Set a secret, new or not; headers of targets may name it. It is stored encrypted, and never shown."""
-    name = check_name(call.path["secret"], "secret")
-    if len(name) > 100 or not name.replace(".", "").replace("-", "").replace("_", "").isalnum():
-        raise InvalidInput(f"{name[:60]!r} is not a name", field="secret", remedy="letters, digits and _ . -")
+    name = check_secret_name(call.path["secret"])
     changed_at = await call.service.vault.put(call.tenant_id, name, check_value(call.body.value, "value"))
     await call.act("secrets.set", name)
     return SecretStored(name, changed_at)
