@@ -29,6 +29,7 @@ _ERRORS_OF_THE_TARGET = frozenset(
 )
 """What a Python task raises when something that it calls is away."""
 _SECOND = timedelta(seconds=1)
+_LEAST_FLOW = 10
 
 
 class BreakerState(IntEnum):
@@ -84,6 +85,8 @@ class Breaker(msgspec.Struct, frozen=True):
     failed: int = 0
     retried: int = 0
     """Attempts within the window, of which so many failed, and so many were retries."""
+    flow: int | None = None
+    """How many a second it lets through, while that is bounded."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -117,11 +120,14 @@ def after_attempts(breaker: Breaker, policy: BreakerPolicy, now: datetime, waiti
     return _open(policy, now, breaker.trips + 1) if breaker.failed > policy.share * breaker.tried else None
 
 
-def after_time(breaker: Breaker) -> Step | None:
-    """What follows when its time is over."""
+def after_time(breaker: Breaker, now: datetime, waiting: int) -> Step | None:
+    """What follows when its time is over. Whoever still waits then is let through a little faster, not all at once."""
     if breaker.state is BreakerState.OPEN:
         return Step(BreakerState.PROBING, None, breaker.trips, PROBES, Rate(PROBES, _SECOND))
-    return CLOSE if breaker.state is BreakerState.RECOVERING else None
+    if breaker.state is not BreakerState.RECOVERING:
+        return None
+    flow = breaker.flow or _LEAST_FLOW
+    return _flow(now, breaker.trips, waiting, ceil(flow * 1.25)) if waiting > flow else CLOSE
 
 
 def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
@@ -130,8 +136,12 @@ def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
 
 
 def _recover(policy: BreakerPolicy, now: datetime, trips: int, waiting: int) -> Step:
-    rate = max(10, ceil(waiting / policy.recovery.total_seconds()))
-    return Step(BreakerState.RECOVERING, now + timedelta(seconds=waiting / rate + 1), trips, rate=Rate(rate, _SECOND))
+    return _flow(now, trips, waiting, max(_LEAST_FLOW, ceil(waiting / policy.recovery.total_seconds())))
+
+
+def _flow(now: datetime, trips: int, waiting: int, flow: int) -> Step:
+    until = now + timedelta(seconds=waiting / flow + 1)
+    return Step(BreakerState.RECOVERING, until, trips, rate=Rate(flow, _SECOND))
 
 
 def retry_delay(tally: Tally, policy: BreakerPolicy, delay: timedelta, random: Random) -> timedelta:

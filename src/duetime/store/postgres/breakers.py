@@ -48,7 +48,7 @@ class BreakerRole(LimitingRole):
         stepped = 0
         async with self.database.transaction() as connection:
             for tenant_id, target in await connection.fetch(SQL["due_breakers"]):
-                stepped += await _step(connection, (tenant_id, target), lambda held, _now, _waiting: after_time(held))
+                stepped += await _step(connection, (tenant_id, target), after_time)
             await connection.execute(SQL["prune_attempts"], WINDOW * 2)
         if stepped:
             self.hints.give(Hint.READY)

@@ -52,7 +52,7 @@ class BreakerRole(Role):
             stepped = 0
             for tenant_id, target in connection.rows("due_breakers", {"now": now}):
                 of = {"tenant_id": tenant_id, "target": target, "now": now}
-                stepped += _step(connection, of, lambda held, _now, _waiting: after_time(held))
+                stepped += _step(connection, of, after_time)
             connection.execute("prune_attempts", {"now": now, "age": microseconds(WINDOW * 2)})
             return stepped
 
@@ -81,7 +81,7 @@ class BreakerRole(Role):
 
 
 def _breaker(connection: Connection, of: dict[str, Any]) -> Breaker:
-    state, since, until, trips, tried, failed, retried = connection.rows(
+    state, since, until, trips, tried, failed, retried, flow = connection.rows(
         "sum_attempts", {**of, "window": microseconds(WINDOW)}
     )[0]
     return Breaker(
@@ -94,6 +94,7 @@ def _breaker(connection: Connection, of: dict[str, Any]) -> Breaker:
         tried,
         failed,
         retried,
+        flow,
     )
 
 
