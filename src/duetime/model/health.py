@@ -1,12 +1,12 @@
 """What attempts at targets have come to since the last report, and what is known of all nodes together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
 
 from duetime.model.attempt import Completion
-from duetime.model.breaker import Breaker, BreakerPolicy, Tally, is_of_the_target, retry_delay
+from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally, is_of_the_target, retry_delay
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Failed, Outcome, Succeeded
@@ -28,6 +28,8 @@ class Health:
         self._counts: dict[Target, list[int]] = {}
         self._known: dict[Target, Tally] = {}
         self.has_failures = False
+        self.open_now: frozenset[Target] = frozenset()
+        """Targets whose breakers were open at the last report."""
 
     def note(self, target: Target, *, failed: bool, retry: bool) -> None:
         counts = self._counts.get(target)
@@ -68,8 +70,9 @@ class Health:
             for place, number in enumerate((item.tried, item.failed, item.retried)):
                 counts[place] += number
 
-    def learn(self, breakers: Iterable[Breaker]) -> None:
-        """What everybody has counted."""
+    def learn(self, breakers: Sequence[Breaker]) -> None:
+        """What everybody has counted, and which breakers are open."""
+        self.open_now = frozenset((item.tenant_id, item.target) for item in breakers if item.state is BreakerState.OPEN)
         for item in breakers:
             self._known[item.tenant_id, item.target] = Tally(
                 item.tenant_id, item.target, item.tried, item.failed, item.retried

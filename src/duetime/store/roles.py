@@ -174,7 +174,7 @@ class Breakers(Protocol):
 
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
         """Count what attempts came to, and let breakers open, probe or recover as the policy says; returns how each of
-        these targets stood, with what everybody has counted within the window."""
+        these targets stands then, with what everybody has counted within the window."""
 
     async def tend_breakers(self) -> int:
         """Take breakers on whose time is over: from open to probing, from recovering to closed. Returns how many."""

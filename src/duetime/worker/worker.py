@@ -116,7 +116,7 @@ class Worker:
             sizes = (sizes if tasks else {}) | {Place.CALL: limits.calls, Place.COMMAND: limits.commands}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
         self._executors: tuple[Executor, ...] = (  # by place
-            LoopExecutor(source, self._notes, self._finished, limits.max_result),
+            LoopExecutor(source, self._notes, self._finished, limits.max_result, self._shall_wait),
             ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
             ProcessExecutor(limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines),
         )
@@ -288,6 +288,11 @@ class Worker:
         self._executors[definition.place].start(running)
         if self._idle.is_set():
             self._idle.clear()
+
+    def _shall_wait(self, running: Running) -> bool:
+        """A run that was claimed before the breaker of its target opened, and has not begun, need not find out."""
+        open_now = self._health.open_now
+        return bool(open_now) and target_of(running.lane, running.claimed.options) in open_now
 
     def _finished(self, running: Running, outcome: Outcome) -> None:
         """An attempt has really ended."""

@@ -39,6 +39,8 @@ class BreakerRole(LimitingRole):
                         (breaker.tenant_id, breaker.target),
                         lambda held, now, waiting: after_attempts(held, policy, now, waiting),
                     )
+            if stepped:
+                found = await _breakers(connection, targets)
         if stepped:
             self.hints.give(Hint.READY)
         return found

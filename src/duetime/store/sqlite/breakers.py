@@ -36,10 +36,9 @@ class BreakerRole(Role):
                 of = {"tenant_id": item.tenant_id, "target": item.target, "now": now}
                 counts = {"tried": item.tried, "failed": item.failed, "retried": item.retried}
                 connection.execute("add_attempts", {**of, **counts})
-                breaker = _breaker(connection, of)
-                found.append(breaker)
-                if policy.enabled and decide(breaker, moment(now), 0) is not None:
+                if policy.enabled and decide(_breaker(connection, of), moment(now), 0) is not None:
                     stepped |= _step(connection, of, decide)
+                found.append(_breaker(connection, of))
             return found, stepped
 
         found, stepped = await self.database.run(work)
