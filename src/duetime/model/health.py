@@ -29,7 +29,7 @@ class Health:
         self._known: dict[Target, Tally] = {}
         self.has_failures = False
         self.open_now: frozenset[Target] = frozenset()
-        """Targets whose breakers were open at the last report."""
+        """Targets whose breakers were open at the last report, or should be for all that was seen here since."""
 
     def note(self, target: Target, *, failed: bool, retry: bool) -> None:
         counts = self._counts.get(target)
@@ -38,7 +38,11 @@ class Health:
         counts[0] += 1
         counts[1] += failed
         counts[2] += retry
-        self.has_failures = self.has_failures or failed
+        if failed:
+            self.has_failures = True
+            policy = self._policy
+            if policy.enabled and counts[0] >= policy.least and counts[1] > policy.share * counts[0]:
+                self.open_now |= {target}  # what everybody says will be known in a moment: call no more until then
 
     def weigh(self, target: Target, attempt: int, outcome: Outcome, completion: Completion) -> Completion:
         """Count an attempt; a retry that would be one too many for its target waits longer."""

@@ -44,6 +44,7 @@ class Claimer:
         self._last_lane = 0
         self._lanes_read_at = -1.0
         self._shares = Shares(strict=wants.strict)
+        self._open_targets = wants.open_targets
         self._full = FullLanes()
         self._rules = Rules()
         self._lonely = False
@@ -111,7 +112,7 @@ class Claimer:
             self._slots.wanted = True
             return self._poll
         # Other lanes may have appeared meanwhile: what is asked for without a look is asked for only so long.
-        in_bulk = monotonic() < self._bulk_until and (not hinted or len(self._lanes) == 1)
+        in_bulk = monotonic() < self._bulk_until and (not hinted or len(self._lanes) == 1) and not self._open_targets()
         takes = self._bulk if in_bulk else []
         delay = 0.0
         if not takes:
@@ -165,6 +166,9 @@ class Claimer:
         await self._read_pauses()
         self._full.forget(monotonic())
         lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused and lane_id not in self._full]
+        if open_targets := self._open_targets():
+            keys = ((lane_id, self._lanes[lane_id].key) for lane_id in lanes)
+            lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
         if not lanes:
             return [], None
         depth = depth_of_look(len(lanes), max(free))

@@ -133,6 +133,7 @@ class Worker:
                 self._start,
                 lambda: self._completer.backlog,
                 limits.strict,
+                lambda: self._health.open_now,
             )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
