@@ -40,8 +40,6 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
         return
     everything = (job_asks, run_asks, graph_asks, figure_asks, admin_asks, target_asks)
     (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
-    modules = (job_asks, run_asks, admin_asks, target_asks, graph_asks)
-    (build,) = (found for asks in modules if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
     pattern = re.sub(r"\{\w+\}", "[^/]+", endpoint.path)
     assert (ask.method, bool(re.fullmatch(pattern, ask.path))) == (endpoint.method, True), ask

@@ -62,7 +62,7 @@ def test_the_backlog_is_spread() -> None:
     assert step is not None
     assert step.state is BreakerState.RECOVERING
     assert step.rate is not None
-    assert step.rate.count == 91
+    assert step.rate.count == 112
     few = after_attempts(breaker(BreakerState.PROBING, 3), POLICY, NOW, 5)
     assert few is not None
     assert few.rate is not None

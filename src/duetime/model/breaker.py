@@ -54,7 +54,7 @@ class BreakerPolicy(msgspec.Struct, frozen=True):
     pause: timedelta = timedelta(seconds=5)
     """How long it stays open the first time; then half as long again each time, up to `longest_pause`."""
     longest_pause: timedelta = timedelta(seconds=6)
-    recovery: timedelta = timedelta(seconds=44)
+    recovery: timedelta = timedelta(seconds=36)
     """How long the backlog is spread over."""
     retry_share: float = 0.2
     """Retries stay below this share of the attempts at a target…"""

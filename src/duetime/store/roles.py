@@ -263,7 +263,7 @@ class Survey(NamedTuple):
 
 class Surveying(Protocol):
     async def survey(self, cap: int = 10_000) -> Survey:
-        """What there is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
+        """What is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
 
     def connections(self) -> tuple[int, int]:
         """How many connections to the database are in use, and how many there may be."""
