@@ -24,7 +24,6 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
 
 test: lint types layers ## every check, then every test (PYTEST_ARGS=…)
-	@scripts/chromium
 	@echo "• pytest"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
