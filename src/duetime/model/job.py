@@ -58,6 +58,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     rate: str | None = None
     breaker_key: str | None = None
     """The breaker that stands before its runs, instead of that of its task: the host that they call."""
+    warn_after: float | None = None
+    """Seconds after which a run that goes on is told of as slow; it goes on all the same."""
 
     @property
     def is_keyed(self) -> bool:

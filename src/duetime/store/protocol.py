@@ -32,6 +32,7 @@ from duetime.store.roles import (
     Holding,
     Listing,
     Mending,
+    Notifying,
     Payloads,
     Queues,
     Tenancy,
@@ -368,6 +369,7 @@ class Store(
     Payloads,
     Events,
     Graphs,
+    Notifying,
     Protocol,
 ):
     """All roles of a store together."""
