@@ -46,6 +46,8 @@ class Topic(StrEnum):
     RUNS_SLOW = "runs.slow"
 
 
+OF_ENDS = (EventKind.SUCCEEDED, EventKind.RETRYING, EventKind.FAILED, EventKind.SKIPPED)
+"""The events that are about the end of an attempt."""
 OF_EVENTS: dict[EventKind, tuple[Topic, ...]] = {
     EventKind.SUCCEEDED: (Topic.RUN_SUCCEEDED,),
     EventKind.RETRYING: (Topic.RUN_FAILED,),

@@ -5,7 +5,7 @@ the store's clock decides. Where a method takes a `tenant_id`, another tenant's 
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -268,8 +268,11 @@ class Notifying(Protocol):
     async def notified(self, until: EventMark) -> None:
         """Everything up to this place was told. It never moves back."""
 
-    async def news_of_runs(self, tenant_id: int, run_ids: Sequence[UUID]) -> list[RunNews]:
-        """What notifications say of these runs, wherever they live; without those that are nowhere any more."""
+    async def news_of_runs(
+        self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
+    ) -> list[RunNews]:
+        """What notifications say of these runs: of the attempt that started, or ended, at a moment, whatever has become
+        of the run since; without a moment, of how they stand. Those that are nowhere any more are left out."""
 
     async def slow_runs(self) -> list[tuple[int, UUID]]:
         """The running runs, each with its tenant, that take longer than their job's `warn_after`."""

@@ -1,7 +1,7 @@
 """Notifying: what tenants want to be told, how far they have been told, and their alerts."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.errors import NotFound
@@ -37,9 +37,11 @@ class NotifyingRole(Role):
     async def notified(self, until: EventMark) -> None:
         await self.database.execute("notified", *until)
 
-    async def news_of_runs(self, tenant_id: int, run_ids: Sequence[UUID]) -> list[RunNews]:
+    async def news_of_runs(
+        self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
+    ) -> list[RunNews]:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            rows = await connection.fetch(SQL["news_of_runs"], tenant_id, list(run_ids))
+            rows = await connection.fetch(SQL["news_of_runs"], tenant_id, list(run_ids), started, ended)
         return [news_of(row) for row in rows]
 
     async def slow_runs(self) -> list[tuple[int, UUID]]:

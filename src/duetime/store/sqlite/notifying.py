@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -53,12 +53,15 @@ class NotifyingRole(Role):
     async def notified(self, until: EventMark) -> None:
         await self.database.run(lambda connection, _: connection.execute("notified", {"number": until.number}))
 
-    async def news_of_runs(self, tenant_id: int, run_ids: Sequence[UUID]) -> list[RunNews]:
+    async def news_of_runs(
+        self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
+    ) -> list[RunNews]:
         ids = packed(run_ids)
-        wanted = {"tenant_id": tenant_id, "ids": ids, "places": places(ids)}
+        moments = {"started": maybe_stamp(started), "ended": maybe_stamp(ended)}
+        wanted = {"tenant_id": tenant_id, "ids": ids, "places": places(ids), **moments}
 
         def work(connection: Connection, _now: int) -> list[dict[str, Any]]:
-            return connection.records("news_of_live_runs", wanted) + connection.records("news_of_ended_runs", wanted)
+            return connection.records("news_of_live_runs", wanted) + connection.records("news_of_attempts", wanted)
 
         return [news_of(row) for row in await self.database.run(work)]
 

@@ -30,19 +30,18 @@ returning xid, number;
 -- notified: everything up to a place was told
 update duetime.notifying set xid = $1, number = $2 where one and (xid, number) < ($1::bigint, $2::bigint);
 
--- news_of_runs: what notifications say of runs, live or over
+-- news_of_runs: what notifications say of the attempts of runs that started, or ended, at a moment; else of how they stand
 select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, null::timestamptz as finished_at,
-    f.failure, f.error, r.options
+    null::smallint as failure, null::text as error, r.options
 from unnest($2::uuid[]) as wanted(id) join duetime.runs r on r.id = wanted.id and r.tenant_id = $1
 join duetime.lanes l on l.id = r.home_lane
-left join lateral (
-    select h.failure, left(h.error, 2000) as error from duetime.history h
-    where h.tenant_id = $1 and h.run_id = r.id order by h.fence desc limit 1) f on true
+where $4::timestamptz is null and ($3::timestamptz is null or r.started_at = $3)
 union all
 select h.run_id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.finished_at, h.failure,
     left(h.error, 2000), h.options
-from unnest($2::uuid[]) as wanted(id) join duetime.history h
-    on h.tenant_id = $1 and h.run_id = wanted.id and h.end_state is not null
+from unnest($2::uuid[]) as wanted(id) join duetime.history h on h.tenant_id = $1 and h.run_id = wanted.id
+    and case when $4 is not null then h.finished_at = $4 when $3 is not null then h.started_at = $3
+        else h.end_state is not null end
 join duetime.lanes l on l.id = h.lane_id;
 
 -- slow_candidates: running runs of jobs that say how long is usual, and how long they have been running

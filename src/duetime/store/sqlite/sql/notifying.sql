@@ -27,20 +27,19 @@ returning number;
 update notifying set number = :number where one = 1 and number < :number;
 
 -- news_of_live_runs: what notifications say of runs that are not over
-select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, null as finished_at,
-    (select h.failure from history h where h.tenant_id = r.tenant_id and h.run_id = r.id
-        order by h.fence desc limit 1) as failure,
-    (select substr(h.error, 1, 2000) from history h where h.tenant_id = r.tenant_id and h.run_id = r.id
-        order by h.fence desc limit 1) as error,
-    r.options
+select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, null as finished_at, null as failure,
+    null as error, r.options
 from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16) and r.tenant_id = :tenant_id
-join lanes l on l.id = r.home_lane;
+join lanes l on l.id = r.home_lane
+where :ended is null and (:started is null or r.started_at = :started);
 
--- news_of_ended_runs: what notifications say of runs that are over
+-- news_of_attempts: what they say of attempts that started, or ended, at a moment; else of runs that are over
 select h.run_id as id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.finished_at, h.failure,
     substr(h.error, 1, 2000) as error, h.options
 from json_each(:places) x cross join history h
-    on h.tenant_id = :tenant_id and h.run_id = substr(:ids, x.key * 16 + 1, 16) and h.end_state is not null
+    on h.tenant_id = :tenant_id and h.run_id = substr(:ids, x.key * 16 + 1, 16)
+    and case when :ended is not null then h.finished_at = :ended when :started is not null then h.started_at = :started
+        else h.end_state is not null end
 join lanes l on l.id = h.lane_id;
 
 -- claimed_ids: the runs of all claims, which may be over by now
