@@ -54,8 +54,8 @@ class Figures:
     async def _backlog(self, tenant_id: int, queue: str | None) -> int:
         if tenant_id not in self._queues:
             self._queues[tenant_id] = await self._store.queues(tenant_id)
-        depths = [each.depth for each in self._queues[tenant_id] if queue in (None, each.name)]
-        return sum(sum(depth.values()) for depth in depths)
+        depths = [each.depth for each in self._queues[tenant_id] if queue in (None, each.name) and each.name != QUEUE]
+        return sum(depth.high + depth.medium + depth.low for depth in depths)
 
     async def _alive(self, tenant_id: int, queue: str | None) -> list[Worker]:
         if tenant_id not in self._workers:
