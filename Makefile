@@ -15,7 +15,7 @@ SECONDS ?= 300
 SEED ?= 1
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist loadgroup
 
-.PHONY: help up test lint types layers unit bench chaos graphs docs lock clean
+.PHONY: help up test browser lint types layers unit bench chaos graphs docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +24,14 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
 
 test: lint types layers ## every check, then every test (PYTEST_ARGS=…)
+	@scripts/chromium
 	@echo "• pytest"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are kept in tests/browser
+	@scripts/chromium
+	@echo "• pytest tests/browser"
+	@$(BIN)/python -m pytest tests/browser
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@echo "• ruff check"
@@ -49,8 +55,8 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 bench: $(VENV)/.dev ## measure (SCENARIO=name)
 	@$(BIN)/python -m bench $(SCENARIO)
 
-chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1)
-	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED)
+chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name)
+	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both stores
 	@$(BIN)/python -m tests.graphs

@@ -7,12 +7,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 from bench.report import Report, console
 from bench.stores import Databases
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.schedule import Once
 from duetime.store.postgres import PostgresStore
 
 RUNS = 20_000
@@ -45,18 +47,20 @@ async def run(databases: Databases) -> None:
 
 async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, float]:
     (folder / "down").touch()
-    for _ in range(RUNS // 1000):
-        jobs = [prepare(task="call", args={}, max_payload=100) for _ in range(1000)]
-        await store.submit(DEFAULT_TENANT, jobs)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
     environ = {**kept, "DUETIME_DATABASE_URL": dsn, "DUETIME_SLOTS": str(SLOTS), "DUETIME_PORT": "0"}
     environ |= {"BENCH_FOLDER": str(folder), "DUETIME_LOG_LEVEL": "error"}
     commands = [["server"], *([["worker", "bench.breaker_app:app"]] * WORKERS)]
     processes = [_start(command, environ) for command in commands]
     try:
-        while not _calls(folder):
+        while len(await store.workers()) < WORKERS:
             await asyncio.sleep(0.05)
-        began = min(moment for moment, _ in _calls(folder))
+        # All of them are due at one moment, when the outage has begun.
+        due_at = await store.now() + timedelta(seconds=12)
+        for _ in range(RUNS // 1000):
+            jobs = [prepare(task="call", args={}, max_payload=100, schedule=Once(at=due_at)) for _ in range(1000)]
+            await store.submit(DEFAULT_TENANT, jobs)
+        began = due_at.timestamp()
         await asyncio.sleep(began + OUTAGE - time.time())
         (folder / "down").unlink()
         recovered = time.time()
@@ -73,6 +77,8 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     early = sum(moment <= began + 2 for moment, _ in calls)
     most = _most([moment for moment, _ in calls if moment > recovered])
     console.print(f"  {early} calls in the first 2 s, {during} in the rest of the outage", style="dim")
+    by_second = Counter(int(moment - began) for moment, _ in calls)
+    console.print(f"  by second: {dict(sorted(by_second.items()))}", style="dim")
     return {
         "calls during the outage after 2 s, % of the runs": 100 * during / RUNS,
         "all succeeded after recovery, s": over - recovered,

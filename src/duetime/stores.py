@@ -74,6 +74,11 @@ class Jobs(Protocol):
     async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph: ...
 
 
+def is_store(jobs: Jobs) -> bool:
+    """Whether the jobs are in a store of this process, and not behind a server."""
+    return hasattr(jobs, "embedded")
+
+
 class Stores:
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings

@@ -33,7 +33,9 @@ class SyncApp:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def submit(self, task: "TaskLike", /, *, connection: object = None, **options_and_arguments: Any) -> Receipt:
+    def submit(
+        self, task: "TaskLike | None" = None, /, *, connection: object = None, **options_and_arguments: Any
+    ) -> Receipt:
         """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
         if connection is not None:
             _check_blocking(connection)
@@ -44,7 +46,7 @@ class SyncApp:
     def submit_many(self, task: "TaskLike", batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
         return self._call(self._app.submit_many, task, batch, **options)
 
-    def schedule(self, task: "TaskLike", /, **options_and_arguments: Any) -> Receipt:
+    def schedule(self, task: "TaskLike | None" = None, /, **options_and_arguments: Any) -> Receipt:
         return self._call(self._app.schedule, task, **options_and_arguments)
 
     def edit(self, job: "JobLike", **changes: Any) -> Job:

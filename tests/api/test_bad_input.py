@@ -49,7 +49,7 @@ BODIES: dict[str, tuple[bytes, int, str, str | None]] = {
 }
 
 JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "no task": ({"task": None}, "task", "Expected"),
+    "no task": ({"task": None}, "task", "give task, target or callback_url"),
     "an unknown field": ({"taks": 1}, "taks", "did you mean task?"),
     "a spelling from elsewhere": ({"runAt": "2026-01-01T00:00:00Z"}, "runAt", "here it is run_at"),
     "parameters": ({"parameters": {}}, "parameters", "here it is args"),

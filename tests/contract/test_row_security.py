@@ -12,9 +12,10 @@ from duetime.errors import StoreError
 from duetime.ids import new_id, show
 from duetime.model.access import NewKey, Role
 from duetime.model.audit import AuditEntry
+from duetime.model.graph import NewGraph, NewNode
 from duetime.model.job import Options, encode_options
 from duetime.model.listing import JobFilter, JobStatus
-from duetime.model.schedule import Cron, Every, make_exclusion
+from duetime.model.schedule import Cron, Every, make_after, make_exclusion
 from duetime.store.postgres import PostgresStore
 from tests.conftest import INSTALLED
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
@@ -64,6 +65,12 @@ async def _fill(store: PostgresStore) -> None:
     await store.cancel_run(TENANT, running.run_id)
     await store.pause_queue(TENANT, "mail")
     await store.create_key(NewKey(new_id(), TENANT, Role.ADMIN, "k", uuid.uuid4().bytes, "…"))
+    (recurring, *_) = [item.id for item in (await store.list_jobs(TENANT, JobFilter(recurring=True))).items]
+    await submit(store, job(make_after(recurring, "any")))
+    parent = NewNode("a", job())
+    graph = NewGraph(new_id(), (parent, NewNode("b", job(), (0,))))
+    await store.submit_graph(TENANT, graph)
+    await store.cancel_graph(TENANT, graph.id)
     await store.record([AuditEntry(new_id(), TENANT, None, "x", "y", "z")])
 
 

@@ -13,7 +13,7 @@ from duetime.wiring import engine_loops
 from tests.integration.test_remote import remote_worker
 from tests.support import tasks
 from tests.support.guests import dsn
-from tests.support.serving import Served
+from tests.support.served import Served
 from tests.support.working import PATIENCE, ended, working
 
 

@@ -34,6 +34,8 @@ _OPTIONS = {
     "shared_buffers": "256MB",
 }
 
+_BACKUP = ("--wal-method=stream", "--checkpoint=fast", "--no-sync")
+
 # Below what kernels hand to outgoing connections: in that range a client that keeps trying a stopped server
 # can be given the server's own port, connect to itself, and hold the port against the server's return.
 _PORTS = range(20_000, 32_000)
@@ -64,10 +66,14 @@ def installed() -> list[Binaries]:
 class Server:
     """One PostgreSQL server of our own. Made stopped; `start` it, or use it in a `with`."""
 
-    def __init__(self, binaries: Binaries) -> None:
+    def __init__(
+        self, binaries: Binaries, *, copy_of: "Server | None" = None, follows: bool = False, **options: str
+    ) -> None:
+        """`copy_of`: begin with a base backup of a running server; `follows`: and stream from it, as a standby."""
         self.origin = binaries.origin
+        self._options = options
         self.folder = Path(tempfile.mkdtemp(prefix="duetime-pg-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._watch = _keep_watch(self.folder)
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
@@ -76,6 +82,10 @@ class Server:
             os.chown(self.folder, self._owner.pw_uid, self._owner.pw_gid)
         self._bin = self._reachable(binaries)
         self.version = self._run("postgres", "--version").split()[2]
+        if copy_of is not None:
+            recovery = ["--write-recovery-conf"] if follows else []
+            self._run("pg_basebackup", "--pgdata", str(self._data), "--dbname", copy_of.dsn(), *_BACKUP, *recovery)
+            return
         self._run(
             *("initdb", "--pgdata", str(self._data), "--username", "postgres", "--auth=trust"),
             *("--encoding=UTF8", "--locale=C", "--no-sync"),
@@ -85,7 +95,7 @@ class Server:
         """Start and wait until it accepts connections; after a stop, on the same port with the same data."""
         if self._process:
             raise RuntimeError(f"{self} runs already")
-        options = {**_OPTIONS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
+        options = {**_OPTIONS, **self._options, "port": str(self.port), "unix_socket_directories": str(self.folder)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -99,7 +109,7 @@ class Server:
                 cwd=self.folder,
                 # Ctrl-C is for the tests; their ending stops the server.
                 start_new_session=True,
-                **self._as_owner(),
+                **self.as_owner(),
             )
         self._wait_until_ready(self._process)
 
@@ -131,6 +141,14 @@ class Server:
         source = sql.SQL(" template {}").format(sql.Identifier(template)) if template else sql.SQL("")
         self._execute(sql.SQL("create database {}").format(sql.Identifier(name)) + source)
         return self.dsn(name)
+
+    def promote(self) -> None:
+        """Let a standby become a primary."""
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute("select pg_promote(true, 60)")
+
+    def log_text(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def drop_database(self, name: str) -> None:
         """Drop a database if it is there, cutting the sessions that use it."""
@@ -190,13 +208,13 @@ class Server:
             text=True,
             check=False,
             cwd=self.folder,
-            **self._as_owner(),
+            **self.as_owner(),
         )
         if done.returncode:
             raise RuntimeError(f"{program} of PostgreSQL ({self.origin}) failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def _as_owner(self) -> dict[str, Any]:
+    def as_owner(self) -> dict[str, Any]:
         if not self._owner:
             return {}
         return {"user": self._owner.pw_uid, "group": self._owner.pw_gid, "extra_groups": []}
@@ -215,7 +233,7 @@ class Server:
     def _may_run(self, program: Path) -> bool:
         command = [str(program), "--version"]
         try:
-            subprocess.run(command, capture_output=True, cwd="/", check=True, **self._as_owner())
+            subprocess.run(command, capture_output=True, cwd="/", check=True, **self.as_owner())
         except (PermissionError, subprocess.CalledProcessError):
             return False
         return True
@@ -283,7 +301,7 @@ def _owner() -> pwd.struct_passwd | None:
     raise RuntimeError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody' to run it as")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     for port in random.sample(_PORTS, 100):
         with socket.socket() as probe:
             try:

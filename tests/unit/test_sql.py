@@ -22,14 +22,18 @@ ONLY_POSTGRES = {
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
     "free_unlisted_of_many": "the same",
+    "mark_dead": "part of `end_runs` in SQLite",
     "hold_blocked": "a file has one writer, so nothing can come between two statements",
     "hold_graph": "a file has one writer, so nothing can come between two statements",
     "hold_parents": "a file has one writer, so nothing can come between two statements",
     "which_deleted": "one job at a time in SQLite, by `is_deleted`",
+    "blocks_of_day": "a file has no partitions: rows are numbered",
+    "estimate_jobs": "SQLite's planner believes nothing of how many there are",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
     "has_holds": "PostgreSQL asks whether any lane has runs with keys, inside its functions",
+    "database_size": "the sum of the tables' sizes in PostgreSQL, which knows them",
     "alive": "part of `claim` in PostgreSQL",
     "find_claim": "PostgreSQL learns of a claim that has happened by its primary key",
     "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",

@@ -9,7 +9,7 @@ import msgspec
 
 from duetime.engine.graphs import chain_after, make_depends_on, make_rule
 from duetime.engine.intake import prepare
-from duetime.engine.options import add_keys, add_policies, check_duration, check_retry
+from duetime.engine.options import add_keys, add_policies, add_warning, check_duration, check_retry
 from duetime.errors import InvalidInput
 from duetime.ids import parse
 from duetime.model.dependency import DependsOn, Rule
@@ -19,6 +19,8 @@ from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import NOW, After, Once, Schedule, make_schedule
+from duetime.model.target import check_not_reserved
+from duetime.targets.checking import TargetRules
 from duetime.wire.jobs import DependsOnBody, JobRequest, MisfireBody, RetryBody
 
 _NO_ARGS: Mapping[str, Any] = {}
@@ -37,6 +39,7 @@ def make_job(
     *,
     tenant_id: int,
     max_payload: int,
+    targets: TargetRules,
     now: datetime | None = None,
     idempotency_key: str | None = None,
     job_id: UUID | None = None,
@@ -46,9 +49,10 @@ def make_job(
     depends_on = _depends_on(request)
     if depends_on is not None and not isinstance(schedule, Once):
         raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after")
+    task, args = _what(request, targets)
     return prepare(
-        task=request.task,
-        args=request.args or _NO_ARGS,
+        task=task,
+        args=args,
         max_payload=max_payload,
         tenant_id=tenant_id,
         schedule=schedule,
@@ -73,6 +77,19 @@ def _depends_on(request: JobRequest) -> DependsOn | None:
     if not given:
         return None
     return make_depends_on([parse("job", job) for job in given], Rule())
+
+
+def _what(request: JobRequest, targets: TargetRules) -> tuple[str, Mapping[str, Any]]:
+    """The task and its arguments; a target is a reserved task."""
+    if request.target is None and request.callback_url is None:
+        if request.task is None:
+            raise InvalidInput("says what to do", field="task", remedy="give task, target or callback_url")
+        return check_not_reserved(request.task), request.args or _NO_ARGS
+    if request.task is not None:
+        raise InvalidInput("task and target exclude each other", field="task", remedy="give one of them")
+    if request.payload_ref is not None:
+        raise InvalidInput("goes with a task", field="payload_ref", remedy="put the body into the target")
+    return targets.make(request.target, request.callback_url, request.args)
 
 
 def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
@@ -124,6 +141,7 @@ def _options(request: JobRequest, *, recurring: bool) -> Options:
             payload_ref=_text(request.payload_ref, "payload_ref"),
         )
     options = add_keys(options, request.concurrency_key, request.concurrency, request.rate_key, request.rate)
+    options = add_warning(options, request.warn_after)
     if not recurring:
         return options
     misfire = request.misfire

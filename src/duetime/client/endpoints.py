@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from duetime.client import admin_asks, graph_asks, job_asks, notification_asks, run_asks
+from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, notification_asks, run_asks, target_asks
 from duetime.client.ask import Ask, PageOf
 
 P = ParamSpec("P")
@@ -137,6 +137,16 @@ class Endpoints:
     create_payload = Sent(run_asks.create_payload)
     get_payload = Sent(run_asks.get_payload)
     erase_payload = Sent(run_asks.erase_payload)
+    list_secrets = Sent(target_asks.list_secrets)
+    put_secret = Sent(target_asks.put_secret)
+    delete_secret = Sent(target_asks.delete_secret)
+    list_signing_secrets = Sent(target_asks.list_signing_secrets)
+    rotate_signing_secret = Sent(target_asks.rotate_signing_secret)
+    complete_run = Sent(target_asks.complete_run)
+    get_stats = Sent(figure_asks.get_stats)
+    list_fires = Sent(figure_asks.list_fires)
+    list_recent_runs = Sent(figure_asks.list_recent_runs)
+    get_me = Sent(figure_asks.get_me)
     list_tenants = Sent(admin_asks.list_tenants)
     tenants = Paged(admin_asks.list_tenants)
     create_tenant = Sent(admin_asks.create_tenant)

@@ -12,14 +12,16 @@ from duetime.model.edit import Changes
 from duetime.model.job import NewJob, decode_options
 from duetime.model.lane import Tier
 from duetime.model.schedule import After, Exclusion, Once, Schedule, exact_form
+from duetime.model.target import is_target
 
 
 def job_request(job: NewJob) -> dict[str, Any]:
     """The fields of a job to create; None is left out."""
     lane, options = job.lane, decode_options(job.options)
+    body = json.decode(job.args)
+    what = {"target": body} if is_target(lane.task) else {"task": lane.task, "args": body}
     fields: dict[str, Any] = {
-        "task": lane.task,
-        "args": json.decode(job.args),
+        **what,
         "queue": lane.queue,
         "priority": Tier(lane.tier).name,
         "timeout": _seconds(job.timeout_ms),
@@ -35,6 +37,7 @@ def job_request(job: NewJob) -> dict[str, Any]:
         "concurrency": None if options.concurrency_key is None else options.concurrency,
         "rate_key": options.rate_key,
         "rate": options.rate,
+        "warn_after": options.warn_after,
     }
     if job.depends_on is not None:
         parents = [show("job", parent) for parent in job.depends_on.parents]

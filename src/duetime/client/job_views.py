@@ -19,6 +19,7 @@ from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, Schedule, parse_schedule
 from duetime.model.schedule.exclusion import make_exclusion
+from duetime.model.target import plain_target
 from duetime.wire.calendars import CalendarView
 from duetime.wire.jobs import JobView, Receipt, ScheduleView
 from duetime.wire.runs import AttemptView, RunView
@@ -47,6 +48,7 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         concurrency=view.concurrency,
         rate_key=view.rate_key,
         rate=view.rate,
+        warn_after=view.warn_after,
     )
     return Job(
         parse("job", view.job_id),
@@ -57,7 +59,7 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         _schedule(view.schedule, view.created_at),
         _state(view.status),
         view.next_run,
-        json.encode(view.args, field="args"),
+        json.encode(view.args if view.target is None else plain_target(view.target), field="args"),
         options,
         None if view.timeout is None else round(view.timeout * 1000),
         view.version,

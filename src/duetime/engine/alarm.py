@@ -7,7 +7,7 @@ state, with keys that name the turn: whatever dies in between, each turn is told
 from collections import defaultdict
 from datetime import timedelta
 
-from duetime.engine.figures import Figures
+from duetime.engine.figures import Readings
 from duetime.engine.letters import Letters
 from duetime.model.alert import TOPICS, Alert, Turn, judge, sentence
 from duetime.model.notification import Message, Subscription
@@ -25,10 +25,10 @@ class Alarm:
     async def tick(self) -> float:
         alerts = await self._store.take_alerts(self._every)
         if alerts:
-            figures = Figures(self._store)
+            readings = Readings(self._store)
             now = await self._store.now()
             for alert in alerts:
-                value = await figures.of(alert)
+                value = await readings.of(alert)
                 after, turn = judge(alert, value, now)
                 if turn is not None:
                     await self._tell(after, turn)

@@ -21,7 +21,7 @@ _FEW = 20
 """Fewer runs than this say nothing about how long they usually take."""
 
 
-class Figures:
+class Readings:
     """The figures of one round: what several rules need is read once."""
 
     def __init__(self, store: Store) -> None:

@@ -16,7 +16,7 @@ from duetime.model.job import NewJob, Options
 from duetime.model.lane import Tier
 from duetime.model.notification import QUEUE, Email, Message, Slack, Subscription, Webhook
 from duetime.model.retry import RetryPolicy
-from duetime.model.target import EMAIL, HTTP, HttpTarget, plain_target, task_for
+from duetime.model.target import EMAIL, HTTP, EmailTarget, HttpTarget, plain_target, task_for
 from duetime.store.protocol import Store
 
 _MOST = 256 * 1024
@@ -64,7 +64,7 @@ def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str
         case Email(address):
             lines = [message.text, "", *(f"{name}: {value}" for name, value in message.data.items() if value)]
             subject = f"[duetime] {message.text[:150]}"
-            return EMAIL, {"to": address, "subject": subject, "text": "\n".join(lines)}
+            return EMAIL, plain_target(EmailTarget(to=address, subject=subject, text="\n".join(lines)))
 
 
 def _place(url: str) -> str:

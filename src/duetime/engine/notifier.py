@@ -7,13 +7,15 @@ stored: whatever dies in between, nothing is left out.
 
 from collections import defaultdict
 from datetime import timedelta
+from uuid import UUID
 
 from duetime.engine.letters import Letters
 from duetime.ids import new_id
+from duetime.model.breaker import Breaker, BreakerState
 from duetime.model.event import Event, EventKind
 from duetime.model.job import NewJob
 from duetime.model.news import messages
-from duetime.model.notification import OF_ENDS, OF_EVENTS, Subscription
+from duetime.model.notification import OF_ENDS, OF_EVENTS, Message, Subscription, Topic
 from duetime.store.protocol import Store
 
 PAGE = 200
@@ -63,17 +65,45 @@ class Notifier:
         return written
 
 
-class Timekeeper:
+class SlowRuns:
     """Tells of runs that take longer than their jobs say is usual."""
 
     def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
         self._interval = interval.total_seconds()
-        self._told: set[tuple[int, object]] = set()
+        self._told: set[tuple[int, UUID]] = set()
 
     async def tick(self) -> float:
         slow = set(await self._store.slow_runs())
         for tenant_id, run_id in slow - self._told:
             await self._store.tell(EventKind.SLOW, tenant_id, [run_id])
-        self._told = {*slow}
+        self._told = slow
         return self._interval
+
+
+class OpenBreakers:
+    """Tells of breakers that have opened, each time once; that it opens again after a probe is no news."""
+
+    def __init__(self, store: Store, letters: Letters, *, interval: timedelta = timedelta(seconds=2)) -> None:
+        self._store = store
+        self._letters = letters
+        self._interval = interval.total_seconds()
+
+    async def tick(self) -> float:
+        wants: Wants = defaultdict(list)
+        for tenant_id, subscription in await self._store.subscriptions():
+            if subscription.wants(Topic.BREAKER_OPENED):
+                wants[tenant_id].append(subscription)
+        for tenant_id, subscriptions in wants.items():
+            for breaker in await self._store.breakers(tenant_id):
+                if breaker.state is BreakerState.OPEN and breaker.trips == 1:
+                    await self._tell(breaker, subscriptions)
+        return self._interval
+
+    async def _tell(self, breaker: Breaker, subscriptions: list[Subscription]) -> None:
+        text = f"{breaker.target} fails: its runs wait until it answers again"
+        data = {"target": breaker.target, "tried": breaker.tried, "failed": breaker.failed}
+        message = Message(Topic.BREAKER_OPENED, breaker.since, text, data)
+        about = f"{breaker.target}/{breaker.since.isoformat()}"
+        jobs = [self._letters.write(breaker.tenant_id, each, message, about) for each in subscriptions]
+        await self._letters.send(breaker.tenant_id, jobs)

@@ -12,7 +12,9 @@ from uuid import UUID
 
 from duetime.ids import show
 from duetime.model.event import EventKind
+from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Lane
+from duetime.model.target import kind_of
 from duetime.model.worker import Worker
 from duetime.store.protocol import Store
 
@@ -27,11 +29,19 @@ class Watcher:
         self._store = store
         self._interval = interval.total_seconds()
         self._lanes: dict[int, Lane] = {}
+        self._last_lane = 0
         self._told: set[int] = set()
 
+    @property
+    def unserved(self) -> int:
+        """How many lanes hold due runs that nobody can take."""
+        return len(self._told)
+
     async def tick(self) -> float:
-        for lane in await self._store.lanes(max(self._lanes, default=0)):
-            self._lanes[lane.id] = lane
+        for lane in await self._store.lanes(self._last_lane):
+            self._last_lane = max(self._last_lane, lane.id)
+            if lane.key.tenant_id != INTERNAL_TENANT:  # what a node makes for itself, it takes itself
+                self._lanes[lane.id] = lane
         waiting = await unserved_lanes(self._store, self._lanes)
         by_tenant: dict[int, list[UUID]] = defaultdict(list)
         for lane_id in waiting.keys() - self._told:
@@ -63,7 +73,7 @@ async def unserved_lanes(store: Store, lanes: Mapping[int, Lane]) -> dict[int, U
 def _is_served(lane: Lane, workers: Iterable[Worker]) -> bool:
     key = lane.key
     return any(
-        key.task in worker.tasks
+        kind_of(key.task) in worker.tasks
         and (not worker.queues or key.queue in worker.queues)
         and worker.tenant_id in (None, key.tenant_id)
         for worker in workers

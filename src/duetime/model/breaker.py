@@ -29,6 +29,9 @@ _ERRORS_OF_THE_TARGET = frozenset(
 )
 """What a Python task raises when something that it calls is away."""
 _SECOND = timedelta(seconds=1)
+_FLOW_STEP = timedelta(milliseconds=200)
+"""A backlog is let through in small portions, so that no second sees two large ones."""
+_LEAST_FLOW = 2
 
 
 class BreakerState(IntEnum):
@@ -50,8 +53,8 @@ class BreakerPolicy(msgspec.Struct, frozen=True):
     """More than this share of them failed."""
     pause: timedelta = timedelta(seconds=5)
     """How long it stays open the first time; then half as long again each time, up to `longest_pause`."""
-    longest_pause: timedelta = timedelta(seconds=8)
-    recovery: timedelta = timedelta(seconds=40)
+    longest_pause: timedelta = timedelta(seconds=6)
+    recovery: timedelta = timedelta(seconds=36)
     """How long the backlog is spread over."""
     retry_share: float = 0.2
     """Retries stay below this share of the attempts at a target…"""
@@ -84,6 +87,8 @@ class Breaker(msgspec.Struct, frozen=True):
     failed: int = 0
     retried: int = 0
     """Attempts within the window, of which so many failed, and so many were retries."""
+    flow: int | None = None
+    """How many it lets through in a fifth of a second, while it recovers."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -117,11 +122,16 @@ def after_attempts(breaker: Breaker, policy: BreakerPolicy, now: datetime, waiti
     return _open(policy, now, breaker.trips + 1) if breaker.failed > policy.share * breaker.tried else None
 
 
-def after_time(breaker: Breaker) -> Step | None:
-    """What follows when its time is over."""
+def after_time(breaker: Breaker, now: datetime, waiting: int) -> Step | None:
+    """What follows when its time is over. Whoever still waits then is let through a little faster, not all at once."""
     if breaker.state is BreakerState.OPEN:
         return Step(BreakerState.PROBING, None, breaker.trips, PROBES, Rate(PROBES, _SECOND))
-    return CLOSE if breaker.state is BreakerState.RECOVERING else None
+    if breaker.state is not BreakerState.RECOVERING:
+        return None
+    flow = breaker.flow or _LEAST_FLOW
+    return (
+        _flow(now, breaker.trips, waiting, ceil(flow * 1.25)) if waiting > flow / _FLOW_STEP.total_seconds() else CLOSE
+    )
 
 
 def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
@@ -130,8 +140,12 @@ def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
 
 
 def _recover(policy: BreakerPolicy, now: datetime, trips: int, waiting: int) -> Step:
-    rate = max(10, ceil(waiting / policy.recovery.total_seconds()))
-    return Step(BreakerState.RECOVERING, now + timedelta(seconds=waiting / rate + 1), trips, rate=Rate(rate, _SECOND))
+    return _flow(now, trips, waiting, max(_LEAST_FLOW, ceil(waiting * (_FLOW_STEP / policy.recovery))))
+
+
+def _flow(now: datetime, trips: int, waiting: int, flow: int) -> Step:
+    until = now + waiting / flow * _FLOW_STEP + _SECOND
+    return Step(BreakerState.RECOVERING, until, trips, rate=Rate(flow, _FLOW_STEP))
 
 
 def retry_delay(tally: Tally, policy: BreakerPolicy, delay: timedelta, random: Random) -> timedelta:

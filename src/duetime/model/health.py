@@ -1,15 +1,15 @@
 """What attempts at targets have come to since the last report, and what is known of all nodes together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
 
 from duetime.model.attempt import Completion
-from duetime.model.breaker import Breaker, BreakerPolicy, Tally, is_of_the_target, retry_delay
+from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally, is_of_the_target, retry_delay
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.outcome import Failed, Outcome, Succeeded
+from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.run import Event
 
 Target = tuple[int, str]
@@ -28,6 +28,8 @@ class Health:
         self._counts: dict[Target, list[int]] = {}
         self._known: dict[Target, Tally] = {}
         self.has_failures = False
+        self.open_now: frozenset[Target] = frozenset()
+        """Targets whose breakers were open at the last report, or should be for all that was seen here since."""
 
     def note(self, target: Target, *, failed: bool, retry: bool) -> None:
         counts = self._counts.get(target)
@@ -36,11 +38,15 @@ class Health:
         counts[0] += 1
         counts[1] += failed
         counts[2] += retry
-        self.has_failures = self.has_failures or failed
+        if failed:
+            self.has_failures = True
+            policy = self._policy
+            if policy.enabled and counts[0] >= policy.least and counts[1] > policy.share * counts[0]:
+                self.open_now |= {target}  # what everybody says will be known in a moment: call no more until then
 
     def weigh(self, target: Target, attempt: int, outcome: Outcome, completion: Completion) -> Completion:
         """Count an attempt; a retry that would be one too many for its target waits longer."""
-        if isinstance(outcome, Succeeded):
+        if isinstance(outcome, Succeeded | HandedOver):
             self.note(target, failed=False, retry=attempt > 1)
             return completion
         if not isinstance(outcome, Failed):
@@ -68,8 +74,9 @@ class Health:
             for place, number in enumerate((item.tried, item.failed, item.retried)):
                 counts[place] += number
 
-    def learn(self, breakers: Iterable[Breaker]) -> None:
-        """What everybody has counted."""
+    def learn(self, breakers: Sequence[Breaker]) -> None:
+        """What everybody has counted, and which breakers are open."""
+        self.open_now = frozenset((item.tenant_id, item.target) for item in breakers if item.state is BreakerState.OPEN)
         for item in breakers:
             self._known[item.tenant_id, item.target] = Tally(
                 item.tenant_id, item.target, item.tried, item.failed, item.retried

@@ -17,6 +17,8 @@ from duetime.model.schedule import Once, Schedule
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TENANT = 1
+INTERNAL_TENANT = 0
+"""Whom the jobs belong to that a node makes for itself. Nobody has its keys, and no list shows it."""
 
 
 class JobState(IntEnum):
@@ -60,6 +62,10 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """The breaker that stands before its runs, instead of that of its task: the host that they call."""
     warn_after: float | None = None
     """Seconds after which a run that goes on is told of as slow; it goes on all the same."""
+    traceparent: str | None = None
+    """The trace that the run of a one-off job belongs to."""
+    trace_link: str | None = None
+    """The trace that a recurring job was submitted in; its runs have traces of their own."""
 
     @property
     def is_keyed(self) -> bool:

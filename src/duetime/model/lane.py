@@ -19,6 +19,14 @@ class Tier(IntEnum):
     LOW = 2
 
 
+_TIERS = frozenset(Tier)
+
+
+def tier_of(number: int) -> Tier:
+    """The tier of a stored row; one that this code does not know shows as the lowest."""
+    return Tier(number) if number in _TIERS else Tier.LOW
+
+
 class Trial(IntEnum):
     """How much a run is trusted."""
 

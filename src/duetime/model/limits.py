@@ -84,7 +84,7 @@ class Scope(NamedTuple):
     name: str
 
 
-class Said(NamedTuple):
+class Terms(NamedTuple):
     """What a job says of a key beside its name; None: as it is."""
 
     running: int | None = None
@@ -92,14 +92,14 @@ class Said(NamedTuple):
     period: timedelta | None = None
 
 
-def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Said]:
+def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Terms]:
     """The limits that a run is under by its own keys."""
-    found: dict[Scope, Said] = {}
+    found: dict[Scope, Terms] = {}
     if options.concurrency_key is not None:
-        found[Scope(tenant_id, LimitKind.KEY, options.concurrency_key)] = Said(running=options.concurrency)
+        found[Scope(tenant_id, LimitKind.KEY, options.concurrency_key)] = Terms(running=options.concurrency)
     if options.rate_key is not None and options.rate is not None:
         rate = parse_rate(options.rate)
-        found[Scope(tenant_id, LimitKind.RATE_KEY, options.rate_key)] = Said(rate=rate.count, period=rate.period)
+        found[Scope(tenant_id, LimitKind.RATE_KEY, options.rate_key)] = Terms(rate=rate.count, period=rate.period)
     return found
 
 

@@ -136,6 +136,16 @@ class RunItem(msgspec.Struct, frozen=True):
     """The id of the run that this one repeats."""
 
 
+class RunEnd(msgspec.Struct, frozen=True):
+    """How a run ended, in short."""
+
+    run_id: UUID
+    state: RunState
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
     """A run whose attempts are spent."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from duetime.model.job import Options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Candidate, LimitKind, Said, Scope, scopes_of_run
+from duetime.model.limits import Candidate, LimitKind, Scope, Terms, scopes_of_run
 
 _PEEK = 500
 _PEEK_AT_LEAST = 20
@@ -60,14 +60,14 @@ def shared_scopes(key: LaneKey) -> tuple[Scope, ...]:
     return shared if key.keyed else (*shared, Scope(key.tenant_id, LimitKind.TARGET, key.task))
 
 
-def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Said]:
+def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Terms]:
     """The limits that a run is under by its own keys, and by the breaker of what it calls where that is not closed."""
     scopes = scopes_of_run(key.tenant_id, options)
     target = Scope(key.tenant_id, LimitKind.TARGET, options.breaker_key or key.task)
     if rules.is_set(target):
-        scopes[target] = Said()
+        scopes[target] = Terms()
     return scopes
 
 
-def candidate(run_id: UUID, put_off: bool, scopes: Mapping[Scope, Said]) -> Candidate:
+def candidate(run_id: UUID, put_off: bool, scopes: Mapping[Scope, Terms]) -> Candidate:
     return Candidate(run_id, put_off, tuple(scopes))

@@ -20,7 +20,7 @@ from duetime.model.edit import Changes
 from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, Sight
-from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.graph_roles import Graphs
 from duetime.store.limiting import Rules
 from duetime.store.roles import (
@@ -29,12 +29,17 @@ from duetime.store.roles import (
     Breakers,
     Coalescing,
     Events,
+    Figures,
+    HandingOver,
     Holding,
+    JudgeLost,
     Listing,
     Mending,
     Notifying,
     Payloads,
     Queues,
+    Secrets,
+    Surveying,
     Tenancy,
 )
 
@@ -84,7 +89,6 @@ class Hint(Enum):
 
 
 PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Fire | SetAside]]
-JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
 class Lifecycle(Protocol):
@@ -208,7 +212,8 @@ class Completing(Protocol):
 
         An end moves the run to history (and a FAILED one to the dead letters too); a retry or release makes it wait
         again, its `ready_at` stamped anew, with a row in history for the attempt (none for a release without an
-        attempt state of its own). A run that somebody asked to cancel ends CANCELLED instead of being tried again.
+        attempt state of its own). One that is handed over stays RUNNING: it leaves its claim, keeps its fence, and
+        has a deadline of its own (`finish`). A run that somebody asked to cancel ends CANCELLED instead of going on.
         `closed_claims` are the claim numbers of which nothing is left.
         """
 
@@ -221,7 +226,8 @@ class Completing(Protocol):
 
 class Reaping(Protocol):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
-        """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`.
+        """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`;
+        and those that were handed over and are past their deadline, or shall be cancelled.
 
         A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
         that.
@@ -361,6 +367,7 @@ class Store(
     Access,
     Audit,
     Listing,
+    Figures,
     Mending,
     Queues,
     Breakers,
@@ -370,6 +377,9 @@ class Store(
     Events,
     Graphs,
     Notifying,
+    HandingOver,
+    Secrets,
+    Surveying,
     Protocol,
 ):
     """All roles of a store together."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import groupby
 
-from duetime.model.lane import Tier
+from duetime.model.lane import Tier, tier_of
 from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits, Rate
 from duetime.model.tenant import Depth, Queue, TaskInfo
 from duetime.store.views import Fields
@@ -20,7 +20,7 @@ def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queu
         for row in lanes:
             paused_at, running, limits = row["paused_at"], row["live"], queue_limits(row)
             if row["tier"] is not None:
-                waiting[Tier(row["tier"])] += row["depth"]
+                waiting[tier_of(row["tier"])] += row["depth"]
                 held_back += row["held_back"]
                 capped = capped or max(row["depth"], row["held_back"]) >= cap
         depth = Depth(waiting[Tier.HIGH], waiting[Tier.MEDIUM], waiting[Tier.LOW], capped)

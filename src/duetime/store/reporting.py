@@ -27,7 +27,9 @@ class Reporter:
         if self._health.has_failures or monotonic() - self._reported_at >= _SLOW:
             self._reported_at = monotonic()
             tallies = self._health.take()
-            if tallies:
+            if not tallies:
+                self._health.learn(())
+            else:
                 try:
                     self._health.learn(await self._report(tallies, self._policy))
                 except StoreUnavailable:

@@ -4,9 +4,9 @@ The same rules hold as in `protocol.py`: the words are the contract, each method
 the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duetime.model.access import ApiKey, NewKey
@@ -15,6 +15,8 @@ from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.event import Event, EventKind, EventMark
+from duetime.model.figures import Ahead, Recent, Standing
+from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
     DeadFilter,
@@ -25,12 +27,16 @@ from duetime.model.listing import (
     JobReport,
     Page,
     Replayed,
+    RunEnd,
     RunFilter,
     RunItem,
 )
 from duetime.model.notification import RunNews, Subscription
+from duetime.model.secret import SecretInfo, SigningSecret
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
-from duetime.model.worker import Renewal, Seat, Worker
+from duetime.model.worker import Lost, Renewal, Seat, Worker
+
+JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
 class Tenancy(Protocol):
@@ -115,6 +121,23 @@ class Listing(Protocol):
         """How a job stands. Raises `NotFound`."""
 
 
+class Figures(Protocol):
+    """Sums and samples, for people who look. Each costs a bounded effort, and says whether it is exact."""
+
+    async def recent(self, tenant_id: int, window: timedelta, step: timedelta) -> Recent:
+        """What ended in the window before now, in steps: from the newest end of history, read up to a bound."""
+
+    async def standing(self, tenant_id: int) -> Standing:
+        """How many jobs, running runs and dead letters there are, up to a cap; and what is due and waits."""
+
+    async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
+        """The cursors in view of each of `steps` stretches of time, up to a bound for each, and how many there are;
+        and the runs that are made already and become ready then."""
+
+    async def recent_runs(self, tenant_id: int, job_ids: Sequence[UUID], most: int) -> dict[UUID, list[RunEnd]]:
+        """How the last runs of each of these jobs ended, newest first; nothing for a job that is not there."""
+
+
 class Mending(Protocol):
     """Putting right what went wrong, and removing what is not wanted."""
 
@@ -173,7 +196,7 @@ class Breakers(Protocol):
 
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
         """Count what attempts came to, and let breakers open, probe or recover as the policy says; returns how each of
-        these targets stood, with what everybody has counted within the window."""
+        these targets stands then, with what everybody has counted within the window."""
 
     async def tend_breakers(self) -> int:
         """Take breakers on whose time is over: from open to probing, from recovering to closed. Returns how many."""
@@ -221,6 +244,33 @@ class Holding(Protocol):
         """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
 
 
+class TableFigures(NamedTuple):
+    name: str
+    rows: int
+    """An estimate, or counted up to a cap."""
+    size: int | None = None
+    """Bytes, with indexes; None where the store does not know it of one table."""
+
+
+class Survey(NamedTuple):
+    """How much there is of everything."""
+
+    waiting: Mapping[Tier, int]
+    """Due runs that wait."""
+    dead_letters: int
+    tables: tuple[TableFigures, ...]
+    size: int
+    """Bytes, of all tables together."""
+
+
+class Surveying(Protocol):
+    async def survey(self, cap: int = 10_000) -> Survey:
+        """What is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
+
+    def connections(self) -> tuple[int, int]:
+        """How many connections to the database are in use, and how many there may be."""
+
+
 class Payloads(Protocol):
     """Bytes kept beside jobs that refer to them. What they mean, and whether they are encrypted, is not known here."""
 
@@ -235,6 +285,39 @@ class Payloads(Protocol):
 
     async def drop_payload(self, tenant_id: int, payload_id: UUID) -> None:
         """Erase it, whoever refers to it. Raises `NotFound`."""
+
+
+class HandingOver(Protocol):
+    """Runs that go on without their worker, in the hands of whoever it called."""
+
+    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
+        """End the attempt with this fence as `judge` says, if it is under way: handed over, or still in the hands of
+        its worker, whose own word comes too late then. False when it is over."""
+
+
+class Secrets(Protocol):
+    """Secrets of tenants. What they mean, and that they are encrypted, is not known here."""
+
+    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+        """Keep a secret, new or not; returns when it was changed."""
+
+    async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
+        """What may be told of the secrets of a tenant, by name."""
+
+    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+        """A secret. Raises `NotFound`."""
+
+    async def drop_secret(self, tenant_id: int, name: str) -> None:
+        """Remove it. Raises `NotFound`."""
+
+    async def signing_secrets(self, tenant_id: int) -> list[SigningSecret]:
+        """What a tenant's requests are signed with now, newest first, ten at most."""
+
+    async def add_signing_secret(
+        self, tenant_id: int, secret_id: UUID, value: bytes, overlap: timedelta | None
+    ) -> SigningSecret:
+        """Add one, and let the others sign for `overlap` only; with None, add it only where there is none. Returns the
+        newest."""
 
 
 class Events(Protocol):

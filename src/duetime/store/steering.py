@@ -9,7 +9,7 @@ from duetime.errors import Conflict, NotFound
 from duetime.ids import run_id, show
 from duetime.model.firing import PlannedRun, scan_time
 from duetime.model.job import JobState, decode_options
-from duetime.model.schedule import After, Once, decode_schedule
+from duetime.model.schedule import After, Once, Schedule, UnusableSchedule, decode_schedule
 from duetime.store.views import Fields
 
 HELD = datetime(9999, 1, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ def cursor_after_pause(row: Fields, now: datetime) -> Cursor | None:
     exact = decode_options(row["options"]).is_decided_when_due
     next_fire_at = row["next_fire_at"]
     if next_fire_at is None:
-        schedule = decode_schedule(row["schedule"])
+        schedule = _read(row)
         if isinstance(schedule, After):
             return None
         found = now if isinstance(schedule, Once) else schedule.next_after(now)
@@ -60,6 +60,13 @@ def cursor_after_pause(row: Fields, now: datetime) -> Cursor | None:
             raise Conflict("its schedule has no occurrence left", remedy="edit it first")
         next_fire_at = found
     return Cursor(next_fire_at, scan_time(next_fire_at, exact=exact), exact)
+
+
+def _read(row: Fields) -> Schedule:
+    try:
+        return decode_schedule(row["schedule"])
+    except UnusableSchedule as error:
+        raise Conflict(str(error), remedy="edit it first") from None
 
 
 def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.model.listing import JobStatus
 from duetime.model.policy import MisfireMode, Overlap
+from duetime.model.target import AnyTarget, Target
 from duetime.wire.fields import (
     Args,
     JobId,
@@ -73,9 +74,14 @@ class AfterBody(Request, frozen=True):
 
 
 class JobRequest(Request, frozen=True):
-    """A job to create: a task, its arguments, and when. Without a time it runs now."""
+    """A job to create: a task and its arguments, or a target, and when. Without a time it runs now."""
 
-    task: Annotated[Name, Meta(description="What to do: the name of a task that workers have.")]
+    task: Annotated[Name, Meta(description="What to do: the name of a task that workers have.")] | None = None
+    target: Annotated[Target, Meta(description="What duetime does itself: a call or a command.")] | None = None
+    callback_url: (
+        Annotated[str, Meta(max_length=4096, description="Short for an HTTP target: a POST of `args` to this URL.")]
+        | None
+    ) = None
     args: Args | None = None
     payload_ref: (
         Annotated[Text, Meta(description="A stored payload (`pay_…`), or any text that means something to the task.")]
@@ -124,6 +130,9 @@ class JobRequest(Request, frozen=True):
     concurrency: Annotated[int, Meta(ge=1, le=1_000_000, description="1 unless given.")] | None = None
     rate_key: Annotated[Text, Meta(description="At most `rate` runs with this key start, of all jobs.")] | None = None
     rate: RateText | None = None
+    warn_after: (
+        Annotated[Length, Meta(description="A run that takes longer is told of (`run.slow`), and goes on.")] | None
+    ) = None
 
 
 class JobPatch(Request, frozen=True):
@@ -131,6 +140,7 @@ class JobPatch(Request, frozen=True):
 
     args: Args | UnsetType = UNSET
     payload_ref: Text | UnsetType | None = UNSET
+    target: Target | UnsetType = UNSET
     name: Text | UnsetType = UNSET
     owner: Text | UnsetType | None = UNSET
     run_at: Moment | UnsetType = UNSET
@@ -237,6 +247,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     """A job."""
 
     args: dict[str, Any]
+    target: AnyTarget | None
+    """What duetime does itself; `args` is empty then."""
     timeout: float | None
     """Seconds."""
     retry: RetryBody
@@ -250,6 +262,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     concurrency: int
     rate_key: str | None
     rate: str | None
+    warn_after: float | None
+    """Seconds."""
     made: int
     missed: int
 

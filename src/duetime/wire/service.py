@@ -106,6 +106,10 @@ class PayloadStored(Struct, frozen=True):
     size: int
 
 
+class LoginRequest(Request, frozen=True):
+    key: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
 class LoginQuery(Request, frozen=True):
     token: Annotated[str, Meta(max_length=200)]
 

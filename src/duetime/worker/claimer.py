@@ -11,6 +11,7 @@ from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Trial
 from duetime.model.shares import FullLanes, Shares, depth_of_look
+from duetime.model.target import kind_of
 from duetime.store.limiting import Rules
 from duetime.store.protocol import Claiming, Look
 from duetime.worker.session import Session
@@ -34,7 +35,7 @@ class Claimer:
         self._store = store
         self._slots = wants.slots
         self._trials = wants.trials
-        self._places = wants.places
+        self._places = dict(wants.places)
         self._queues = frozenset(wants.queues)
         self._poll = wants.poll.total_seconds()
         self._start = wants.start
@@ -43,6 +44,7 @@ class Claimer:
         self._last_lane = 0
         self._lanes_read_at = -1.0
         self._shares = Shares(strict=wants.strict)
+        self._open_targets = wants.open_targets
         self._full = FullLanes()
         self._rules = Rules()
         self._lonely = False
@@ -110,7 +112,7 @@ class Claimer:
             self._slots.wanted = True
             return self._poll
         # Other lanes may have appeared meanwhile: what is asked for without a look is asked for only so long.
-        in_bulk = monotonic() < self._bulk_until and (not hinted or len(self._lanes) == 1)
+        in_bulk = monotonic() < self._bulk_until and (not hinted or len(self._lanes) == 1) and not self._open_targets()
         takes = self._bulk if in_bulk else []
         delay = 0.0
         if not takes:
@@ -164,6 +166,9 @@ class Claimer:
         await self._read_pauses()
         self._full.forget(monotonic())
         lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused and lane_id not in self._full]
+        if open_targets := self._open_targets():
+            keys = ((lane_id, self._lanes[lane_id].key) for lane_id in lanes)
+            lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
         if not lanes:
             return [], None
         depth = depth_of_look(len(lanes), max(free))
@@ -181,8 +186,10 @@ class Claimer:
         found = False
         for lane in fresh:
             self._last_lane = max(self._last_lane, lane.id)
-            if lane.key.task in self._places and (not self._queues or lane.key.queue in self._queues):
+            place = self._places.get(kind_of(lane.key.task))
+            if place is not None and (not self._queues or lane.key.queue in self._queues):
                 self._lanes[lane.id] = lane
+                self._places[lane.key.task] = place
                 self._paused_read_at = -1.0  # a new lane may belong to a queue that is paused
                 found = True
         return found

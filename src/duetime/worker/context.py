@@ -34,6 +34,10 @@ class BaseContext:
         self.task = task
         self.queue = queue
         self._log = attempt_log
+        self.tenant_id = 0
+        self.traceparent: str | None = None
+        """The span of this attempt, or where nobody traces it the trace that its job was submitted in: what a call to
+        somebody else should carry."""
 
     @property
     def run_id(self) -> str:
@@ -163,6 +167,30 @@ def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None
 
 def checkpoint_note(run_id: UUID, fence: int, data: Any) -> RunNote:
     return RunNote(run_id, fence, checkpoint=json.encode(data, field="checkpoint", limit=256 * 1024))
+
+
+def log_ids() -> dict[str, str | int]:
+    """Which attempt this code runs in, for a line in the log: nothing outside of one."""
+    provider = current.get(None)
+    if provider is None:
+        return {}
+    context = provider()
+    ids: dict[str, str | int] = {
+        "job_id": context.job_id,
+        "run_id": context.run_id,
+        "attempt": context.attempt,
+        "tenant_id": context.tenant_id,
+        "task": context.task,
+    }
+    if context.traceparent is not None:
+        ids["trace_id"] = context.traceparent.split("-")[1]
+    return ids
+
+
+def current_traceparent() -> str | None:
+    """What a call that the attempt under way makes should carry as its `traceparent`; None when there is none."""
+    context = current.get(None)
+    return None if context is None else context().traceparent
 
 
 def current_context() -> BaseContext:

@@ -143,7 +143,7 @@ class ProcessExecutor:
 
 def _order(
     running: Running, limits: tuple[int, int]
-) -> tuple[str, str, Claimed, str, str, str | None, tuple[int, int]]:
+) -> tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]:
     function = running.definition.function
     return (
         function.__module__,
@@ -153,6 +153,7 @@ def _order(
         running.lane.queue,
         running.definition.context_name,
         limits,
+        (running.lane.tenant_id, running.traceparent),
     )
 
 

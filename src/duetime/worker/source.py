@@ -15,6 +15,7 @@ from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion, RunNote
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.dependency import Parent
+from duetime.model.health import Target
 from duetime.model.lane import LaneKey
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
@@ -42,6 +43,8 @@ class Wants(msgspec.Struct, frozen=True):
     """How many completions the source has not taken yet."""
     strict: bool = False
     """Whether a higher tier always goes first, instead of by shares."""
+    open_targets: Callable[[], frozenset[Target]] = frozenset
+    """What nothing shall be claimed for at this moment."""
 
 
 class Claims(Protocol):

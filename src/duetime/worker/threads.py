@@ -10,6 +10,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from queue import SimpleQueue
 
 from duetime.model import json
@@ -88,7 +89,8 @@ class ThreadExecutor:
             current.set(running.context)
             if definition.context_name is not None:
                 arguments[definition.context_name] = context
-            value = definition.function(**arguments)
+            with nullcontext() if running.span is None else running.span.active():
+                value = definition.function(**arguments)
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError("a plain function returned a coroutine: make the outermost function an async def")

@@ -111,7 +111,15 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
         parents, rule = (depends_on, Rule()) if isinstance(depends_on, tuple) else _rule(depends_on)
         try:
             alone = msgspec.structs.replace(node, depends_on=())
-            job = make_job(alone, tenant_id=call.tenant_id, max_payload=settings.max_payload, now=now, job_id=job_id)
+            job = make_job(
+                alone,
+                tenant_id=call.tenant_id,
+                max_payload=settings.max_payload,
+                targets=call.service.targets,
+                now=now,
+                job_id=job_id,
+            )
+            await call.service.secrets.check(call.tenant_id, alone.target)
         except InvalidInput as error:
             field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
             raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

@@ -41,7 +41,7 @@ async def put_subscription(call: Call) -> SubscriptionView:
     """Set what is told under a name, new or not. Everything that happens from now on is told."""
     request: SubscriptionRequest = call.body
     if not isinstance(request.to, EmailTo):
-        check_url(request.to.url, call.service.rules.guard, "to.url")
+        check_url(request.to.url, call.service.targets.guard, "to.url")
     wanted = make_subscription(
         Subscription(
             call.path["subscription"],

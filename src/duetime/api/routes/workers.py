@@ -27,6 +27,7 @@ from duetime.model.name import check_name
 from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.model.target import check_not_reserved
 from duetime.model.worker import WorkerInfo
 from duetime.wire.workers import (
     Ask,
@@ -62,7 +63,7 @@ _PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH"
 async def register_worker(call: Call) -> Registered:
     """Begin to work: a lease, under a fresh id"""
     body: Registration = call.body
-    tasks = tuple(sorted({check_name(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
+    tasks = tuple(sorted({_task(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
     if not body.name.isprintable():
         raise InvalidInput("holds characters that cannot be shown", field="name", remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
@@ -260,3 +261,7 @@ def _run_id(item: Report | Note | HeldRun | AskParents, field: str) -> UUID:
         return parse("run", item.run_id)
     except InvalidInput as error:
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
+
+
+def _task(name: str, field: str) -> str:
+    return check_not_reserved(check_name(name, field), field)

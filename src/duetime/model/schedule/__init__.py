@@ -27,7 +27,14 @@ from duetime.model.schedule.moment import EARLIEST, LATEST, UnusableSchedule, ch
 from duetime.model.schedule.once import NOW, Once
 from duetime.model.schedule.previewing import ComingFire, preview
 from duetime.model.schedule.reading import parse_schedule
-from duetime.model.schedule.stored import Recurring, Schedule, decode_schedule, encode_schedule, same_schedule
+from duetime.model.schedule.stored import (
+    Recurring,
+    Schedule,
+    decode_schedule,
+    encode_schedule,
+    same_schedule,
+    shown_schedule,
+)
 from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.words import parse_words
 from duetime.model.schedule.zone import check_zone
@@ -63,4 +70,5 @@ __all__ = [
     "parse_words",
     "preview",
     "same_schedule",
+    "shown_schedule",
 ]

@@ -39,6 +39,8 @@ class BreakerRole(LimitingRole):
                         (breaker.tenant_id, breaker.target),
                         lambda held, now, waiting: after_attempts(held, policy, now, waiting),
                     )
+            if stepped:
+                found = await _breakers(connection, targets)
         if stepped:
             self.hints.give(Hint.READY)
         return found
@@ -48,7 +50,7 @@ class BreakerRole(LimitingRole):
         stepped = 0
         async with self.database.transaction() as connection:
             for tenant_id, target in await connection.fetch(SQL["due_breakers"]):
-                stepped += await _step(connection, (tenant_id, target), lambda held, _now, _waiting: after_time(held))
+                stepped += await _step(connection, (tenant_id, target), after_time)
             await connection.execute(SQL["prune_attempts"], WINDOW * 2)
         if stepped:
             self.hints.give(Hint.READY)

@@ -6,7 +6,7 @@ from uuid import UUID
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event
-from duetime.store.completions import as_cancelled, end_state, is_plain, waits_again
+from duetime.store.completions import as_cancelled, end_state, is_handed_over, is_plain, waits_again
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
@@ -34,7 +34,7 @@ class CompletingRole(LimitingRole):
             return Completed() if len(accepted) == len(ids) else Completed(frozenset(ids) - frozenset(accepted))
         async with self.database.transaction() as connection:
             accepted = await apply(connection, worker_id, completions, closed)
-        if self.has_limits or any(item.verdict.delay is not None for item in completions):
+        if self.has_limits or any(waits_again(item) for item in completions):
             self.hints.give(Hint.READY)
         return Completed(frozenset(item.run_id for item in completions) - accepted)
 
@@ -68,17 +68,19 @@ async def apply(
     """Apply completions of any kind, in the order of their runs, inside a transaction; returns the runs accepted."""
     ends: list[Completion] = []
     again: list[Completion] = []
+    over: list[Completion] = []
     for item in completions:
-        (again if waits_again(item) else ends).append(item)
-    if again:
+        (again if waits_again(item) else over if is_handed_over(item) else ends).append(item)
+    if again or over:
         # Several statements: only together they would not keep to the order.
         await connection.execute(SQL["hold_runs"], worker_id, [item.run_id for item in completions])
     accepted = await _end(connection, worker_id, ends, closed)
-    if again:
-        waiting = await _retry(connection, worker_id, again, lanes or {})
-        # What was not made to wait is either not ours any more, or somebody asked for it to be cancelled.
-        rest = [as_cancelled(item) for item in again if item.run_id not in waiting]
-        accepted |= waiting | await _end(connection, worker_id, rest, ())
+    if again or over:
+        going_on = await _retry(connection, worker_id, again, lanes or {}) if again else frozenset()
+        going_on |= await _hand_over(connection, worker_id, over) if over else frozenset()
+        # What does not go on is either not ours any more, or somebody asked for it to be cancelled.
+        rest = [as_cancelled(item) for item in (*again, *over) if item.run_id not in going_on]
+        accepted |= going_on | await _end(connection, worker_id, rest, ())
     return accepted
 
 
@@ -118,4 +120,11 @@ async def _retry(
     ]
     ids, fences = [item.run_id for item in items], [item.fence for item in items]
     found = await connection.fetchval(SQL["retry_runs"], ids, fences, worker_id, *columns(rows, 7))
+    return frozenset(found or ())
+
+
+async def _hand_over(connection: Connection, worker_id: UUID, items: Sequence[Completion]) -> frozenset[UUID]:
+    ids, fences = [item.run_id for item in items], [item.fence for item in items]
+    waits = [item.verdict.delay for item in items]
+    found = await connection.fetchval(SQL["hand_over_runs"], ids, fences, worker_id, waits)
     return frozenset(found or ())

@@ -7,7 +7,7 @@ from uuid import UUID
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.job import Job, lane_of
-from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
+from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
 from duetime.store.keys import LiveRun
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
@@ -43,7 +43,10 @@ class EditingRole(ReadingRole):
         calendars = await hold_calendars(connection, tenant_id, calendars_named(changes))
         # Read after every lock is held: a new cursor lies after this moment.
         now: datetime = await connection.fetchval(SQL["clock"])
-        edit = plan_edit(job_id, row, runs, changes, now, calendars)
+        ended = None
+        if changes_rhythm(changes):
+            ended = await connection.fetchval(SQL["ended_runs_of_job"], tenant_id, job_id, 1)
+        edit = plan_edit(job_id, row, runs, changes, now, calendars, ended)
         if edit is None:
             await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
             return None

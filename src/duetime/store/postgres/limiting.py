@@ -17,7 +17,7 @@ from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Said, Scope, admit, room_of
+from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, admit, room_of
 from duetime.model.worker import Seat
 from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.postgres.database import SQL, Connection, columns
@@ -70,7 +70,9 @@ class LimitingRole(Role):
     ) -> tuple[list[tuple[UUID, Claimed]], bool]:
         keys = {lane: await self.lane_book.key_within(connection, lane) for lane, _ in takes}
         limited = {lane: take for lane, take in takes if self._rules.is_limited(keys[lane])}
-        shared = {scope: Said() for lane in limited for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)}
+        shared = {
+            scope: Terms() for lane in limited for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)
+        }
         books = await _hold(connection, shared)
         room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
@@ -104,10 +106,10 @@ class LimitingRole(Role):
 
     async def _peek(
         self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
-    ) -> tuple[dict[int, list[Candidate]], dict[Scope, Said]]:
+    ) -> tuple[dict[int, list[Candidate]], dict[Scope, Terms]]:
         """The runs at the heads of limited lanes that have room, and what they say of their keys."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
-        said: dict[Scope, Said] = {}
+        said: dict[Scope, Terms] = {}
         if room:
             marks = [self.marks[lane] for lane in room]
             depth = depth_of_peek(max(room.values()), number)
@@ -123,7 +125,7 @@ class LimitingRole(Role):
         return int(await self.database.fetchval("unpark", [row[0] for row in rows])) if rows else 0
 
 
-async def _hold(connection: Connection, wanted: Mapping[Scope, Said]) -> dict[Scope, Book]:
+async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, Book]:
     """Hold limits, and read how they stand."""
     if not wanted:
         return {}

@@ -8,9 +8,11 @@ from duetime.store.postgres.calendars import CalendarRole
 from duetime.store.postgres.coalescing import CoalescingRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.events import EventRole
+from duetime.store.postgres.figures import FigureRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.guests import GuestRole
+from duetime.store.postgres.handing_over import HandingOverRole
 from duetime.store.postgres.holding import HoldingRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
@@ -22,6 +24,8 @@ from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.secrets import SecretRole
+from duetime.store.postgres.surveying import SurveyRole
 from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
 
@@ -42,12 +46,16 @@ class PostgresStore(
     TenancyRole,
     AccessRole,
     ListingRole,
+    FigureRole,
     EventRole,
     QueueRole,
     BreakerRole,
     PayloadRole,
     GraphRole,
     NotifyingRole,
+    HandingOverRole,
+    SecretRole,
+    SurveyRole,
 ):
     embedded = False
 

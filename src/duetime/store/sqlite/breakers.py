@@ -36,10 +36,9 @@ class BreakerRole(Role):
                 of = {"tenant_id": item.tenant_id, "target": item.target, "now": now}
                 counts = {"tried": item.tried, "failed": item.failed, "retried": item.retried}
                 connection.execute("add_attempts", {**of, **counts})
-                breaker = _breaker(connection, of)
-                found.append(breaker)
-                if policy.enabled and decide(breaker, moment(now), 0) is not None:
+                if policy.enabled and decide(_breaker(connection, of), moment(now), 0) is not None:
                     stepped |= _step(connection, of, decide)
+                found.append(_breaker(connection, of))
             return found, stepped
 
         found, stepped = await self.database.run(work)
@@ -52,7 +51,7 @@ class BreakerRole(Role):
             stepped = 0
             for tenant_id, target in connection.rows("due_breakers", {"now": now}):
                 of = {"tenant_id": tenant_id, "target": target, "now": now}
-                stepped += _step(connection, of, lambda held, _now, _waiting: after_time(held))
+                stepped += _step(connection, of, after_time)
             connection.execute("prune_attempts", {"now": now, "age": microseconds(WINDOW * 2)})
             return stepped
 
@@ -81,7 +80,7 @@ class BreakerRole(Role):
 
 
 def _breaker(connection: Connection, of: dict[str, Any]) -> Breaker:
-    state, since, until, trips, tried, failed, retried = connection.rows(
+    state, since, until, trips, tried, failed, retried, flow = connection.rows(
         "sum_attempts", {**of, "window": microseconds(WINDOW)}
     )[0]
     return Breaker(
@@ -94,6 +93,7 @@ def _breaker(connection: Connection, of: dict[str, Any]) -> Breaker:
         tried,
         failed,
         retried,
+        flow,
     )
 
 

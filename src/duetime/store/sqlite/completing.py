@@ -9,7 +9,7 @@ from duetime.model.attempt import Completion, RunNote
 from duetime.model.event import EventKind
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event, RunState
-from duetime.store.completions import as_cancelled, end_state, waits_again
+from duetime.store.completions import as_cancelled, end_state, is_handed_over, waits_again
 from duetime.store.protocol import Completed, Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
@@ -31,7 +31,7 @@ class CompletingRole(Role):
             return refused
 
         refused = await self.database.run(work)
-        if self.lane_book.has_limits or any(item.verdict.delay is not None for item in completions):
+        if self.lane_book.has_limits or any(waits_again(item) for item in completions):
             self.hints.give(Hint.READY)
         return Completed(refused)
 
@@ -84,16 +84,18 @@ def apply(
     cancelled: set[UUID] = set()
     for place, shall_be_cancelled in exceptions:
         (cancelled if shall_be_cancelled else refused).add(completions[place].run_id)
-    little, ends, again = [], [], []
+    little, ends, again, over = [], [], [], []
     for item in completions:
         if item.run_id in refused:
             continue
         if _says_little(item):
             little.append(item)
-        elif not waits_again(item):
+        elif not waits_again(item) and not is_handed_over(item):
             ends.append(item)
         elif item.run_id in cancelled:
             ends.append(as_cancelled(item))
+        elif is_handed_over(item):
+            over.append(item)
         else:
             again.append(item)
     if is_heard(connection, now):
@@ -104,7 +106,12 @@ def apply(
         _end(connection, now, ends)
     if again:
         _retry(connection, now, again, lanes or {})
-    free_holds(connection, now, [item.run_id.bytes for item in completions if item.run_id not in refused])
+    if over:
+        waits = listed([microseconds(item.verdict.delay) for item in over if item.verdict.delay is not None])
+        run_ids = packed(item.run_id for item in over)
+        connection.execute("hand_over_runs", {"ids": run_ids, "waits": waits, "now": now})
+    gone_on = refused | {item.run_id for item in over}
+    free_holds(connection, now, [item.run_id.bytes for item in completions if item.run_id not in gone_on])
     return frozenset(refused)
 
 

@@ -62,6 +62,11 @@ class Database:
     def shown(self) -> str:
         return ":memory:" if self.path is None else str(self.path)
 
+    @property
+    def used(self) -> int:
+        """Whether somebody waits for the one connection."""
+        return 0 if self._queue.empty() else 1
+
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()

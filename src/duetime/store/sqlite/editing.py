@@ -6,7 +6,7 @@ from uuid import UUID
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.job import Job, lane_of
-from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
+from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
 from duetime.store.keys import LiveRun
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
@@ -44,10 +44,12 @@ class EditingRole(ReadingRole):
     ) -> Edit | None:
         """Edit a job; None when nothing changes."""
         calendars = hold_calendars(connection, tenant_id, calendars_named(changes))
-        edit = plan_edit(job_id, row, runs, changes, moment(now), calendars)
+        of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+        ended = connection.value("ended_runs_of_job", {**of_job, "limit": 1}) if changes_rhythm(changes) else None
+        newest = None if ended is None else identity(ended)
+        edit = plan_edit(job_id, row, runs, changes, moment(now), calendars, newest)
         if edit is None:
             return None
-        of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
         withdrawn = 0
         if edit.starts_anew:
             withdrawn = connection.execute("withdraw_runs", of_job)

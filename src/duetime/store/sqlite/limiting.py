@@ -7,7 +7,7 @@ from uuid import UUID
 
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, Said, Scope, admit, give_back, room_for, room_of
+from duetime.model.limits import Book, Candidate, Scope, Terms, admit, give_back, room_for, room_of
 from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
@@ -34,7 +34,7 @@ class Limited:
 
     def claim(self, this: Mapping[str, Any], lane_id: int, key: LaneKey, take: int) -> list[tuple[Any, ...]]:
         shared = [scope for scope in shared_scopes(key) if self._rules.is_set(scope)]
-        self._hold(dict.fromkeys(shared, Said()))
+        self._hold(dict.fromkeys(shared, Terms()))
         if not key.keyed:
             count = room_for(self._books, shared, take)
             rows = self._connection.rows("claim", {**this, "lane_id": lane_id, "take": count}) if count else []
@@ -75,7 +75,7 @@ class Limited:
             self._remember(rows, shared, {run.run_id: run for run in seen})
         return rows, bool(parked or later)
 
-    def _hold(self, scopes: Mapping[Scope, Said]) -> None:
+    def _hold(self, scopes: Mapping[Scope, Terms]) -> None:
         for scope, said in scopes.items():
             if scope not in self._books:
                 period = None if said.period is None else microseconds(said.period)

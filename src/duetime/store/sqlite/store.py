@@ -10,9 +10,11 @@ from duetime.store.sqlite.calendars import CalendarRole
 from duetime.store.sqlite.coalescing import CoalescingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.events import EventRole
+from duetime.store.sqlite.figures import FigureRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.guests import GuestRole
+from duetime.store.sqlite.handing_over import HandingOverRole
 from duetime.store.sqlite.holding import HoldingRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
@@ -24,6 +26,8 @@ from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.secrets import SecretRole
+from duetime.store.sqlite.surveying import SurveyRole
 from duetime.store.sqlite.tenancy import TenancyRole
 
 
@@ -43,12 +47,16 @@ class SqliteStore(
     TenancyRole,
     AccessRole,
     ListingRole,
+    FigureRole,
     EventRole,
     QueueRole,
     BreakerRole,
     PayloadRole,
     GraphRole,
     NotifyingRole,
+    HandingOverRole,
+    SecretRole,
+    SurveyRole,
 ):
     embedded = True
     _is_companion = False

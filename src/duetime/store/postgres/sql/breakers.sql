@@ -9,9 +9,10 @@ set tried = a.tried + excluded.tried, failed = a.failed + excluded.failed, retri
 -- sum_attempts: what attempts at targets came to within the window, and how their breakers stand
 select x.tenant_id, x.target, coalesce(b.state, 0) as state, coalesce(b.since, duetime.clock()) as since, b.until,
     coalesce(b.trips, 0) as trips, coalesce(a.tried, 0) as tried, coalesce(a.failed, 0) as failed,
-    coalesce(a.retried, 0) as retried
+    coalesce(a.retried, 0) as retried, o.rate as flow
 from unnest($1::int[], $2::text[]) as x(tenant_id, target)
 left join duetime.breakers b on b.tenant_id = x.tenant_id and b.target = x.target
+left join duetime.limits o on o.tenant_id = x.tenant_id and o.kind = 5 and o.name = x.target
 cross join lateral (
     select sum(a.tried) as tried, sum(a.failed) as failed, sum(a.retried) as retried from duetime.attempts a
     where a.tenant_id = x.tenant_id and a.target = x.target and a.at > duetime.clock() - $3::interval) a

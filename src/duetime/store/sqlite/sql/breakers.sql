@@ -6,8 +6,9 @@ on conflict (tenant_id, target, at) do update set tried = attempts.tried + exclu
 
 -- sum_attempts: what attempts at a target came to within the window, and how its breaker stands
 select coalesce(b.state, 0), coalesce(b.since, :now), b.until, coalesce(b.trips, 0), coalesce(sum(a.tried), 0),
-    coalesce(sum(a.failed), 0), coalesce(sum(a.retried), 0)
+    coalesce(sum(a.failed), 0), coalesce(sum(a.retried), 0), o.rate
 from (select 1) left join breakers b on b.tenant_id = :tenant_id and b.target = :target
+left join limits o on o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target
 left join attempts a on a.tenant_id = :tenant_id and a.target = :target and a.at > :now - :window;
 
 -- hold_breaker: a breaker, made where it is missing

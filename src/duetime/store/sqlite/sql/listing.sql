@@ -94,8 +94,9 @@ select substr(:ids, x.key * 16 + 1, 16) as job_id from json_each(:places) x wher
     select 1 from history h where h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
         and h.end_state is not null and h.run_id > substr(:run_ids, x.key * 16 + 1, 16));
 
--- held_runs: the runs of all claims
+-- held_runs: the runs of all claims, and those that were handed over
 select run_ids from claims;
+select run_id from handovers;
 
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with looked as materialized (
