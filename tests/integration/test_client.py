@@ -54,7 +54,7 @@ def _example(build: Any) -> Ask[Any]:
         for parameter in inspect.signature(build).parameters.values()
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     ]
-    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": [], "nodes": {}}
+    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": [], "nodes": {}, "to": {}}
     values = {parameter.name: special.get(parameter.name, "x") for parameter in needed}
     ask: Ask[Any] = build(**values)
     return ask
