@@ -92,6 +92,7 @@ class App(Graphing):
         concurrency: int | None = None,
         rate_key: str | None = None,
         rate: str | None = None,
+        warn_after: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, *function: Any, **options: Any) -> Any:

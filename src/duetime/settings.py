@@ -145,6 +145,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Path | None, kinds.file("The TOML file of commands that jobs may run; without it none may.")
     ] = None
     shell_slots: Annotated[int, kinds.count("How many commands a process runs at once.", 1, 10_000)] = 4
+    smtp_url: Annotated[
+        str | None, kinds.secret("The mail server for notifications: smtp://host:587 or smtps://name:password@host.")
+    ] = None
+    mail_from: Annotated[str | None, kinds.text("The address that mails of notifications come from.")] = None
     public_url: Annotated[
         str | None, kinds.server("Where receivers reach this service: what completion links begin with.")
     ] = None

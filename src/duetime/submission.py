@@ -21,7 +21,7 @@ Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, 
 OPTIONS = frozenset(
     {
         *("key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"),
-        *("concurrency_key", "concurrency", "rate_key", "rate"),
+        *("concurrency_key", "concurrency", "rate_key", "rate", "warn_after"),
         "depends_on",
     }
 )

@@ -53,6 +53,7 @@ RESERVED = frozenset(
         "concurrency",
         "rate_key",
         "rate",
+        "warn_after",
         "after",
         "depends_on",
         "connection",
@@ -148,6 +149,7 @@ def make_task(
     concurrency: int | None = None,
     rate_key: str | None = None,
     rate: str | None = None,
+    warn_after: Duration | None = None,
 ) -> Task[..., Any]:
     """Check a function and its options once, when it becomes a task."""
     definition = _define(name, function, process=process)
@@ -160,6 +162,7 @@ def make_task(
         concurrency=concurrency,
         rate_key=rate_key,
         rate=rate,
+        warn_after=warn_after,
     )
     limit = None if timeout is None else check_duration(timeout, "timeout")
     if limit is not None:

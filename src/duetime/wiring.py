@@ -12,8 +12,11 @@ from duetime.api.service import Service
 from duetime.api.serving import HttpServer
 from duetime.app import App
 from duetime.client.transport import Transport
+from duetime.engine.alarm import Alarm
 from duetime.engine.breakers import BreakerTender, breaker_policy
 from duetime.engine.canary import Canary
+from duetime.engine.letters import Letters
+from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
@@ -251,6 +254,18 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
         Loop("breakers", BreakerTender(store).tick, jitter=0.2),
         Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),
+        *_telling_loops(store),
+    ]
+
+
+def _telling_loops(store: Store) -> list[Loop]:
+    """What tells people what they want to know."""
+    letters = Letters(store)
+    return [
+        Loop("notifier", Notifier(store, letters).tick, jitter=0.2),
+        Loop("slow runs", SlowRuns(store).tick, jitter=0.2),
+        Loop("open breakers", OpenBreakers(store, letters).tick, jitter=0.2),
+        Loop("alarm", Alarm(store, letters).tick, jitter=0.2),
     ]
 
 

@@ -270,7 +270,7 @@ class TestDescriptions:
         """Those in words ("all") are no values, so only they may be refused."""
         defaults = msgspec.structs.asdict(Settings())
         in_words = {"database_url", "queues", "processes", "encryption_keys", "url", "key", "metrics_port"}
-        in_words |= {"allowed_networks", "shell_commands", "public_url"}
+        in_words |= {"allowed_networks", "shell_commands", "public_url", "smtp_url", "mail_from"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]

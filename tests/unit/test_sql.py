@@ -7,6 +7,9 @@ from duetime.store.sql import migrations, parse, statements
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
+    "news_of_runs": "two statements in SQLite, one for each home",
+    "slow_candidates": "SQLite reads the ids of claims first",
+    "held_slots": "SQLite reads the ids of claims first",
     "clock": "an embedded store is given its clock",
     "hold_cursors": "a file has one writer, so nothing can come between two statements",
     "lock_calendar": "a file has one writer, so nothing can come between two statements",
@@ -32,6 +35,10 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "news_of_live_runs": "one half of `news_of_runs`",
+    "news_of_attempts": "the other half of `news_of_runs`",
+    "claimed_ids": "claims hold their runs as one value, which SQLite cannot join by",
+    "held_runs_of": "what `slow_candidates` and `held_slots` find by a join",
     "has_holds": "PostgreSQL asks whether any lane has runs with keys, inside its functions",
     "database_size": "the sum of the tables' sizes in PostgreSQL, which knows them",
     "alive": "part of `claim` in PostgreSQL",

@@ -9,7 +9,7 @@ import msgspec
 
 from duetime.engine.graphs import chain_after, make_depends_on, make_rule
 from duetime.engine.intake import prepare
-from duetime.engine.options import add_keys, add_policies, check_duration, check_retry
+from duetime.engine.options import add_keys, add_policies, add_warning, check_duration, check_retry
 from duetime.errors import InvalidInput
 from duetime.ids import parse
 from duetime.model.dependency import DependsOn, Rule
@@ -141,6 +141,7 @@ def _options(request: JobRequest, *, recurring: bool) -> Options:
             payload_ref=_text(request.payload_ref, "payload_ref"),
         )
     options = add_keys(options, request.concurrency_key, request.concurrency, request.rate_key, request.rate)
+    options = add_warning(options, request.warn_after)
     if not recurring:
         return options
     misfire = request.misfire

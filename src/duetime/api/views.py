@@ -80,6 +80,7 @@ def job_view(job: Job, status: JobStatus) -> JobView:
         concurrency=options.concurrency,
         rate_key=options.rate_key,
         rate=options.rate,
+        warn_after=options.warn_after,
         made=job.made,
         missed=job.missed,
     )

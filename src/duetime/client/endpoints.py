@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, run_asks, target_asks
+from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, notification_asks, run_asks, target_asks
 from duetime.client.ask import Ask, PageOf
 
 P = ParamSpec("P")
@@ -119,6 +119,12 @@ class Endpoints:
     get_calendar = Sent(run_asks.get_calendar)
     put_calendar = Sent(run_asks.put_calendar)
     delete_calendar = Sent(run_asks.delete_calendar)
+    list_subscriptions = Sent(notification_asks.list_subscriptions)
+    put_subscription = Sent(notification_asks.put_subscription)
+    delete_subscription = Sent(notification_asks.delete_subscription)
+    list_alerts = Sent(notification_asks.list_alerts)
+    put_alert = Sent(notification_asks.put_alert)
+    delete_alert = Sent(notification_asks.delete_alert)
     list_queues = Sent(run_asks.list_queues)
     get_queue = Sent(run_asks.get_queue)
     put_queue = Sent(run_asks.put_queue)

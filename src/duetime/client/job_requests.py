@@ -37,6 +37,7 @@ def job_request(job: NewJob) -> dict[str, Any]:
         "concurrency": None if options.concurrency_key is None else options.concurrency,
         "rate_key": options.rate_key,
         "rate": options.rate,
+        "warn_after": options.warn_after,
     }
     if job.depends_on is not None:
         parents = [show("job", parent) for parent in job.depends_on.parents]

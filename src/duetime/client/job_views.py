@@ -48,6 +48,7 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         concurrency=view.concurrency,
         rate_key=view.rate_key,
         rate=view.rate,
+        warn_after=view.warn_after,
     )
     return Job(
         parse("job", view.job_id),

@@ -28,6 +28,7 @@ Priority = Literal["HIGH", "MEDIUM", "LOW"]
 Delivery = Literal["at_least_once", "at_most_once"]
 Duration = str | float | timedelta
 MOST_RETRIES = 1000
+_LONGEST_WARNING = 7 * 86_400
 
 
 def make_options(
@@ -43,9 +44,10 @@ def make_options(
     concurrency: int | None = None,
     rate_key: str | None = None,
     rate: str | None = None,
+    warn_after: Duration | None = None,
 ) -> Options:
     """The options of a job: what the task says, changed by what the submission says."""
-    base = add_keys(base, concurrency_key, concurrency, rate_key, rate)
+    base = add_warning(add_keys(base, concurrency_key, concurrency, rate_key, rate), warn_after)
     if job_name is None and not tags and retries is None and retry is None and delivery is None and key is None:
         return base
     policy = base.retry if retry is None else check_retry(retry)
@@ -66,6 +68,16 @@ def make_options(
         at_most_once=at_most_once,
         key=base.key if key is None else key,
     )
+
+
+def add_warning(options: Options, warn_after: Duration | None) -> Options:
+    """The options of a job whose runs are told of when they take longer than usual."""
+    if warn_after is None:
+        return options
+    seconds = check_duration(warn_after, "warn_after").total_seconds()
+    if not 1 <= seconds <= _LONGEST_WARNING:
+        raise InvalidInput(f"{warn_after} cannot be waited for", field="warn_after", remedy="1 s to 7 days")
+    return msgspec.structs.replace(options, warn_after=seconds)
 
 
 def add_keys(

@@ -60,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     rate: str | None = None
     breaker_key: str | None = None
     """The breaker that stands before its runs, instead of that of its task: the host that they call."""
+    warn_after: float | None = None
+    """Seconds after which a run that goes on is told of as slow; it goes on all the same."""
     traceparent: str | None = None
     """The trace that the run of a one-off job belongs to."""
     trace_link: str | None = None

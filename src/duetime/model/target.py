@@ -16,7 +16,9 @@ from duetime.errors import InvalidInput
 
 RESERVED = "duetime."
 HTTP, GRPC, SHELL = "duetime.http", "duetime.grpc", "duetime.shell"
-TARGET_TASKS = (HTTP, GRPC, SHELL)
+EMAIL = "duetime.email"
+"""Not for callers: notifications go by it."""
+TARGET_TASKS = (HTTP, GRPC, SHELL, EMAIL)
 _PLACE_LIMIT = 160
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -74,17 +76,28 @@ class ShellTarget(_Target, frozen=True, tag="shell", kw_only=True):
     """What the command's template asks for."""
 
 
+class EmailTarget(_Target, frozen=True, tag="email", kw_only=True):
+    """A mail that tells somebody something."""
+
+    to: str
+    subject: str
+    text: str
+
+
 Target = HttpTarget | GrpcTarget | ShellTarget
+"""What callers may ask for."""
+AnyTarget = Target | EmailTarget
+"""What can be carried out."""
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Target] = msgspec.json.Decoder(Target)
+_decoder: msgspec.json.Decoder[AnyTarget] = msgspec.json.Decoder(AnyTarget)
 
 
-def decode_target(args: bytes) -> Target:
+def decode_target(args: bytes) -> AnyTarget:
     """The target in a job's arguments. Raises `msgspec.DecodeError` for what newer code has stored."""
     return _decoder.decode(args)
 
 
-def plain_target(target: Target) -> dict[str, Any]:
+def plain_target(target: AnyTarget) -> dict[str, Any]:
     """The target as JSON has it."""
     found: dict[str, Any] = msgspec.to_builtins(target)
     return found

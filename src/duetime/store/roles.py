@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duetime.model.access import ApiKey, NewKey
+from duetime.model.alert import Alert, AlertRule
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
@@ -30,6 +31,7 @@ from duetime.model.listing import (
     RunFilter,
     RunItem,
 )
+from duetime.model.notification import RunNews, Subscription
 from duetime.model.secret import SecretInfo, SigningSecret
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
 from duetime.model.worker import Lost, Renewal, Seat, Worker
@@ -329,3 +331,52 @@ class Events(Protocol):
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
         """The events after a place, in order. None that commits later will stand before one that was read."""
+
+
+class Notifying(Protocol):
+    """What tenants want to be told, how far they have been told, and the figures that they have watched."""
+
+    async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
+        """Set what is told under a name. Everything that commits after this is told, whoever is up to see it."""
+
+    async def subscriptions(self, tenant_id: int | None = None) -> list[tuple[int, Subscription]]:
+        """What a tenant, or (None) everybody, wants to be told, each with its tenant."""
+
+    async def delete_subscription(self, tenant_id: int, name: str) -> None:
+        """Tell it no more. Raises `NotFound`."""
+
+    async def take_notifying(self, holder: UUID, period: timedelta) -> EventMark | None:
+        """The place up to which everything was told. None while nobody wants to know, or another node is at it."""
+
+    async def notified(self, until: EventMark) -> None:
+        """Everything up to this place was told. It never moves back."""
+
+    async def news_of_runs(
+        self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
+    ) -> list[RunNews]:
+        """What notifications say of these runs: of the attempt that started, or ended, at a moment, whatever has become
+        of the run since; without a moment, of how they stand. Those that are nowhere any more are left out."""
+
+    async def slow_runs(self) -> list[tuple[int, UUID]]:
+        """The running runs, each with its tenant, that take longer than their job's `warn_after`."""
+
+    async def count_dead_letters(self, tenant_id: int, queue: str | None, cap: int) -> int:
+        """How many dead letters there are, counted up to `cap`."""
+
+    async def held_slots(self) -> dict[UUID, int]:
+        """How many runs each worker holds; one that holds none is left out."""
+
+    async def put_alert(self, tenant_id: int, rule: AlertRule) -> Alert:
+        """Set a rule under its name. An alert that is open stays open until its new rule closes it."""
+
+    async def alerts(self, tenant_id: int, name: str | None = None) -> list[Alert]:
+        """The alerts of a tenant, or one of them, by name."""
+
+    async def delete_alert(self, tenant_id: int, name: str) -> None:
+        """Remove a rule. Raises `NotFound`."""
+
+    async def take_alerts(self, every: timedelta, limit: int = 100) -> list[Alert]:
+        """Alerts of any tenants that were not looked at for so long; they are nobody else's turn until then."""
+
+    async def keep_alert(self, alert: Alert, seen: int) -> bool:
+        """How an alert stands now; false if its version is not `seen` any more, or its rule another one."""

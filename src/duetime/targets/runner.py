@@ -15,13 +15,24 @@ from duetime.model.attempt import Claimed
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Failed, Outcome
-from duetime.model.target import GRPC, HTTP, SHELL, GrpcTarget, HttpTarget, ShellTarget, decode_target
+from duetime.model.target import (
+    EMAIL,
+    GRPC,
+    HTTP,
+    SHELL,
+    EmailTarget,
+    GrpcTarget,
+    HttpTarget,
+    ShellTarget,
+    decode_target,
+)
 from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
 from duetime.targets.address_guard import Lookup, system_lookup
 from duetime.targets.checking import TargetRules
 from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.email import Mailer
 from duetime.targets.errand import Errand
 from duetime.targets.grpc import GrpcCaller
 from duetime.targets.http import HttpCaller
@@ -43,12 +54,13 @@ class TargetRunner:
         sizes = {"max_response": settings.max_response, "max_result": settings.max_result}
         self._http = HttpCaller(self._rules.guard, vault, links, lookup=lookup, **sizes)
         self._grpc = GrpcCaller(self._rules.guard, vault, lookup=lookup, max_result=settings.max_result)
+        self._mail = Mailer(settings.smtp_url, settings.mail_from)
         self._commands = ShellRunner(self._rules.commands, max_result=settings.max_result)
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The kinds of targets that this process can carry out."""
-        return (HTTP, GRPC, SHELL) if self._shell else (HTTP, GRPC)
+        return (HTTP, GRPC, EMAIL, SHELL) if self._shell else (HTTP, GRPC, EMAIL)
 
     async def run(self, claimed: Claimed, lane: LaneKey) -> Outcome:
         limit = self._limit if claimed.timeout_ms is None else claimed.timeout_ms / 1000
@@ -81,6 +93,8 @@ class TargetRunner:
                 return await self._commands.run(target, errand)
             case GrpcTarget():
                 return await self._grpc.call(target, errand)
+            case EmailTarget():
+                return await self._mail.send(target, errand.message_id, errand.limit)
             case _:
                 assert_never(target)
 

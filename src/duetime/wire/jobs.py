@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.model.listing import JobStatus
 from duetime.model.policy import MisfireMode, Overlap
-from duetime.model.target import Target
+from duetime.model.target import AnyTarget, Target
 from duetime.wire.fields import (
     Args,
     JobId,
@@ -130,6 +130,9 @@ class JobRequest(Request, frozen=True):
     concurrency: Annotated[int, Meta(ge=1, le=1_000_000, description="1 unless given.")] | None = None
     rate_key: Annotated[Text, Meta(description="At most `rate` runs with this key start, of all jobs.")] | None = None
     rate: RateText | None = None
+    warn_after: (
+        Annotated[Length, Meta(description="A run that takes longer is told of (`run.slow`), and goes on.")] | None
+    ) = None
 
 
 class JobPatch(Request, frozen=True):
@@ -244,7 +247,7 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     """A job."""
 
     args: dict[str, Any]
-    target: Target | None
+    target: AnyTarget | None
     """What duetime does itself; `args` is empty then."""
     timeout: float | None
     """Seconds."""
@@ -259,6 +262,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     concurrency: int
     rate_key: str | None
     rate: str | None
+    warn_after: float | None
+    """Seconds."""
     made: int
     missed: int
 

@@ -18,6 +18,7 @@ from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.listing import ListingRole
 from duetime.store.postgres.mending import MendingRole
+from duetime.store.postgres.notifying import NotifyingRole
 from duetime.store.postgres.payloads import PayloadRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
@@ -51,6 +52,7 @@ class PostgresStore(
     BreakerRole,
     PayloadRole,
     GraphRole,
+    NotifyingRole,
     HandingOverRole,
     SecretRole,
     SurveyRole,

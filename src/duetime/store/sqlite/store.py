@@ -20,6 +20,7 @@ from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.listing import ListingRole
 from duetime.store.sqlite.mending import MendingRole
+from duetime.store.sqlite.notifying import NotifyingRole
 from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
@@ -52,6 +53,7 @@ class SqliteStore(
     BreakerRole,
     PayloadRole,
     GraphRole,
+    NotifyingRole,
     HandingOverRole,
     SecretRole,
     SurveyRole,

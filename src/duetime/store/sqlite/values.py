@@ -19,6 +19,8 @@ _ID_LENGTH = 16
 _MOMENTS = frozenset(
     {
         "at",
+        "changed_at",
+        "checked_at",
         "created_at",
         "died_at",
         "due_at",
@@ -39,6 +41,7 @@ _MOMENTS = frozenset(
         "revoked_at",
         "started_at",
         "waiting",
+        "wrong_since",
     }
 )
 _IDS = frozenset({"id", "job_id", "end_id", "highest", "key_id", "live_id", "lowest", "run_id", "worker_id"})
