@@ -42,8 +42,10 @@ class Demands(NamedTuple):
         begun = sorted(start.t for starts in facts.starts.values() for start in starts)
         for fault in facts.faults:
             if self.resumes_within is not None:
-                took = min((t for t in begun if t >= fault["until"]), default=float("inf")) - fault["until"]
-                if took > self.resumes_within:
+                following = min((t for t in begun if t >= fault["until"]), default=float("inf"))
+                took = following - fault["until"]
+                struck_again = any(fault["until"] <= other["t"] < following for other in facts.faults)
+                if took > self.resumes_within and not struck_again:
                     yield f"nothing began for {took:.1f} s after {fault['kind']} was over"
             if self.rejoins and not _seen_after(facts, fault):
                 yield f"{fault['node']} began nothing after it was reachable again"

@@ -24,6 +24,7 @@ from chaos.tasks import add_tasks
 from duetime import App, clock, ids
 from duetime.engine import reaper
 from duetime.model import completing
+from duetime.store import reporting
 from duetime.store.protocol import Store
 from duetime.worker import claimer, notes, worker
 
@@ -207,6 +208,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         patch.object(notes, "INTERVAL", 300.0),
         patch.object(claimer, "_LANES_EVERY", 1.0),
         patch.object(claimer, "_PAUSES_EVERY", 60.0),
+        patch.object(reporting, "_QUICK", 5.0),
     ):
         yield
 
