@@ -40,7 +40,7 @@ def test_only_these_are_open_to_everybody() -> None:
 
 async def test_without_a_key(api: Served) -> None:
     for endpoint in GUARDED:
-        for key in (None, "dt_live_nonsense", api.root[:-1] + "0"):
+        for key in (None, "dt_live_nonsense", api.root[:-1] + ("1" if api.root.endswith("0") else "0")):
             answer = await ask(api, endpoint, key)
             assert (answer.status, answer.code) == (401, "unauthenticated"), endpoint.name
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from duetime.ids import new_id, show
 from tests.contract.hands import Hand, hand
 from tests.support.served import Served
 
@@ -105,7 +106,7 @@ async def test_a_job_that_depends_on_others(api: Served) -> None:
     status = (await api.get(f"/v1/jobs/{made.json['job_id']}/status")).json
     assert status["status"] == "CANCELLED" and parent in status["failure_reason"]
     assert (await api.get(f"/v1/jobs/{other['job_id']}")).json["status"] == "PENDING"
-    unknown = await api.post("/v1/jobs", {"task": "greet", "depends_on": [parent[:-1] + "0"]})
+    unknown = await api.post("/v1/jobs", {"task": "greet", "depends_on": [show("job", new_id())]})
     assert (unknown.status, unknown.json["field"]) == (422, "depends_on")
     recurring = {"task": "greet", "every": "1h", "depends_on": [parent]}
     assert (await api.post("/v1/jobs", recurring)).json["field"] == "depends_on"
