@@ -72,7 +72,7 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, port), family=family, backlog=2048)
-        # Connections inherit it. An answer is written in two parts, and the second must not wait for the first's receipt.
+        # Connections inherit it. An answer is written in two parts, and the second must not wait for the first.
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return found
     except OSError as error:
