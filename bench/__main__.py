@@ -76,7 +76,7 @@ def main() -> int:
         console.print(f"no scenario {unknown[0]!r}; there are: {', '.join(SCENARIOS)}")
         return 2
     asked = knobs.from_environ()
-    with Server(installed()[0], **SERVER_OPTIONS) as server, tempfile.TemporaryDirectory() as folder:
+    with Server(installed()[0], settings=SERVER_OPTIONS) as server, tempfile.TemporaryDirectory() as folder:
         console.print(f"PostgreSQL {server.version}, with durable commits")
         databases = Databases(server, Path(folder))
         peers = Peers(asked, databases.postgres)

@@ -39,7 +39,7 @@ where "resource_manager/record_type" like 'Btree/INSERT%'
 async def run(bench: Bench) -> None:
     report = bench.report("cost", "µs of CPU", better="lower")
     options = SERVER_OPTIONS | {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "top"}
-    with Server(installed()[0], **options) as server, tempfile.TemporaryDirectory() as folder:
+    with Server(installed()[0], settings=options) as server, tempfile.TemporaryDirectory() as folder:
         databases = Databases(server, Path(folder))
         for _ in range(bench.knobs.rounds):
             await _steps(report, databases, bench.knobs.scaled(50_000, least=2_000))

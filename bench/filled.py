@@ -45,7 +45,7 @@ class Filled:
 
     def __enter__(self) -> Self:
         binaries = installed()[0]
-        self._server = Server(binaries, keep=self._folder / f"postgres-{binaries.origin}", **SERVER_OPTIONS)
+        self._server = Server(binaries, keep=self._folder / f"postgres-{binaries.origin}", settings=SERVER_OPTIONS)
         self._server.start()
         return self
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-import time
+import tempfile
 from pathlib import Path
 
 import asyncpg
@@ -106,16 +106,12 @@ async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str
         await connection.close()
 
 
-def test_a_kept_server_comes_back_with_its_data(postgres: Server, tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        for parent in (tmp_path, *tmp_path.parents[:2]):
-            parent.chmod(0o755)
-    first = Server(postgres.binaries, keep=tmp_path / "kept")
-    with first:
-        first.create_database("kept")
-    began = time.monotonic()
-    with Server(postgres.binaries, keep=tmp_path / "kept", work_mem="5MB") as second:
-        second.drop_database("kept")
-        second.create_database("kept")
-    assert time.monotonic() - began < 60
-    assert not first.folder.exists() and not second.folder.exists()
+def test_a_kept_server_comes_back_with_its_data(postgres: Server) -> None:
+    with tempfile.TemporaryDirectory(prefix="duetime-kept-") as folder:
+        Path(folder).chmod(0o755)  # the server's user has to reach it
+        kept = Path(folder) / "kept"
+        with Server(postgres.binaries, keep=kept) as first:
+            first.create_database("one")
+        with Server(postgres.binaries, keep=kept, work_mem="5MB") as second:
+            second.create_database("two", template="one")  # which is still there
+        assert not first.folder.exists() and not second.folder.exists()

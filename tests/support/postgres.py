@@ -18,6 +18,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -74,13 +75,14 @@ class Server:
         copy_of: "Server | None" = None,
         follows: bool = False,
         keep: Path | None = None,
+        settings: Mapping[str, str] | None = None,
         **options: str,
     ) -> None:
         """`copy_of`: begin with a base backup of a running server; `follows`: and stream from it, as a standby; `keep`:
         a folder in which the data stay, for a later server to start from."""
         self.binaries = binaries
         self.origin = binaries.origin
-        self._options = options
+        self._options = {**(settings or {}), **options}
         self.folder = Path(tempfile.mkdtemp(prefix="duetime-pg-"))
         self.port = free_port()
         self._kept = keep
