@@ -15,10 +15,10 @@ SECONDS ?= 300
 SEED ?= 1
 PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist loadgroup
 
-.PHONY: help up test browser lint types layers unit bench chaos graphs docs lock clean
+.PHONY: help up test browser lint types layers unit bench bench-docs chaos graphs docs lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
@@ -51,8 +51,12 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 	@echo "• pytest tests/unit"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
 
-bench: $(VENV)/.dev ## measure (SCENARIO=name)
+bench: $(VENV)/.dev ## measure beside the limit and the peers (SCENARIO=name PEERS=0 ROUNDS=3 STORED=10000000)
 	@$(BIN)/python -m bench $(SCENARIO)
+	@$(BIN)/python -m bench.documents
+
+bench-docs: $(VENV)/.dev ## write the plots, docs/performance.md and docs/scaling.md again from bench/results
+	@$(BIN)/python -m bench.documents
 
 chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name)
 	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO))

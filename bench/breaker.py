@@ -10,8 +10,10 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
-from bench.report import Report, console
-from bench.stores import Databases
+from bench.context import Bench
+from bench.goals import Target
+from bench.report import console
+from bench.stores import migrated
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
@@ -21,27 +23,30 @@ RUNS = 20_000
 WORKERS = 4
 SLOTS = 500
 OUTAGE = 60.0
+UNITS = {
+    "calls during the outage after 2 s": "% of the runs",
+    "all succeeded after recovery": "s",
+    "most calls in a second": "% of 20,000 in 60 s",
+    "succeeded": "calls",
+    "dead": "runs",
+}
 TARGETS = {
-    "calls during the outage after 2 s, % of the runs": 1.0,
-    "all succeeded after recovery, s": 60.0,
-    "most calls in a second, % of 20,000 in 60 s": 200.0,
-    "dead": 0.0,
+    ("postgres", "calls during the outage after 2 s"): Target(most=1.0),
+    ("postgres", "all succeeded after recovery"): Target(most=60.0),
+    ("postgres", "most calls in a second"): Target(most=200.0),
+    ("postgres", "dead"): Target(most=0.0),
 }
 
 
-async def run(databases: Databases) -> None:
-    report = Report("breaker", "", better="lower")
-    dsn = databases.postgres()
-    store = PostgresStore(dsn)
-    await store.open()
+async def run(bench: Bench) -> None:
+    report = bench.report("breaker", "", better="lower")
+    dsn = bench.databases.postgres()
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            await store.migrate()
+        async with migrated(PostgresStore(dsn)) as store:
             figures = await _measure(store, dsn, Path(folder))
-        finally:
-            await store.close()
     for name, figure in figures.items():
-        report.add(name, "ours", figure)
+        better = "higher" if name == "succeeded" else "lower"
+        report.ours("postgres", name, figure, unit=UNITS[name], better=better)
     report.finish(TARGETS)
 
 
@@ -80,9 +85,9 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     by_second = Counter(int(moment - began) for moment, _ in calls)
     console.print(f"  by second: {dict(sorted(by_second.items()))}", style="dim")
     return {
-        "calls during the outage after 2 s, % of the runs": 100 * during / RUNS,
-        "all succeeded after recovery, s": over - recovered,
-        "most calls in a second, % of 20,000 in 60 s": 100 * most / (RUNS / 60),
+        "calls during the outage after 2 s": 100 * during / RUNS,
+        "all succeeded after recovery": over - recovered,
+        "most calls in a second": 100 * most / (RUNS / 60),
         "succeeded": float(sum(succeeded for _, succeeded in calls)),
         "dead": float((await store.counts()).dead_letters),
     }

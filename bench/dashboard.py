@@ -13,10 +13,11 @@ from statistics import quantiles
 import asyncpg
 from playwright.async_api import Browser, async_playwright
 
+from bench.context import Bench
+from bench.goals import Target
 from bench.load import Connection
 from bench.processes import duetime_server, root_key
-from bench.report import Report, console
-from bench.stores import Databases
+from bench.report import console
 from duetime.ids import new_id
 from duetime.model.event import EventKind
 from duetime.model.job import DEFAULT_TENANT, NewJob
@@ -54,31 +55,33 @@ where t.at > date_trunc('day', now()) - interval '1 day'
 """
 
 
-async def run(databases: Databases) -> None:
-    store = PostgresStore(dsn := databases.postgres())
+async def run(bench: Bench) -> None:
+    store = PostgresStore(dsn := bench.databases.postgres())
     await store.open()
     await store.migrate()
     await store.prune(timedelta(days=30), timedelta(days=90))
     await _fill(store, dsn)
     key = await root_key(store)
-    report = Report("dashboard", "ms, p95", better="lower")
+    report = bench.report("dashboard", "ms, p95", better="lower")
     targets: dict[str, float] = {}
     with duetime_server(dsn) as server:
         connection = await Connection(server.url, key).open()
         for path in (*LISTS, *FIGURES):
             targets[path] = 200.0
-            report.add(path, "ours", await _asked(connection, path))
+            report.ours("postgres", path, await _asked(connection, path))
         connection.close()
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
             for path, shown in (("/", ".figures"), ("/jobs", "main tbody tr"), ("/calendar", ".heat")):
                 targets[f"first view of {path}"] = 1000.0
                 for _ in range(3):
-                    report.add(f"first view of {path}", "ours", await _viewed(browser, server.url, key, path, shown))
+                    report.ours(
+                        "postgres", f"first view of {path}", await _viewed(browser, server.url, key, path, shown)
+                    )
             await _grown(browser, store, server.url, key)
             await browser.close()
     await store.close()
-    report.finish(targets)
+    report.finish({("postgres", name): Target(most=most) for name, most in targets.items()})
 
 
 async def _fill(store: PostgresStore, dsn: str) -> None:

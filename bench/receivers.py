@@ -5,6 +5,7 @@
 
 import asyncio
 import sys
+from typing import cast
 
 import uvloop
 
@@ -15,7 +16,7 @@ class _Http(asyncio.Protocol):
     drips = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._seen = b""
 
     def data_received(self, data: bytes) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, sync_playwright
 
 from tests.support.command import ROOT, Command
 
 SHOTS = ROOT / "tests" / "browser" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SETTING = "DUETIME_TEST_CHROMIUM"
-WIDE = {"width": 1360, "height": 900}
+WIDE: ViewportSize = {"width": 1360, "height": 900}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """A real PostgreSQL for tests and benchmarks, with nothing installed beforehand.
 
 A `Server` belongs to the process that made it: its data lie in a temporary folder, it listens on 127.0.0.1
-only, and it ends with that process, however that one ends (see `_keep_watch`). It signals only its own child.
+only, and it ends with that process, however that one ends (see `_keep_watch`). It signals only its own child. With
+`keep`, its data outlive it in that folder, for a later server to start from.
 PostgreSQL refuses to run as root, so root hands its servers to an unprivileged user.
 """
 
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -67,14 +69,25 @@ class Server:
     """One PostgreSQL server of our own. Made stopped; `start` it, or use it in a `with`."""
 
     def __init__(
-        self, binaries: Binaries, *, copy_of: "Server | None" = None, follows: bool = False, **options: str
+        self,
+        binaries: Binaries,
+        *,
+        copy_of: "Server | None" = None,
+        follows: bool = False,
+        keep: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        **options: str,
     ) -> None:
-        """`copy_of`: begin with a base backup of a running server; `follows`: and stream from it, as a standby."""
+        """`copy_of`: begin with a base backup of a running server; `follows`: and stream from it, as a standby; `keep`:
+        a folder in which the data stay, for a later server to start from."""
+        self.binaries = binaries
         self.origin = binaries.origin
-        self._options = options
+        self._options = {**(settings or {}), **options}
         self.folder = Path(tempfile.mkdtemp(prefix="duetime-pg-"))
         self.port = free_port()
-        self._watch = _keep_watch(self.folder)
+        self._kept = keep
+        self._data = self.folder / "data" if keep is None else keep / "data"
+        self._watch = _keep_watch(self.folder, self._data)
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
         self._owner = _owner()
@@ -86,10 +99,15 @@ class Server:
             recovery = ["--write-recovery-conf"] if follows else []
             self._run("pg_basebackup", "--pgdata", str(self._data), "--dbname", copy_of.dsn(), *_BACKUP, *recovery)
             return
-        self._run(
-            *("initdb", "--pgdata", str(self._data), "--username", "postgres", "--auth=trust"),
-            *("--encoding=UTF8", "--locale=C", "--no-sync"),
-        )
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            if self._owner:
+                os.chown(keep, self._owner.pw_uid, self._owner.pw_gid)
+        if not (self._data / "PG_VERSION").exists():
+            self._run(
+                *("initdb", "--pgdata", str(self._data), "--username", "postgres", "--auth=trust"),
+                *("--encoding=UTF8", "--locale=C", "--no-sync"),
+            )
 
     def start(self) -> None:
         """Start and wait until it accepts connections; after a stop, on the same port with the same data."""
@@ -126,15 +144,24 @@ class Server:
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove every trace. The server cannot be started again."""
+        """Stop, and remove every trace but what is kept. The server cannot be started again."""
         atexit.unregister(self.close)
-        self.stop_immediately()
+        if self._kept is None:
+            self.stop_immediately()
+        else:
+            self.stop()
         if self._watch.stdin:
             self._watch.stdin.close()
         self._watch.wait()
 
     def dsn(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def pid(self) -> int:
+        if not self._process:
+            raise RuntimeError(f"{self} does not run")
+        return self._process.pid
 
     def create_database(self, name: str, template: str | None = None) -> str:
         """Create a database, as a copy of `template` if given, and return its dsn."""
@@ -163,10 +190,6 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<PostgreSQL {self.version} ({self.origin}) on port {self.port}>"
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
 
     @property
     def _log(self) -> Path:
@@ -239,18 +262,18 @@ class Server:
         return True
 
 
-def _keep_watch(folder: Path) -> subprocess.Popen[bytes]:
-    """Start a shell that waits for the end of this process, then ends the server in `folder` and removes it.
+def _keep_watch(folder: Path, data: Path) -> subprocess.Popen[bytes]:
+    """Start a shell that waits for the end of this process, then ends the server on `data` and removes `folder`.
 
     It learns of the end by its input closing, so this works after Ctrl-C, an `os._exit` and even SIGKILL.
     The process it ends is the one that postmaster.pid names, a file that PostgreSQL removes when it stops.
     """
     script = """
         read -r _
-        if pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null); then
+        if pid=$(head -n 1 "$2/postmaster.pid" 2>/dev/null); then
             kill -QUIT "$pid" 2>/dev/null
             tries=0
-            while [ -e "$1/data/postmaster.pid" ] && [ $tries -lt 100 ]; do
+            while [ -e "$2/postmaster.pid" ] && [ $tries -lt 100 ]; do
                 sleep 0.1
                 tries=$((tries + 1))
             done
@@ -258,7 +281,7 @@ def _keep_watch(folder: Path) -> subprocess.Popen[bytes]:
         rm -rf "$1"
     """
     return subprocess.Popen(
-        ["/bin/sh", "-c", script, "watch", str(folder)],
+        ["/bin/sh", "-c", script, "watch", str(folder), str(data)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,8 +1,5 @@
-"""The pinned loops: what the database can do with these statements, and nothing else around them.
-
-Heap-only claims from one lane with fence and claims row, batches of 500, 200-byte arguments, history written, one
-connection, durable commits. Nobody may slow these down to look good.
-"""
+"""Claim and complete: heap-only claims from one lane with fence and claims row, batches of 500, 200-byte arguments,
+history written, one connection, durable commits."""
 
 import sqlite3
 import time
@@ -16,7 +13,7 @@ from duetime.ids import new_ids
 BATCH = 500
 ARGS = b'{"to":"' + b"x" * 190 + b'"}'
 
-_TABLES = """
+TABLES = """
 drop schema if exists pinned cascade;
 create schema pinned;
 create table pinned.runs (
@@ -33,13 +30,13 @@ create table pinned.history (
 create table pinned.history_all partition of pinned.history for values from (minvalue) to (maxvalue);
 create index on pinned.history (job_id, id);
 """
-_ID = (
+NEW_ID = (
     "(lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')"
     " || substr(md5(random()::text), 1, 20))::uuid"
 )
 _FILL = f"""
 insert into pinned.runs (id, job_id, tenant_id, lane_id, home_lane, ready_at, due_at, args)
-select {_ID}, {_ID}, 1, 1, 1, clock_timestamp(), now(), $2 from generate_series(1, $1::int)
+select {NEW_ID}, {NEW_ID}, 1, 1, 1, clock_timestamp(), now(), $2 from generate_series(1, $1::int)
 """
 _CLAIM = """
 with picked as materialized (
@@ -69,9 +66,9 @@ async def drain_postgres(dsn: str, runs: int) -> float:
     """Runs a second through claim and completion."""
     connection = await asyncpg.connect(dsn)
     try:
-        await connection.execute(_TABLES)
-        for _ in range(runs // 10_000):
-            await connection.execute(_FILL, 10_000, ARGS)
+        await connection.execute(TABLES)
+        for start in range(0, runs, 10_000):
+            await connection.execute(_FILL, min(10_000, runs - start), ARGS)
         await connection.execute("vacuum analyze pinned.runs")
         await connection.execute("checkpoint")
         worker, done, number = uuid.uuid4(), 0, 0
@@ -89,7 +86,7 @@ async def drain_postgres(dsn: str, runs: int) -> float:
         await connection.close()
 
 
-_SQLITE_TABLES = """
+SQLITE_TABLES = """
 pragma journal_mode = wal;
 pragma synchronous = full;
 pragma cache_size = -200000;
@@ -108,11 +105,12 @@ create index history_job on history (job_id, id);
 def drain_sqlite(file: Path, runs: int) -> float:
     """The same in SQLite."""
     connection = sqlite3.connect(file, isolation_level=None)
-    connection.executescript(_SQLITE_TABLES)
+    connection.executescript(SQLITE_TABLES)
     for start in range(0, runs, 10_000):
         connection.execute("begin immediate")
-        drawn = new_ids(20_000)
-        rows = [(drawn[2 * index].bytes, drawn[2 * index + 1].bytes, start + index, ARGS) for index in range(10_000)]
+        size = min(10_000, runs - start)
+        drawn = new_ids(2 * size)
+        rows = [(drawn[2 * index].bytes, drawn[2 * index + 1].bytes, start + index, ARGS) for index in range(size)]
         connection.executemany("insert into runs values (?, ?, 1, 1, 0, 0, null, null, ?, 0, null, ?)", rows)
         connection.execute("commit")
     worker, done, number = uuid.uuid4().bytes, 0, 0
