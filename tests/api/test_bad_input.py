@@ -143,7 +143,7 @@ async def test_ids(api: Served, path: str) -> None:
 async def test_methods_and_paths(api: Served) -> None:
     answer = await api.ask("PUT", "/v1/jobs", {})
     assert (answer.status, answer.code, answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD, POST")
-    for path in ("/", "/v1", "/v2/jobs", "/v1/jobs/", "/v1/nothing"):
+    for path in ("/v1", "/v2/jobs", "/v1/jobs/", "/v1/nothing"):
         answer = await api.get(path)
         assert (answer.status, answer.headers["Content-Type"]) == (404, "application/problem+json"), path
 
