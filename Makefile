@@ -13,12 +13,13 @@ DATA_DIR ?= ./duetime-data
 SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
-PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist loadgroup
+# Much of what the tests do is waiting for processes: one more than there are cores keeps these busy.
+PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --maxprocesses 5 --dist loadgroup
 
-.PHONY: help up test lint types layers unit bench chaos docs lock clean
+.PHONY: help up test browser lint types layers unit bench bench-docs chaos graphs docs lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
@@ -26,6 +27,11 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 test: lint types layers ## every check, then every test (PYTEST_ARGS=…)
 	@echo "• pytest"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are kept in tests/browser
+	@scripts/chromium
+	@echo "• pytest tests/browser"
+	@$(BIN)/python -m pytest tests/browser
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@echo "• ruff check"
@@ -46,11 +52,18 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 	@echo "• pytest tests/unit"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
 
-bench: $(VENV)/.dev ## measure (SCENARIO=name)
+bench: $(VENV)/.dev ## measure beside the limit and the peers (SCENARIO=name PEERS=0 ROUNDS=3 STORED=10000000)
 	@$(BIN)/python -m bench $(SCENARIO)
+	@$(BIN)/python -m bench.documents
 
-chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1)
-	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED)
+bench-docs: $(VENV)/.dev ## write the plots, docs/performance.md and docs/scaling.md again from bench/results
+	@$(BIN)/python -m bench.documents
+
+chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name)
+	@$(BIN)/python -m chaos run --seconds $(SECONDS) --seed $(SEED) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both stores
+	@$(BIN)/python -m tests.graphs
 
 docs: $(VENV)/.dev ## write docs/settings.md and openapi.json again from the code
 	@$(BIN)/python -m tests.support.settings_doc

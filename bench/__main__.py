@@ -1,42 +1,90 @@
-"""`python -m bench [scenario …]`: runs the scenarios and prints duetime beside the limit."""
+"""`python -m bench [scenario …]`: runs the scenarios and prints duetime beside the limit and the peers."""
 
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import uvloop
 
-from bench import drain, next_fire, precision, remote, submit
-from bench.report import RESULTS, console
-from bench.stores import Databases
+from bench import (
+    bloat,
+    breaker,
+    cost,
+    dashboard,
+    drain,
+    fire,
+    herd,
+    knobs,
+    latency,
+    lists,
+    memory,
+    neighbour,
+    next_fire,
+    nodes,
+    precision,
+    remote,
+    steady,
+    stored,
+    submit,
+    targets,
+)
+from bench.context import Bench
+from bench.filled import Filled
+from bench.peers.registry import Peers
+from bench.report import console
+from bench.stores import SERVER_OPTIONS, Databases
 from tests.support.postgres import Server, installed
 
-SCENARIOS: dict[str, Callable[[Databases], Awaitable[None]]] = {
+SCENARIOS: dict[str, Callable[[Bench], Awaitable[None]]] = {
     "drain": drain.run,
-    "precision": precision.run,
-    "next_fire": next_fire.run,
     "submit": submit.run,
+    "steady": steady.run,
+    "precision": precision.run,
+    "latency": latency.run,
+    "fire": fire.run,
+    "next_fire": next_fire.run,
+    "nodes": nodes.run,
     "remote": remote.run,
+    "herd": herd.run,
+    "stored": stored.run,
+    "list": lists.run,
+    "memory": memory.run,
+    "bloat": bloat.run,
+    "neighbour": neighbour.run,
+    "breaker": breaker.run,
+    "targets": targets.run,
+    "cost": cost.run,
+    "dashboard": dashboard.run,
 }
 
 
-async def _measure(names: list[str], databases: Databases) -> None:
+async def _measure(names: list[str], bench: Bench) -> None:
     for name in names:
-        console.print(f"[bold]{name}[/]: {(sys.modules[SCENARIOS[name].__module__].__doc__ or '').strip()}")
-        await SCENARIOS[name](databases)
+        about = (sys.modules[SCENARIOS[name].__module__].__doc__ or "").strip().split("\n\n")[0]
+        console.print(f"[bold]{name}[/]: {about}")
+        began = time.monotonic()
+        await SCENARIOS[name](bench)
+        console.print(f"  {name} took {time.monotonic() - began:.0f} s", style="dim")
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(SCENARIOS)
+    names = sys.argv[1:] or [name for name in SCENARIOS if name != "dashboard"]  # that one takes a quarter of an hour
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
         console.print(f"no scenario {unknown[0]!r}; there are: {', '.join(SCENARIOS)}")
         return 2
-    with Server(installed()[0]) as server, tempfile.TemporaryDirectory() as folder:
+    asked = knobs.from_environ()
+    with Server(installed()[0], settings=SERVER_OPTIONS) as server, tempfile.TemporaryDirectory() as folder:
         console.print(f"PostgreSQL {server.version}, with durable commits")
-        uvloop.run(_measure(names, Databases(server, Path(folder))))
-    console.print(f"written to {RESULTS.relative_to(Path.cwd())}")
+        databases = Databases(server, Path(folder))
+        peers = Peers(asked, databases.postgres)
+        try:
+            uvloop.run(_measure(names, Bench(asked, databases, peers, Filled(asked.data))))
+        finally:
+            peers.close()
+    console.print(f"written to {asked.results}")
     return 0
 
 

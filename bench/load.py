@@ -2,6 +2,8 @@
 
 import asyncio
 import resource
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -21,9 +23,20 @@ class Connection:
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=16 * 1024**2)
         return self
 
-    async def ask(self, method: str, path: str, body: bytes, media: str = "application/json") -> bytes:
+    async def get(self, path: str, headers: Mapping[str, str]) -> bytes:
+        return await self.ask("GET", path, b"", headers=headers)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        media: str = "application/json",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> bytes:
         assert self._reader is not None and self._writer is not None
-        head = f"{method} {path} HTTP/1.1\r\n{self._head}{media}\r\ncontent-length: {len(body)}\r\n\r\n"
+        more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"{method} {path} HTTP/1.1\r\n{self._head}{media}\r\n{more}content-length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         status = int(answer[9:12])

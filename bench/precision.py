@@ -4,8 +4,10 @@ import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 
-from bench.report import Report, console
-from bench.stores import Databases
+from bench.context import Bench
+from bench.goals import Target
+from bench.report import console
+from bench.shares import SHARES, share
 from duetime.engine.intake import prepare
 from duetime.engine.scanner import Scanner
 from duetime.loop import Loop
@@ -18,25 +20,29 @@ from duetime.worker.task import define
 from duetime.worker.worker import Worker, WorkerLimits
 
 RATE = 1_000
-SECONDS = 15
-ROUNDS = 2
-TARGETS = {"postgres p95": 50.0, "sqlite p95": 50.0}
+KINDS = ("postgres", "sqlite")
+TARGETS = {(kind, name): Target(most=most) for kind in KINDS for name, most in (("p95", 10.0), ("p99", 30.0))}
+TARGETS |= {(kind, "started early"): Target(most=0) for kind in KINDS}
 
 
-async def run(databases: Databases) -> None:
-    report = Report("precision", "ms after due", better="lower")
-    for _ in range(ROUNDS):
-        for kind in ("postgres", "sqlite"):
-            async with databases.store(kind) as store:
-                lags = await _lags(store)
+async def run(bench: Bench) -> None:
+    report = bench.report("precision", "ms after due", better="lower")
+    rate = bench.knobs.scaled(RATE, least=50)
+    report.notes["runs a second"] = rate
+    for _ in range(bench.knobs.rounds):
+        for kind in KINDS:
+            async with bench.databases.store(kind) as store:
+                lags = await measure(store, rate, bench.knobs.seconds)
             if lags[0] < 0:
                 console.print(f"  a run started {-lags[0]:.3f} ms early", style="bold red")
-            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)):
-                report.add(f"{kind} {name}", "ours", lags[min(len(lags) - 1, int(share * len(lags)))])
+            for name, part in SHARES:
+                report.ours(kind, name, share(lags, part))
+            report.ours(kind, "started early", sum(lag < 0 for lag in lags), unit="runs")
     report.finish(TARGETS)
 
 
-async def _lags(store: Store) -> list[float]:
+async def measure(store: Store, rate: int, seconds: float) -> list[float]:
+    """Milliseconds, sorted."""
     lags: list[float] = []
 
     async def note(ctx: Context) -> None:
@@ -50,9 +56,9 @@ async def _lags(store: Store) -> list[float]:
     dice = random.Random(1)
     jobs = [
         prepare(
-            task="note", args={}, max_payload=100, schedule=Once(at=start + timedelta(seconds=dice.uniform(0, SECONDS)))
+            task="note", args={}, max_payload=100, schedule=Once(at=start + timedelta(seconds=dice.uniform(0, seconds)))
         )
-        for _ in range(RATE * SECONDS)
+        for _ in range(int(rate * seconds))
     ]
     for index in range(0, len(jobs), 1000):
         await store.submit(DEFAULT_TENANT, jobs[index : index + 1000])

@@ -1,4 +1,4 @@
-"""Servers as processes of their own: duetime's, and the raw framework's echo beside it."""
+"""Processes of their own: duetime's server and worker, the raw framework's echo; and what they cost."""
 
 import os
 import re
@@ -18,6 +18,23 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has used; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def cpu_of_family(pid: int) -> float:
+    """The same for a process with its children, also those that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ended = (int(fields[13]) + int(fields[14])) / _TICKS
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return cpu_of(pid) + ended + sum(cpu_of(int(child)) for child in children)
+
+
 class Process:
     def __init__(self, pid: int, url: str) -> None:
         self.pid = pid
@@ -26,8 +43,7 @@ class Process:
     @property
     def cpu(self) -> float:
         """Seconds of CPU that it has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_of(self.pid)
 
     @property
     def memory(self) -> float:
@@ -36,8 +52,8 @@ class Process:
 
 
 @contextmanager
-def started(*arguments: str, **environ: str) -> Iterator[Process]:
-    """A process that prints where it listens; it is ended with the block."""
+def started(*arguments: str, says: str = r"http://[0-9.]+:\d+", **environ: str) -> Iterator[Process]:
+    """A process that prints where it listens, or whatever else it says when it is up; it is ended with the block."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
     popen = subprocess.Popen(
         [sys.executable, *arguments],
@@ -48,22 +64,40 @@ def started(*arguments: str, **environ: str) -> Iterator[Process]:
     )
     try:
         assert popen.stdout is not None
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            found = re.search(r"http://[0-9.]+:\d+", popen.stdout.readline())
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and popen.poll() is None:
+            found = re.search(says, popen.stdout.readline())
             if found:
                 yield Process(popen.pid, found[0])
                 return
         raise RuntimeError(f"{arguments} did not start")
     finally:
         popen.terminate()
-        popen.wait(20)
+        try:
+            popen.wait(20)
+        except subprocess.TimeoutExpired:
+            popen.kill()
+            popen.wait()
 
 
 @contextmanager
 def duetime_server(dsn: str) -> Iterator[Process]:
-    environ = {"DUETIME_DATABASE_URL": dsn, "DUETIME_PORT": "0", "DUETIME_LOG_LEVEL": "warning"}
+    environ = {
+        "DUETIME_DATABASE_URL": dsn,
+        "DUETIME_PORT": "0",
+        "DUETIME_LOG_LEVEL": "warning",
+        "DUETIME_RETENTION": "3650d",  # what a filled database keeps is not to be pruned
+        "DUETIME_DEAD_LETTER_RETENTION": "3650d",
+    }
     with started("-m", "duetime.cli", "server", **environ) as process:
+        yield process
+
+
+@contextmanager
+def duetime_worker(dsn: str, tally: Path, slots: int = 1000) -> Iterator[Process]:
+    environ = {"DUETIME_DATABASE_URL": dsn, "DUETIME_LOG_LEVEL": "warning", "TALLY": str(tally), "DUETIME_GRACE": "1s"}
+    command = ("-m", "duetime.cli", "worker", "bench.tasks:app", "--slots", str(slots))
+    with started(*command, says="working on", **environ) as process:
         yield process
 
 

@@ -5,33 +5,42 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.context import Bench
+from bench.goals import Target
 from bench.load import Connection, allow_many_connections
 from bench.processes import Process, duetime_server, root_key
 from bench.report import Report, console
-from bench.stores import Databases
+from bench.shares import share
+from bench.stores import migrated
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
 from duetime.store.postgres import PostgresStore
 
 CONNECTED, BUSY, SECONDS = 2_000, 200, 15
 FLAT_OUT, ROOM, RUNS = 20, 100, 30_000
-TARGETS = {"2,000 connected: p95 ms": 100.0, "2,000 connected: CPU %": 100.0, "2,000 connected: MB": 500.0}
+TARGETS = {
+    ("postgres", "2,000 connected: p95"): Target(most=100.0),
+    ("postgres", "2,000 connected: CPU"): Target(most=100.0),
+    ("postgres", "2,000 connected: memory"): Target(most=500.0),
+    ("postgres", "20 flat out"): Target(least=3_000.0),
+}
 
 
-async def run(databases: Databases) -> None:
+async def run(bench: Bench) -> None:
     allow_many_connections()
-    idle = Report("remote", "lower is better", better="lower")
-    flat = Report("remote flat out", "runs/s")
+    report = bench.report("remote", "runs/s")
+    connected, seconds = bench.knobs.scaled(CONNECTED, least=20), min(SECONDS, bench.knobs.seconds * 1.5)
     for measure in (_connected, _flat_out):
-        store = PostgresStore(dsn := databases.postgres())
-        await store.open()
-        await store.migrate()
-        key = await root_key(store)
-        with duetime_server(dsn) as server:
-            await measure(store, server, key, idle if measure is _connected else flat)
-        await store.close()
-    idle.finish(TARGETS)
-    flat.finish({"20 workers": 3_000.0})
+        dsn = bench.databases.postgres()
+        async with migrated(PostgresStore(dsn)) as store:
+            key = await root_key(store)
+            with duetime_server(dsn) as server:
+                if measure is _connected:
+                    await _connected(store, server, key, report, connected, seconds)
+                else:
+                    for _ in range(bench.knobs.rounds):
+                        await _flat_out(store, server, key, report, bench.knobs.scaled(RUNS))
+    report.finish(TARGETS)
 
 
 class RawWorker:
@@ -72,10 +81,12 @@ class RawWorker:
         self._connection.close()
 
 
-async def _connected(store: PostgresStore, server: Process, key: str, report: Report) -> None:
+async def _connected(
+    store: PostgresStore, server: Process, key: str, report: Report, connected: int, seconds: float
+) -> None:
     """Each run takes a second, and as many come each second as workers shall be busy."""
-    workers = [RawWorker(server.url, key) for _ in range(CONNECTED)]
-    for start in range(0, CONNECTED, 50):
+    workers = [RawWorker(server.url, key) for _ in range(connected)]
+    for start in range(0, connected, 50):
         await asyncio.gather(*(worker.register() for worker in workers[start : start + 50]))
     waits: list[float] = []
 
@@ -89,17 +100,17 @@ async def _connected(store: PostgresStore, server: Process, key: str, report: Re
 
     tasks = [asyncio.create_task(each) for worker in workers for each in (work(worker), worker.beat())]
     await asyncio.sleep(3)
-    await _submit_steadily(store, 3)
+    await _submit_steadily(store, connected // 10, 3)
     waits.clear()
     before, began = server.cpu, time.perf_counter()
-    await _submit_steadily(store, SECONDS)
-    share = (server.cpu - before) / (time.perf_counter() - began) * 100
-    report.add("2,000 connected: CPU %", "ours", share)
-    report.add("2,000 connected: MB", "ours", server.memory)
+    await _submit_steadily(store, connected // 10, seconds)
+    busy = (server.cpu - before) / (time.perf_counter() - began) * 100
+    report.ours("postgres", "2,000 connected: CPU", busy, unit="% of a core", better="lower")
+    report.ours("postgres", "2,000 connected: memory", server.memory, unit="MB", better="lower")
     waits.sort()
     for name, part in (("p50", 0.5), ("p95", 0.95), ("max", 1.0)):
-        report.add(f"2,000 connected: {name} ms", "ours", waits[min(len(waits) - 1, int(part * len(waits)))])
-    console.print(f"    {len(waits) / SECONDS:.0f} runs/s were dealt", style="dim")
+        report.ours("postgres", f"2,000 connected: {name}", share(waits, part), unit="ms", better="lower")
+    console.print(f"    {len(waits) / seconds:.0f} runs/s were dealt", style="dim")
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -107,36 +118,35 @@ async def _connected(store: PostgresStore, server: Process, key: str, report: Re
         worker.close()
 
 
-async def _submit_steadily(store: PostgresStore, seconds: int) -> None:
+async def _submit_steadily(store: PostgresStore, busy: int, seconds: float) -> None:
     began = time.perf_counter()
-    for step in range(seconds * 10):
-        await store.submit(DEFAULT_TENANT, [_job() for _ in range(BUSY // 10)])
+    for step in range(int(seconds * 10)):
+        await store.submit(DEFAULT_TENANT, [_job() for _ in range(max(1, busy // 10))])
         await asyncio.sleep(max(0.0, began + (step + 1) / 10 - time.perf_counter()))
 
 
-async def _flat_out(store: PostgresStore, server: Process, key: str, report: Report) -> None:
-    for _ in range(3):
-        for _ in range(RUNS // 1000):
-            await store.submit(DEFAULT_TENANT, [_job() for _ in range(1000)])
-        workers = [RawWorker(server.url, key) for _ in range(FLAT_OUT)]
-        for worker in workers:
-            await worker.register()
-        done = 0
+async def _flat_out(store: PostgresStore, server: Process, key: str, report: Report, runs: int) -> None:
+    for _ in range(0, runs, 1000):
+        await store.submit(DEFAULT_TENANT, [_job() for _ in range(1000)])
+    workers = [RawWorker(server.url, key) for _ in range(FLAT_OUT)]
+    for worker in workers:
+        await worker.register()
+    done = 0
 
-        async def work(worker: RawWorker) -> None:
-            nonlocal done
-            while done < RUNS:
-                runs = await worker.claim(ROOM, 1)
-                if runs:
-                    await worker.complete(runs)
-                    done += len(runs)
+    async def work(worker: RawWorker) -> None:
+        nonlocal done
+        while done < runs:
+            claimed = await worker.claim(ROOM, 1)
+            if claimed:
+                await worker.complete(claimed)
+                done += len(claimed)
 
-        before, began = server.cpu, time.perf_counter()
-        await asyncio.gather(*map(work, workers))
-        report.add("20 workers", "ours", RUNS / (time.perf_counter() - began))
-        console.print(f"    {(server.cpu - before) / RUNS * 1e6:.0f} µs of the server's CPU for each", style="dim")
-        for worker in workers:
-            worker.close()
+    before, began = server.cpu, time.perf_counter()
+    await asyncio.gather(*map(work, workers))
+    report.ours("postgres", "20 flat out", runs / (time.perf_counter() - began))
+    console.print(f"    {(server.cpu - before) / runs * 1e6:.0f} µs of the server's CPU for each", style="dim")
+    for worker in workers:
+        worker.close()
 
 
 def _job() -> Any:

@@ -1,54 +1,186 @@
-"""A scenario's figures: medians over rounds, a table for people and a JSON file for programs."""
+"""A scenario's figures: medians over rounds, beside the limit and the peers; a table for people, JSON for programs.
+
+A figure belongs to a store and a variant. The file has `ours`, `limit`, `ratio_to_limit`, `peers` and
+`ratio_to_best_peer`, each by store and then by variant. The best peer is the fastest one written in Python, of any
+kind. `ratio_to_best_keeping_peer` leaves out those whose jobs end with their process; no target is judged by it. A
+ratio above 1 means that duetime is better, whether more or less is better.
+"""
 
 import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-RESULTS = Path(__file__).parent / "results"
-console = Console()
+from bench.goals import Target
+from bench.tables import table
+
+console = Console(width=None if sys.stdout.isatty() else 170)
+
+NODE_PEERS = frozenset({"graphile"})
+FORGETFUL_PEERS = frozenset({"apscheduler-memory"})
+"""Their jobs end with their process. They count as peers like all others; a second ratio leaves them out."""
+Key = tuple[str, str]
 
 
 class Report:
-    def __init__(self, scenario: str, unit: str, *, better: str = "higher") -> None:
+    def __init__(self, scenario: str, unit: str, results: Path, *, better: str = "higher") -> None:
         self.scenario = scenario
         self.unit = unit
         self.better = better
-        self._rounds: dict[str, dict[str, list[float]]] = {}
+        self._results = results
+        self._machine = machine()  # as it was before this began
+        self._ours: dict[Key, list[float]] = {}
+        self._limit: dict[Key, list[float]] = {}
+        self._peers: dict[Key, dict[str, list[float]]] = {}
+        self._units: dict[Key, str] = {}
+        self._better: dict[Key, str] = {}
+        self.notes: dict[str, Any] = {}
+        """What else a reader should know: sizes, settings, costs."""
 
-    def add(self, variant: str, who: str, figure: float) -> None:
-        """One round's figure of a variant: `ours`, or `limit`."""
-        self._rounds.setdefault(variant, {}).setdefault(who, []).append(figure)
-        console.print(f"  {self.scenario} · {variant} · {who}: {figure:,.1f} {self.unit}", style="dim")
+    def ours(
+        self, store: str, variant: str, figure: float, *, unit: str | None = None, better: str | None = None
+    ) -> None:
+        key = (store, variant)
+        self._ours.setdefault(key, []).append(figure)
+        self._units[key] = unit or self.unit
+        self._better[key] = better or self.better
+        self._say(store, variant, "duetime", figure)
 
-    def finish(self, targets: dict[str, float]) -> None:
-        table = Table(title=f"{self.scenario} ({self.unit}, {self.better} is better, medians)")
-        for heading in ("variant", "duetime", "limit", "duetime / limit", "to reach", ""):
-            table.add_column(heading, justify="left" if heading == "variant" else "right")
-        results = {}
-        for variant, rounds in self._rounds.items():
-            ours = median(rounds["ours"])
-            limit = median(rounds["limit"]) if "limit" in rounds else None
-            target = targets.get(variant)
-            results[variant] = {
-                "ours": ours,
-                "limit": limit,
-                "ratio_to_limit": None if limit is None else ours / limit,
-                "rounds": rounds,
-                "target": target,
-            }
-            reached = target is not None and (ours >= target if self.better == "higher" else ours <= target)
-            table.add_row(
-                variant,
-                f"{ours:,.1f}",
-                "–" if limit is None else f"{limit:,.1f}",
-                "–" if limit is None else f"{ours / limit:.2f}",
-                "–" if target is None else f"{target:,.0f}",
-                "" if target is None else "✓" if reached else "✗",
-            )
-        console.print(table)
-        RESULTS.mkdir(exist_ok=True)
-        body = {"scenario": self.scenario, "unit": self.unit, "better": self.better, "variants": results}
-        (RESULTS / f"{self.scenario}.json").write_text(json.dumps(body, indent=2) + "\n")
+    def limit(self, store: str, variant: str, figure: float) -> None:
+        self._limit.setdefault((store, variant), []).append(figure)
+        self._say(store, variant, "limit", figure)
+
+    def peer(self, store: str, variant: str, name: str, figure: float) -> None:
+        self._peers.setdefault((store, variant), {}).setdefault(name, []).append(figure)
+        self._say(store, variant, name, figure)
+
+    def _say(self, store: str, variant: str, who: str, figure: float) -> None:
+        unit = self._units.get((store, variant), self.unit)
+        console.print(f"  {self.scenario} · {store} · {variant} · {who}: {figure:,.1f} {unit}", style="dim")
+
+    def median_of(self, store: str, variant: str) -> float:
+        return median(self._ours[store, variant])
+
+    def finish(self, targets: Mapping[Key, Target], *, unavailable: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Print the table and write the file."""
+        body = self._body(targets, unavailable or {})
+        console.print(table(body))
+        for name, why in body["unavailable_peers"].items():
+            console.print(f"  {name} was not measured: {why}", style="yellow", markup=False)
+        self._results.mkdir(parents=True, exist_ok=True)
+        file = self._results / f"{self.scenario}.json"
+        # A figure that is not finite ("never") is no JSON: it is written as null.
+        file.write_text(json.dumps(_finite(body), indent=2, ensure_ascii=False) + "\n")
+        return body
+
+    def _body(self, targets: Mapping[Key, Target], unavailable: Mapping[str, str]) -> dict[str, Any]:
+        ours = {key: median(figures) for key, figures in self._ours.items()}
+        limit = {key: median(figures) for key, figures in self._limit.items()}
+        peers = {key: {name: median(each) for name, each in named.items()} for key, named in self._peers.items()}
+        of_limit = {key: _ratio(figure, limit.get(key), self._better[key]) for key, figure in ours.items()}
+        best = {key: _best(named, self._better.get(key, self.better)) for key, named in peers.items()}
+        best_figures = {key: peers[key][name] for key, name in best.items() if name is not None}
+        of_best = {key: _ratio(figure, best_figures.get(key), self._better[key]) for key, figure in ours.items()}
+        reached = {
+            key: targets[key].reached(figure, of_limit[key], of_best[key])
+            for key, figure in ours.items()
+            if key in targets
+        }
+        rounds = {
+            key: {"ours": figures, "limit": self._limit.get(key, []), "peers": self._peers.get(key, {})}
+            for key, figures in self._ours.items()
+        }
+        return {
+            "scenario": self.scenario,
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": self._machine,
+            "unit": _by_store(self._units),
+            "better": _by_store(self._better),
+            "ours": _by_store(ours),
+            "limit": _by_store(limit),
+            "ratio_to_limit": _by_store(of_limit),
+            "peers": _by_store(peers),
+            "best_peer": _by_store(best),
+            "ratio_to_best_peer": _by_store(of_best),
+            "ratio_to_best_keeping_peer": _by_store(
+                {
+                    key: _ratio(figure, peers[key][name], self._better[key])
+                    for key, figure in ours.items()
+                    if (name := _best(peers.get(key, {}), self._better[key], without=FORGETFUL_PEERS)) is not None
+                }
+            ),
+            "ratio_to_graphile": _by_store(
+                {
+                    key: _ratio(figure, peers.get(key, {}).get("graphile"), self._better[key])
+                    for key, figure in ours.items()
+                    if "graphile" in peers.get(key, {})
+                }
+            ),
+            "unavailable_peers": dict(unavailable),
+            "target": _by_store({key: str(target) for key, target in targets.items() if key in ours}),
+            "reached": _by_store(reached),
+            "rounds": _by_store(rounds),
+            "notes": self.notes,
+        }
+
+
+def machine() -> dict[str, Any]:
+    """The machine, and how busy others keep it: asked for while nothing of ours runs yet."""
+    return {
+        "processors": os.cpu_count(),
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "busy_before": round(_busy(1.0), 2),
+    }
+
+
+def _busy(seconds: float) -> float:
+    """Which part of all cores is in use."""
+    before = _ticks()
+    time.sleep(seconds)
+    spent = [now - then for now, then in zip(_ticks(), before, strict=True)]
+    idle = spent[3] + spent[4]  # waiting for disks is idling, too
+    return 1 - idle / max(1, sum(spent))
+
+
+def _ticks() -> list[int]:
+    return [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+
+
+def _ratio(ours: float, other: float | None, better: str) -> float | None:
+    if other is None or not ours or not other:
+        return None
+    return ours / other if better == "higher" else other / ours
+
+
+def _best(named: Mapping[str, float], better: str, *, without: frozenset[str] = frozenset()) -> str | None:
+    python = {name: figure for name, figure in named.items() if name not in NODE_PEERS | without}
+    if not python:
+        return None
+    choose: Callable[..., str] = max if better == "higher" else min
+    return choose(python, key=lambda name: python[name])
+
+
+def _by_store(figures: Mapping[Key, Any]) -> dict[str, dict[str, Any]]:
+    nested: dict[str, dict[str, Any]] = {}
+    for (store, variant), figure in figures.items():
+        nested.setdefault(store, {})[variant] = figure
+    return nested
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

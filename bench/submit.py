@@ -1,6 +1,7 @@
-"""Submit: jobs created over HTTP into PostgreSQL, one server process, load from another, beside the raw framework.
+"""Submit: jobs created through the Python API into each store, and over HTTP into PostgreSQL.
 
-Single: one job a request, 200 bytes of arguments, over 64 connections. Bulk: 5,000 jobs a request, NDJSON, over 4.
+Single: one at a time, each committed before the next. Bulk: 1,000 in a transaction. HTTP single: one job a request over
+64 connections; HTTP bulk: 5,000 jobs a request, NDJSON, over 4; both with one server process, beside the raw framework.
 """
 
 import asyncio
@@ -8,48 +9,97 @@ import time
 
 import msgspec
 
+from bench import limits
+from bench.context import Bench
+from bench.goals import Target
 from bench.load import Connection
+from bench.peers.environments import CannotRun
 from bench.processes import duetime_server, echo_server, root_key
 from bench.report import Report, console
-from bench.stores import Databases
+from bench.stores import migrated
+from duetime.engine.intake import prepare
+from duetime.model.job import DEFAULT_TENANT
 from duetime.store.postgres import PostgresStore
+from duetime.store.protocol import Store
 
-ROUNDS = 3
-SINGLES, CALLERS = 6_000, 64
-BATCHES, BATCH, BULK_CALLERS = 16, 5_000, 4
-TARGETS = {"single": 1_500.0, "bulk": 15_000.0}
+STORES = ("postgres", "sqlite")
+BATCH, HTTP_BATCH = 1_000, 5_000
+CALLERS, BULK_CALLERS = 64, 4
+TARGETS = {("postgres", "http single"): Target(least=1_500), ("postgres", "http bulk"): Target(least=15_000)}
 
 JOB = msgspec.json.encode({"task": "nothing", "args": {"to": "x" * 190}, "run_in": "1d"})
-LINES = b"\n".join([JOB] * BATCH)
+LINES = b"\n".join([JOB] * HTTP_BATCH)
 NDJSON = "application/x-ndjson"
 
 
-async def run(databases: Databases) -> None:
-    report = Report("submit", "jobs/s")
-    for _ in range(ROUNDS):
-        store = PostgresStore(dsn := databases.postgres())
-        await store.open()
-        await store.migrate()
+async def run(bench: Bench) -> None:
+    report = bench.report("submit", "jobs/s")
+    singles = bench.knobs.scaled(3_000)
+    bulk = bench.knobs.scaled(100_000, least=BATCH) // BATCH * BATCH
+    requests, batches = bench.knobs.scaled(6_000), bench.knobs.scaled(16, least=4)
+    for _ in range(bench.knobs.rounds):
+        for kind in STORES:
+            async with bench.databases.store(kind) as store:
+                report.ours(kind, "single", await _submit(store, singles, 1))
+                report.ours(kind, "bulk", await _submit(store, bulk, BATCH))
+            await _limits(bench, report, kind, singles, bulk)
+        await _over_http(bench, report, requests, batches)
+        await _peers(bench, report)
+    report.finish(TARGETS, unavailable=bench.peers.unavailable)
+
+
+async def _submit(store: Store, count: int, batch: int) -> float:
+    args = {"to": "x" * 190}
+    began = time.perf_counter()
+    for _ in range(0, count, batch):
+        jobs = [prepare(task="nothing", args=args, max_payload=1000) for _ in range(batch)]
+        await store.submit(DEFAULT_TENANT, jobs)
+    return count / (time.perf_counter() - began)
+
+
+async def _limits(bench: Bench, report: Report, kind: str, singles: int, bulk: int) -> None:
+    for variant, count, batch in (("single", singles, 1), ("bulk", bulk, BATCH)):
+        if kind == "postgres":
+            figure = await limits.submit_postgres(bench.databases.postgres(), count, batch)
+        else:
+            figure = await asyncio.to_thread(limits.submit_sqlite, bench.databases.file(), count, batch)
+        report.limit(kind, variant, figure)
+
+
+async def _over_http(bench: Bench, report: Report, requests: int, batches: int) -> None:
+    dsn = bench.databases.postgres()
+    async with migrated(PostgresStore(dsn)) as store:
         key = await root_key(store)
         with duetime_server(dsn) as server:
             before = server.cpu
-            report.add("single", "ours", await _single(server.url, key))
-            console.print(f"    {(server.cpu - before) / SINGLES * 1e6:.0f} µs of CPU for each", style="dim")
-            report.add("bulk", "ours", await _bulk(server.url, key))
-        assert (await store.counts()).jobs == SINGLES + BATCHES * BATCH
-        await store.close()
-        with echo_server() as server:
-            report.add("single", "limit", await _single(server.url, key))
-            report.add("bulk", "limit", await _bulk(server.url, key))
-    report.finish(TARGETS)
+            report.ours("postgres", "http single", await _single(server.url, key, requests))
+            console.print(f"    {(server.cpu - before) / requests * 1e6:.0f} µs of CPU for each", style="dim")
+            report.ours("postgres", "http bulk", await _bulk(server.url, key, batches))
+        assert (await store.counts()).jobs == requests + batches * HTTP_BATCH
+    with echo_server() as server:
+        report.limit("postgres", "http single", await _single(server.url, key, requests))
+        report.limit("postgres", "http bulk", await _bulk(server.url, key, batches))
 
 
-async def _single(url: str, key: str) -> float:
-    return await _send(url, key, "/v1/jobs", JOB, "application/json", SINGLES, CALLERS)
+async def _peers(bench: Bench, report: Report) -> None:
+    for peer in bench.peers.all():
+        try:
+            single = await peer.submit(bench.knobs.scaled(1_000), bulk=False)
+            bulk = await peer.submit(bench.knobs.scaled(max(2_000, peer.drains // 4)), bulk=True)
+        except CannotRun as error:
+            bench.peers.drop(peer, str(error))
+            continue
+        for kind in STORES:
+            report.peer(kind, "single", peer.name, single)
+            report.peer(kind, "bulk", peer.name, bulk)
 
 
-async def _bulk(url: str, key: str) -> float:
-    return BATCH * await _send(url, key, "/v1/jobs/batch", LINES, NDJSON, BATCHES, BULK_CALLERS)
+async def _single(url: str, key: str, requests: int) -> float:
+    return await _send(url, key, "/v1/jobs", JOB, "application/json", requests, CALLERS)
+
+
+async def _bulk(url: str, key: str, batches: int) -> float:
+    return HTTP_BATCH * await _send(url, key, "/v1/jobs/batch", LINES, NDJSON, batches, BULK_CALLERS)
 
 
 async def _send(url: str, key: str, path: str, body: bytes, media: str, count: int, callers: int) -> float:

@@ -5,6 +5,8 @@ simulate   many seeds of the simulation
 mutants    break the product on purpose, and see that the checker notices
 replay     one seed of the simulation, its logs kept
 check      judge the logs of a folder again
+soak       a steady rate for long, then more than can be done
+fuzz       the parsers, with many more examples than the tests draw
 """
 
 import argparse
@@ -23,7 +25,9 @@ def main() -> int:
     run = actions.add_parser("run", help="faults on real processes")
     run.add_argument("--seconds", type=float, default=300.0)
     run.add_argument("--seed", type=int, default=1)
-    run.add_argument("--scenario", choices=SCENARIOS, default=None, help="one kind of fault, for as long as that needs")
+    run.add_argument(
+        "--scenario", choices=[*SCENARIOS, "limits"], default=None, help="one kind of fault, for as long as that needs"
+    )
     run.add_argument("--faults", default=None, help="kinds, with commas in between; all, unless told")
     run.add_argument("--every", type=float, default=2.0, help="seconds from one fault to the next")
     run.add_argument("--rate", type=float, default=400.0, help="one-off jobs a second")
@@ -54,6 +58,17 @@ def main() -> int:
     check = actions.add_parser("check", help="judge logs again")
     check.add_argument("folder", type=Path)
     check.set_defaults(action=commands.check)
+
+    soak = actions.add_parser("soak", help="a steady rate for long, then more than can be done")
+    soak.add_argument("--seconds", type=float, default=600.0)
+    soak.add_argument("--rate", type=float, default=100.0, help="jobs a second")
+    soak.add_argument("--hold", action="store_true", help="keep a transaction open all the while")
+    soak.add_argument("--report", type=Path, default=Path("chaos/report-load.json"))
+    soak.set_defaults(action=commands.soak)
+
+    fuzz = actions.add_parser("fuzz", help="many examples for every parser")
+    fuzz.add_argument("--examples", type=int, default=2_000, help="for each of them")
+    fuzz.set_defaults(action=commands.fuzz)
 
     given = parser.parse_args()
     status: int = given.action(given)

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -10,25 +14,33 @@ from pathlib import Path
 from chaos import history
 from chaos.checker import PROMISES, Verdict
 from chaos.checker import check as judge
+from chaos.checker.facts import sort
+from chaos.demands import Demands, came_of_it, late_and_refused
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
-from chaos.picture import draw
+from chaos.picture import draw, draw_series
+from chaos.real import limits, load, run_embedded
 from chaos.real import run as real
-from chaos.real import run_embedded
-from chaos.real.faults import KINDS, missing
+from chaos.real.cluster import ROOT
+from chaos.real.faults import KINDS, MIXED, missing
 from chaos.scenarios import SCENARIOS, Scenario
 from chaos.simulation import seeds
+from tests.support.postgres import Server, installed
 
+NO_DEMANDS = Demands()
 _EMBEDDED = 0.2
-"""The share of a mixed run that belongs to the embedded store."""
+_SIMULATED = 0.1
+"""The shares of a mixed run that belong to the embedded store, and to the simulation."""
 
 
 def run(given: Namespace) -> int:
+    if given.scenario == "limits":
+        return run_limits(given)
     if given.scenario is not None:
         scenario = SCENARIOS[given.scenario]
     else:
-        kinds = KINDS if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
-        share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED
+        kinds = MIXED if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
+        share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED - _SIMULATED
         scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate)
     unknown = [kind for kind in scenario.kinds if kind not in KINDS]
     if unknown:
@@ -41,13 +53,37 @@ def run(given: Namespace) -> int:
     if not scenario.kinds:
         return 2
     mixed = given.scenario is None and given.faults is None
-    embedded = _run_embedded(given) if mixed else 0
+    others = _run_others(given) if mixed else 0
     logs = given.report.parent / "logs"
     remove_old(logs)
     asyncio.run(real.run(logs, scenario, seed=given.seed))
     print("servers and workers on PostgreSQL:")
     about = {"scenario": given.scenario or "mixed", "seed": given.seed, "seconds": scenario.seconds}
-    return report(logs, given.report, **about, not_struck=impossible) or embedded
+    return report(logs, given.report, scenario.demands, **about, not_struck=impossible) or others
+
+
+def _run_others(given: Namespace) -> int:
+    """What a mixed run does beside its servers and workers."""
+    print("parsers:", flush=True)
+    fuzzed = fuzz(Namespace(examples=max(100, round(given.seconds))))
+    print("simulation:", flush=True)
+    file = given.report.with_name("report-simulation.json")
+    seconds = given.seconds * _SIMULATED
+    simulated = simulate(
+        Namespace(first=1000 * given.seed, seeds=1000, seconds=seconds, processes=1, share=1.0, report=file)
+    )
+    return fuzzed or simulated or _run_embedded(given)
+
+
+def run_limits(given: Namespace) -> int:
+    """Limits while workers are killed; judged by the attempts' own times instead of by the checker."""
+    with Server(installed()[0]) as server, tempfile.TemporaryDirectory() as folder:
+        outcome = asyncio.run(limits.run(server.create_database("chaos"), Path(folder), seed=given.seed))
+    record = {"scenario": "limits", "seed": given.seed, "holds": outcome.holds, **outcome._asdict()}
+    for name, value in record.items():
+        print(f"{name.replace('_', ' ')}: {value}")
+    given.report.write_text(json.dumps(record, indent=2) + "\n")
+    return 0 if outcome.holds else 1
 
 
 def _run_embedded(given: Namespace) -> int:
@@ -61,23 +97,31 @@ def _run_embedded(given: Namespace) -> int:
     return status if integrity == "ok" else 1
 
 
-def report(logs: Path, file: Path, **about: object) -> int:
+def report(logs: Path, file: Path, demands: Demands = NO_DEMANDS, **about: object) -> int:
     """Judge the logs, print the verdict, and write the report with its picture."""
     found = history.read(logs)
     verdict, seen = judge(found), figures(found)
     status = tell(verdict)
+    not_shown = demands.broken(found, seen)
+    for text in not_shown:
+        print(f"BROKEN  what this scenario has to show: {text}")
+        status = 1
     print(f"struck: {seen.struck}")
     print(f"lag: {seen.quantiles}; over {seen.over_after} s after the last fault")
     promises = {promise: verdict.broken(promise) for promise in PROMISES}
     record = {
         **about,
-        "holds": verdict.holds,
+        "holds": verdict.holds and not not_shown,
+        "not shown": not_shown,
+        "load": [round(load, 1) for load in os.getloadavg()],
         "promises": {
             promise: {"holds": not texts, "broken": len(texts), "examples": texts[:20]}
             for promise, texts in promises.items()
         },
         "counts": verdict.counts,
         "struck": seen.struck,
+        "late and refused": late_and_refused(sort(found)),
+        "came of it": came_of_it(found["faults"]),
         "lag": seen.quantiles,
         "over after": seen.over_after,
         "throughput": seen.throughput,
@@ -144,6 +188,27 @@ def replay(given: Namespace) -> int:
 
 def check(given: Namespace) -> int:
     return tell(judge(history.read(given.folder)))
+
+
+def soak(given: Namespace) -> int:
+    logs = given.report.parent / "logs" / "load"
+    remove_old(logs)
+    found = asyncio.run(load.run(logs, seconds=given.seconds, rate=given.rate, held=given.hold))
+    broken = found.broken()
+    for text in broken:
+        print(f"BROKEN  {text}")
+    record = load.as_record(found)
+    print({name: value for name, value in record.items() if name not in ("series", "second and last quarter")})
+    given.report.write_text(json.dumps({"holds": not broken, "broken": broken, **record}, indent=2) + "\n")
+    given.report.with_suffix(".svg").write_text(draw_series(found.series, f"duetime, {given.seconds:g} s of soak"))
+    print(f"written: {given.report}, {given.report.with_suffix('.svg')}")
+    return 1 if broken else 0
+
+
+def fuzz(given: Namespace) -> int:
+    environment = {**os.environ, "DUETIME_TEST_FUZZ": str(given.examples)}
+    command = [sys.executable, "-m", "pytest", "-q", "--timeout=0", "tests/fuzz"]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 def tell(verdict: Verdict) -> int:

@@ -30,13 +30,15 @@ def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
         if record["what"] == "end" and record["how"] == "done":
             throughput[int(record["t"] - began)] += 1
     lags, calm, by_second = [], [], defaultdict(list)
-    for starts in facts.starts.values():
+    for tag, starts in facts.starts.items():
         seen: set[str] = set()
+        # After the clock was put back, what is asked for counts from when it was asked for.
+        asked = min((request.answered_at for request in facts.one_offs.get(tag, ())), default=float("-inf"))
         for start in starts:
             if start.run in seen:
                 continue
             seen.add(start.run)
-            opened = facts.timeline.reached(start.due)
+            opened = facts.timeline.reached(start.due, min(asked, start.t))
             lag = max(0.0, start.t - opened)
             lags.append(lag)
             by_second[int(start.t - began)].append(lag)
@@ -49,7 +51,7 @@ def figures(logs: Mapping[str, Sequence[Record]]) -> Figures:
         dict(throughput),
         {second: quantile(found, 0.95) for second, found in sorted(by_second.items())},
         quantiles,
-        [(record["t"] - began, record["until"] - began, record["kind"]) for record in logs["faults"]],
+        [(record["t"] - began, record["until"] - began, _kind(record)) for record in logs["faults"]],
         _over_after(facts, logs),
     )
 
@@ -62,7 +64,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def _kind(record: Record) -> str:
-    return "database clock" if record["kind"] == "clock" else str(record["kind"])
+    return str(record.get("of", record["kind"]))
 
 
 def _over_after(facts: Facts, logs: Mapping[str, Sequence[Record]]) -> float | None:

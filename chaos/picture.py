@@ -1,5 +1,6 @@
 """A picture of a run, drawn by hand so that nothing has to be installed: faults above, lag and throughput below."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from chaos.figures import Figures
@@ -29,26 +30,51 @@ def draw(figures: Figures, title: str) -> str:
     y += _PLOT + 50
     parts += _plot("runs ended each second", dict(figures.throughput), y, scale, "#06a")
     y += _PLOT + 40
+    return _svg([*parts, _axis(seconds, scale, y - 20)], y)
+
+
+def draw_series(series: Mapping[str, Sequence[float]], title: str) -> str:
+    """An SVG with a small plot for each series that is not all zero."""
+    parts, y = [f'<text x="10" y="22" font-size="16">{escape(title)}</text>'], 40.0
+    for name, values in sorted(series.items()):
+        if max(values, default=0.0) <= 0:
+            continue
+        scale = (_WIDTH - 2 * _LEFT) / len(values)
+        parts += _plot(name, dict(enumerate(values)), y, scale, "#06a", left=2 * _LEFT, tall=40)
+        y += 60
+    return _svg(parts, y)
+
+
+def _svg(parts: Sequence[str], tall: float) -> str:
     style = "font-family:sans-serif;font-size:11px"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}" style="{style}">'
-        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}{_axis(seconds, scale, y - 20)}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{tall}" style="{style}">'
+        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
     )
 
 
-def _plot(name: str, values: dict[int, float] | dict[int, int], y: float, scale: float, colour: str) -> list[str]:
+def _plot(
+    name: str,
+    values: Mapping[int, float],
+    y: float,
+    scale: float,
+    colour: str,
+    *,
+    left: int = _LEFT,
+    tall: int = _PLOT,
+) -> list[str]:
     most = max([*values.values(), 1e-9])
     parts = [
         f'<text x="10" y="{y + 10}">{escape(name)}</text>',
-        f'<text x="{_LEFT - 8}" y="{y + 10}" text-anchor="end">{most:.3g}</text>',
-        f'<text x="{_LEFT - 8}" y="{y + _PLOT}" text-anchor="end">0</text>',
-        f'<line x1="{_LEFT}" y1="{y + _PLOT}" x2="{_WIDTH - 20}" y2="{y + _PLOT}" stroke="#999"/>',
+        f'<text x="{left - 8}" y="{y + 10}" text-anchor="end">{most:.3g}</text>',
+        f'<text x="{left - 8}" y="{y + tall}" text-anchor="end">0</text>',
+        f'<line x1="{left}" y1="{y + tall}" x2="{_WIDTH - 20}" y2="{y + tall}" stroke="#999"/>',
     ]
-    for second, value in values.items():
-        tall = _PLOT * value / most
+    for place, value in values.items():
+        height = tall * value / most
         parts.append(
-            f'<rect x="{_LEFT + second * scale:.1f}" y="{y + _PLOT - tall:.1f}" width="{max(1.0, scale * 0.9):.1f}"'
-            f' height="{tall:.1f}" fill="{colour}"/>'
+            f'<rect x="{left + place * scale:.1f}" y="{y + tall - height:.1f}" width="{max(1.0, scale * 0.9):.1f}"'
+            f' height="{height:.1f}" fill="{colour}"/>'
         )
     return parts
 

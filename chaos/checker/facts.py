@@ -92,9 +92,9 @@ def _sort_request(facts: Facts, asked: Record, answer: Record | None) -> None:
             if answer is not None:
                 job = answer["jobs"][place] if answer["outcome"] == "ok" else None
                 one = {**answer, "job": job}
-            facts.one_offs[tag].append(_asked({**asked, "tag": tag}, one))
+            facts.one_offs[tag].append(_remembered(facts, _asked({**asked, "tag": tag}, one)))
         return
-    request = _asked(asked, answer)
+    request = _remembered(facts, _asked(asked, answer))
     if asked["op"] == "submit":
         facts.one_offs[asked["tag"]].append(request)
     elif asked["op"] == "cancel" and not asked.get("recurring"):
@@ -107,6 +107,12 @@ def _asked(asked: Record, answer: Record | None) -> Asked:
     if answer is None:
         return Asked(asked, "unknown", float("inf"), {})
     return Asked(asked, answer["outcome"], answer["t"], answer)
+
+
+def _remembered(facts: Facts, request: Asked) -> Asked:
+    """What was answered just before the database was put back to an older state may have been forgotten since."""
+    forgotten = request.outcome == "ok" and facts.timeline.forgotten(request.answered_at)
+    return request._replace(outcome="unknown") if forgotten else request
 
 
 def _start(record: Record, end: Record | None) -> Start:

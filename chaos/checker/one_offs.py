@@ -19,8 +19,10 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield from _lost(facts, tag, requests)
         yield from _invented(facts, tag, requests)
         yield from _on_time(facts, tag, requests)
-        if requests[0].asked.get("once") and len(facts.starts.get(tag, ())) > 1:
-            yield Violation(ONLY_ONCE, f"{tag} began {len(facts.starts[tag])} times")
+        if requests[0].asked.get("once"):
+            starts = [start for start in facts.starts.get(tag, ()) if not facts.timeline.forgotten(start.t)]
+            if len(starts) > 1:
+                yield Violation(ONLY_ONCE, f"{tag} began {len(starts)} times")
     for tag in facts.starts.keys() - facts.one_offs.keys() - facts.recurring.keys():
         yield Violation(INVENTED, f"{tag} ran, and nobody asked for it")
     for tag in facts.runs.keys() - facts.one_offs.keys() - facts.recurring.keys():
@@ -53,7 +55,7 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
         if tag not in facts.cancels:
             yield Violation(LOST, f"{tag} is CANCELLED, and nobody asked for that")
     elif state == "FAILED":
-        if asked.get("once") and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
+        if asked.get("once") and (run["attempts"][-1][0] == "LOST" or _stopped(facts, starts)):  # type: ignore[index]
             return  # that is what was asked for: rather not at all than twice
         if run["attempts"] and run["attempts"][-1][0] == "LOST":  # type: ignore[index]
             yield Violation(LOST, f"{tag} FAILED only because its workers were lost")
@@ -61,6 +63,13 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
             yield Violation(LOST, f"{tag} FAILED, though it was to succeed: {run['attempts']}")
     else:
         yield Violation(LOST, f"{tag} is {state} when all should be over")
+
+
+def _stopped(facts: Facts, starts: list[Start]) -> bool:
+    """Its worker was told to end, and could not wait for it."""
+    return bool(starts) and all(
+        start.how == "stopped" and facts.timeline.disturbed(start.t, start.ended or start.t) for start in starts
+    )
 
 
 def _invented(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:

@@ -17,13 +17,18 @@ def check(facts: Facts) -> Iterator[Violation]:
             if run["state"] not in _ENDS:
                 yield Violation(OVER, f"{tag} ({run['run']}) is still {run['state']}: {run['attempts']}")
     for job in facts.jobs:
-        if not job["found"] and not job.get("unknown"):
+        if not job["found"] and _is_known(facts, job["tag"]):
             yield Violation(OVER, f"{job['tag']}: the product knows no job {job['job']}")
     for crash in facts.setup.get("crashes", ()):
         yield Violation(ALIVE, crash)
     yield from _whole(facts)
     if facts.timeline.faultless and (again := repeats(facts)):
         yield Violation(TWICE, f"{again} attempts began again, and there was no fault")
+
+
+def _is_known(facts: Facts, tag: str) -> bool:
+    """Whether the product must know of it."""
+    return any(request.outcome == "ok" for request in (*facts.one_offs.get(tag, ()), *facts.recurring.get(tag, ())))
 
 
 def repeats(facts: Facts) -> int:

@@ -48,7 +48,9 @@ def _targets(facts: Facts, requests: list[Asked]) -> Iterator[Target]:
             continue
         following = versions[place + 1] if place + 1 < len(versions) else None
         over_from = end if following is None else following.t
-        over_by = end if following is None else min(following.answered_at, end)
+        # One that may not have happened leaves this one in force, until one that has.
+        settled = next((later for later in versions[place + 1 :] if later.outcome == "ok"), None)
+        over_by = end if settled is None else min(settled.answered_at, end)
         certain = version.outcome == "ok"
         # The clock may have been put back meanwhile: what is after the answer by the earlier of two readings is sure.
         sure_from = max(facts.timeline.database(version.t), facts.timeline.database(version.answered_at)) + _DOUBT

@@ -21,6 +21,7 @@ class Timeline:
         self._changes: list[float] = [float("-inf"), *(t for t, _ in clocks)]
         self._offsets: list[float] = [0.0, *(offset for _, offset in clocks)]
         self._windows = _merged((fault["t"], fault["until"] + setup["recovery"]) for fault in struck)
+        self._losses = [(fault["lost_from"], fault["lost_to"]) for fault in struck if "lost_from" in fault]
         self.faultless = not struck
 
     def database(self, t: float) -> float:
@@ -53,6 +54,10 @@ class Timeline:
                 break
             t = end
         return t + self._bound
+
+    def forgotten(self, t: float) -> bool:
+        """Whether the database may have forgotten what it was told then: it was put back to an older state."""
+        return any(first <= t <= last for first, last in self._losses)
 
     def disturbed(self, start: float, end: float) -> bool:
         """Whether a fault, or the recovery from one, falls into this stretch of time."""

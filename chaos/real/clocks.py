@@ -30,7 +30,7 @@ class DatabaseClock:
 
     def set(self, offset: float) -> None:
         self.offset = offset
-        self._file.write_text(f"{offset:+.0f}\n")
+        self._file.write_text(f"{offset:+.2f}\n")
         self._file.chmod(0o644)
 
     def start(self) -> None:

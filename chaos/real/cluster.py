@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
+from chaos.real.bouncer import Bouncer
 from chaos.real.environment import LIES, LOGS
 from chaos.real.network import Proxy
-from tests.support.postgres import Server
+from tests.support.postgres import Server, free_port
 
 ROOT = Path(__file__).parents[2]
 APP = "chaos.real.app:app"
@@ -31,8 +33,11 @@ _SETTINGS = {
 class Member:
     """One duetime process that is started again whenever it has ended."""
 
-    def __init__(self, name: str, arguments: list[str], dsn: str, folder: Path, logs: Path) -> None:
+    def __init__(self, name: str, arguments: list[str], dsn: str, folder: Path, logs: Path, **settings: str) -> None:
         self.name = name
+        self.code: Path | None = None
+        """Where another duetime lies than the one that is tested here."""
+        self._settings = _SETTINGS | settings
         self.proxy = Proxy(dsn)
         self.clock_file = folder / f"{name}.clock"
         self.lies = 0.0
@@ -54,8 +59,9 @@ class Member:
     def start(self) -> None:
         self._started_at = monotonic()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
-        environment |= {f"DUETIME_{name.upper()}": value for name, value in _SETTINGS.items()}
-        environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs), "PYTHONPATH": str(ROOT)}
+        environment |= {f"DUETIME_{name.upper()}": value for name, value in self._settings.items()}
+        environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs)}
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, filter(None, (self.code, ROOT))))
         if self.lies:
             environment[LIES] = str(self.lies)
         if self.preload is not None:
@@ -105,17 +111,46 @@ class Member:
 
 
 class Cluster:
-    def __init__(self, postgres: Server, dsn: str, folder: Path, logs: Path, *, servers: int, workers: int) -> None:
+    def __init__(
+        self,
+        postgres: Server,
+        dsn: str,
+        folder: Path,
+        logs: Path,
+        *,
+        servers: int,
+        workers: int,
+        bouncer: Bouncer | None = None,
+    ) -> None:
         self.postgres = postgres
         self.dsn = dsn
-        self.servers = [Member(f"server-{n}", ["server"], dsn, folder, logs) for n in range(servers)]
-        self.workers = [Member(f"worker-{n}", ["worker", APP], dsn, folder, logs) for n in range(workers)]
-        self.client = Proxy(dsn)
+        self.folder = folder
+        self.bouncer = bouncer
+        way, settings = (dsn, {}) if bouncer is None else (bouncer.dsn, {"prepared_statements": "off"})
+        ports = [free_port() for _ in range(servers)]
+        self.urls = [f"http://127.0.0.1:{port}" for port in ports]
+        self.servers = [
+            Member(f"server-{n}", ["server"], way, folder, logs, port=str(port), **settings)
+            for n, port in enumerate(ports)
+        ]
+        self.workers = [Member(f"worker-{n}", ["worker", APP], way, folder, logs, **settings) for n in range(workers)]
+        self.client = Proxy(way)
+        self.settings: dict[str, Any] = settings
+        """What whoever joins the cluster has to be told."""
+        self.spares: list[Server] = []
+        """Databases that are waiting to take over, or that were replaced."""
         self._supervising: asyncio.Task[None] | None = None
 
     @property
     def members(self) -> list[Member]:
         return [*self.servers, *self.workers]
+
+    def move_to(self, postgres: Server) -> None:
+        """Everybody is led to another database."""
+        self.spares.append(self.postgres)
+        self.postgres, self.dsn = postgres, postgres.dsn("chaos")
+        for proxy in (*(member.proxy for member in self.members), self.client):
+            proxy.lead_to(self.dsn)
 
     async def start(self, *, preload: str | None = None) -> None:
         await self.client.start()
@@ -133,6 +168,8 @@ class Cluster:
         for member in self.members:
             await member.close()
         await self.client.close()
+        for spare in self.spares:
+            spare.close()
 
     def crashes(self) -> list[str]:
         """Who ended, and was not ended by us: its last words."""

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import psycopg
 
 from chaos.history import Writer
+from chaos.real import database_faults, upgrade
+from chaos.real.bouncer import program
 from chaos.real.clocks import DatabaseClock, library
 from chaos.real.cluster import Cluster, Member
 from chaos.real.disk import can_be_filled, fill, make_room
@@ -57,7 +59,8 @@ class Faults:
 
     def _record(self, strike: Strike, until: float, who: str, **more: float) -> None:
         kind = "clock" if "offset" in more else strike.kind
-        self._writer.write("faults", {"t": monotonic(), **more, "kind": kind, "until": until, "node": who})
+        record = {"t": monotonic(), **more, "kind": kind, "of": strike.kind, "until": until, "node": who}
+        self._writer.write("faults", record)
 
     def _pick(self, strike: Strike, members: Sequence[Member]) -> Member:
         return members[int(strike.who * len(members))]
@@ -96,7 +99,7 @@ class Faults:
         self._record(strike, until, "database")
         while monotonic() < until:
             with contextlib.suppress(psycopg.Error):
-                await asyncio.to_thread(_terminate, self._cluster.dsn)
+                await asyncio.to_thread(database_faults.terminate, self._cluster.dsn)
             await asyncio.sleep(0.3)
 
     async def crash_database(self, strike: Strike) -> None:
@@ -124,6 +127,42 @@ class Faults:
                 await asyncio.to_thread(self._clock.start)
             self._record(strike, monotonic(), "database", t=struck)
 
+    async def deadlock(self, strike: Strike) -> None:
+        async with self._database:
+            struck = monotonic()
+            found = await asyncio.to_thread(database_faults.deadlock, self._cluster.dsn, strike.lasts)
+            self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
+
+    async def serialize(self, strike: Strike) -> None:
+        async with self._database:
+            struck = monotonic()
+            found = await database_faults.serialize(self._cluster, strike.lasts)
+            self._record(strike, monotonic() + 1.0, "database", t=struck, came_of_it=found)
+
+    async def promote(self, strike: Strike) -> None:
+        async with self._database:
+            died = await database_faults.fail_over(self._cluster, self._cluster.spares[-1])
+            # What was committed just before may not have reached a standby that nobody waits for.
+            window = strike.strength and {"lost_from": died - strike.strength, "lost_to": died}
+            self._record(strike, monotonic(), "database", t=died, **(window or {}))
+
+    async def restore(self, strike: Strike) -> None:
+        async with self._database:
+            began, died = await database_faults.restore(self._cluster, strike.lasts)
+            self._record(strike, monotonic(), "database", t=died, lost_from=began, lost_to=died)
+
+    async def kill_pooler(self, strike: Strike) -> None:
+        assert self._cluster.bouncer is not None
+        self._record(strike, monotonic() + strike.lasts, "pooler")
+        self._cluster.bouncer.kill()
+        await asyncio.sleep(strike.lasts)
+        await asyncio.to_thread(self._cluster.bouncer.start)
+
+    async def upgrade(self, strike: Strike) -> None:
+        struck = monotonic()
+        await upgrade.roll(self._cluster)
+        self._record(strike, monotonic() + _START, "all", t=struck)
+
     async def latency(self, strike: Strike) -> None:
         await self._way(strike, Way.SLOW, latency=strike.strength)
 
@@ -135,8 +174,10 @@ class Faults:
 
     async def _way(self, strike: Strike, way: Way, latency: float = 0.0) -> None:
         name, proxy = self._proxy(strike)
+        pid = next((member.pid for member in self._cluster.members if member.proxy is proxy), None)
         # What is under way is given up only when its deadline is over.
-        self._record(strike, monotonic() + strike.lasts + (0.0 if way is Way.SLOW else 5.0), name)
+        over = monotonic() + strike.lasts + (0.0 if way is Way.SLOW else 5.0)
+        self._record(strike, over, name, pid=pid or 0)
         proxy.set_way(way, latency)
         await asyncio.sleep(strike.lasts)
         proxy.set_way(Way.OPEN)
@@ -162,6 +203,24 @@ class Faults:
         member.clock_file.write_text(f"{strike.strength:+.0f}\n")
         await asyncio.sleep(strike.lasts)
         member.clock_file.write_text("+0\n")
+
+    async def node_drift(self, strike: Strike) -> None:
+        """It runs too fast or too slow, until somebody sets it."""
+        member = self._pick(strike, self._cluster.members)
+        self._record(strike, monotonic() + strike.lasts, member.name)
+        member.clock_file.write_text(f"+0 x{strike.strength:g}\n")
+        await asyncio.sleep(strike.lasts)
+        member.clock_file.write_text("+0\n")
+
+    async def database_drift(self, strike: Strike) -> None:
+        """A tenth of a second at a time, away from the truth and back to it."""
+        async with self._database:
+            away = [strike.strength / 10 * step for step in range(1, 11)]
+            for offset in (*away, *away[-2::-1], 0.0):
+                self.put_back += max(0.0, self._clock.offset - offset)
+                self._clock.set(offset)
+                self._record(strike, monotonic() + 1.0, "database", offset=offset)
+                await asyncio.sleep(strike.lasts / 20)
 
     async def database_clock(self, strike: Strike) -> None:
         """Put it forward or back, and back to the truth."""
@@ -200,19 +259,34 @@ KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
     "slow close": Faults.slow_close,
     "node clock": Faults.node_clock,
     "database clock": Faults.database_clock,
+    "node drift": Faults.node_drift,
+    "database drift": Faults.database_drift,
     "lies": Faults.lies,
+    "deadlock": Faults.deadlock,
+    "serialization": Faults.serialize,
+    "promote": Faults.promote,
+    "restore": Faults.restore,
+    "kill pooler": Faults.kill_pooler,
+    "upgrade": Faults.upgrade,
 }
-_NEEDS_FAKETIME = frozenset({"node clock", "database clock"})
+MIXED = tuple(kind for kind in KINDS if kind not in ("promote", "restore", "kill pooler", "upgrade"))
+"""Those that need nothing prepared and can be struck again and again."""
+_NEEDS_FAKETIME = frozenset({"node clock", "database clock", "node drift", "database drift"})
 
 
 def missing() -> list[str]:
     """The kinds that cannot be struck on this machine."""
-    return [*(sorted(_NEEDS_FAKETIME) if library() is None else []), *(["disk full"] if os.geteuid() else [])]
+    return [
+        *(sorted(_NEEDS_FAKETIME) if library() is None else []),
+        *(["disk full"] if os.geteuid() else []),
+        *(["kill pooler"] if program() is None else []),
+    ]
 
 
 def schedule(random: Random, scenario: Scenario) -> list[Strike]:
     """A fault every so often, of a kind drawn by chance; every kind is drawn before one is drawn again."""
     strikes = _draw(random, scenario.seconds, scenario.kinds, scenario.every)
+    strikes = strikes[: scenario.most]
     if scenario.who is not None:
         strikes = [strike._replace(who=scenario.who) for strike in strikes]
     if scenario.lasts is not None:
@@ -249,8 +323,14 @@ def _strike(random: Random, t: float, kind: str) -> Strike:
         case "database clock":
             strength = random.choice([-10.0, 10.0, 30.0])
             lasts = 4.0
+        case "node drift":
+            strength = random.choice([0.9, 1.1])
+        case "database drift":
+            strength, lasts = random.choice([-1.0, 1.0]), 10.0
         case "lies":
             lasts, strength = 6.0, 0.05
+        case "deadlock" | "serialization":
+            lasts = 3.0
     return Strike(t, kind, random.random(), lasts, strength)
 
 
@@ -262,11 +342,3 @@ def _answers(dsn: str) -> bool:
         except psycopg.OperationalError:
             time.sleep(0.1)
     return False
-
-
-def _terminate(dsn: str) -> None:
-    with psycopg.connect(dsn, autocommit=True, connect_timeout=2) as connection:
-        connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
-            " where pid <> pg_backend_pid() and datname = current_database()"
-        )

@@ -7,6 +7,7 @@ takes its time.
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -44,6 +45,11 @@ class Proxy:
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
+    def lead_to(self, dsn: str) -> None:
+        """From now on to another database; who is connected to the one before is cut off."""
+        self._parts = urlsplit(dsn)
+        self.reset()
+
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
@@ -79,9 +85,7 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._passable(towards_database=True)
         try:
-            server_reader, server_writer = await asyncio.open_connection(
-                self._parts.hostname or "127.0.0.1", self._parts.port or 5432
-            )
+            server_reader, server_writer = await self._connect()
         except OSError:
             writer.transport.abort()
             return
@@ -105,6 +109,9 @@ class Proxy:
             for each in pair:
                 each.transport.abort()
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self._parts.hostname or "127.0.0.1", self._parts.port or 5432)
+
     async def _carry(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, towards_database: bool
     ) -> None:
@@ -119,3 +126,24 @@ class Proxy:
     async def _passable(self, *, towards_database: bool) -> None:
         while self.way is Way.CUT or (self.way is Way.HALF and not towards_database):
             await self._clear.wait()
+
+
+class Balancer(Proxy):
+    """One address for several servers, as a load balancer has it: each connection goes to the next that takes it."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        super().__init__(urls[0])
+        self._places = [(parts.hostname or "", parts.port or 0) for parts in map(urlsplit, urls)]
+        self._next = 0
+
+    @property
+    def url(self) -> str:
+        return self.dsn.partition("?")[0]
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for _ in self._places[1:]:
+            self._next += 1
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection(*self._places[self._next % len(self._places)])
+        self._next += 1
+        return await asyncio.open_connection(*self._places[self._next % len(self._places)])

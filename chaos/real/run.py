@@ -5,16 +5,19 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
 from random import Random
 
 from chaos.client import Client
 from chaos.history import Files, read
+from chaos.real.bouncer import Bouncer
 from chaos.real.clocks import CACHED, DatabaseClock, library
 from chaos.real.cluster import LEASE, SLOTS, Cluster
+from chaos.real.database_faults import make_standby
 from chaos.real.disk import small_disk, temporary_folders_on
 from chaos.real.faults import Faults, Strike, schedule
+from chaos.real.http import app_over_http
 from chaos.real.lies import Liar
 from chaos.real.workload import Workload
 from chaos.scenarios import Scenario
@@ -46,15 +49,23 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
             store = store_for(Settings(database_url=dsn))
             await open_ready(store, migrate=True)
             await store.close()
-            cluster = Cluster(server, dsn, Path(folder), logs, servers=2, workers=workers)
+            bouncer = Bouncer(server, Path(folder)) if scenario.pooled else None
+            cluster = Cluster(server, dsn, Path(folder), logs, servers=2, workers=workers, bouncer=bouncer)
             try:
-                await cluster.start(preload=library() if "node clock" in scenario.kinds else None)
+                if bouncer is not None:
+                    bouncer.start()
+                if scenario.standby is not None:
+                    synchronous = scenario.standby == "synchronous"
+                    cluster.spares.append(await asyncio.to_thread(make_standby, server, synchronous=synchronous))
+                await cluster.start(preload=library() if {"node clock", "node drift"} & set(scenario.kinds) else None)
                 liar = Liar(writer, Random(seed))
                 with liar.corrupting():
                     faults = Faults(cluster, clock, liar, writer, disk)
                     await _drive(cluster, faults, strikes, writer, base, seed, scenario, workers * SLOTS)
             finally:
                 await cluster.close()
+                if bouncer is not None:
+                    bouncer.kill()
                 for member in cluster.members:
                     text = (Path(folder) / f"{member.name}.log").read_text(errors="replace")
                     (logs / f"{member.name}.log").write_text(text)
@@ -77,12 +88,17 @@ async def _drive(
     scenario: Scenario,
     slots: int,
 ) -> None:
-    app = App(settings=Settings(database_url=cluster.client.dsn, pool_size=10))
+    app = App(settings=Settings(database_url=cluster.client.dsn, pool_size=10, **cluster.settings))
     add_tasks(app, writer, time.monotonic, "client")
     client = Client(app, writer, time.monotonic)
-    async with app:
-        await _all_up(app, len(cluster.workers))
-        workload = Workload(client, Random(f"work {seed}"), base=base, scenario=scenario)
+    async with app, AsyncExitStack() as stack:
+        await all_up(app, len(cluster.workers))
+        asking = client
+        if scenario.over_http:
+            through = await stack.enter_async_context(app_over_http(await app.store(), cluster.urls))
+            add_tasks(through, writer, time.monotonic, "client")
+            asking = Client(through, writer, time.monotonic)
+        workload = Workload(asking, Random(f"work {seed}"), base=base, scenario=scenario)
         working = asyncio.create_task(workload.run())
         began = time.monotonic()
         striking = [asyncio.create_task(_at(began + strike.t, faults, strike)) for strike in strikes]
@@ -105,6 +121,7 @@ async def _drive(
             "crashes": cluster.crashes(),
         }
         writer.write("setup", setup)
+        client.jobs |= asking.jobs
         await _tell(client, writer, seed)
 
 
@@ -113,7 +130,7 @@ async def _at(t: float, faults: Faults, strike: Strike) -> None:
     await faults.strike(strike)
 
 
-async def _all_up(app: App, workers: int) -> None:
+async def all_up(app: App, workers: int) -> None:
     """What is asked for while nobody is there yet would count as late."""
     store = await app.store()
     async with asyncio.timeout(_DRAIN):

@@ -19,6 +19,8 @@ class Workload:
         self._base = base
         self._rate = scenario.rate
         self._longest_wait = scenario.longest_wait
+        self._tasks = scenario.tasks
+        self._single_every = scenario.single_every
         self._numbers = count(1)
         self._stopping = asyncio.Event()
 
@@ -52,11 +54,11 @@ class Workload:
     async def _singles(self, group: asyncio.TaskGroup) -> None:
         while not self._stopping.is_set():
             group.create_task(self._single(f"one-{next(self._numbers)}"))
-            await self._rest(0.2)
+            await self._rest(self._single_every)
 
     async def _single(self, tag: str) -> None:
         random, client = self._random, self._client
-        options: dict[str, Any] = {"seconds": random.choice([0.0, 0.05, 0.5, 2.0])}
+        options: dict[str, Any] = {"seconds": random.choice(self._tasks)}
         when = random.random()
         if when < 0.4:
             options["wait"] = round(random.uniform(0.1, self._longest_wait), 3)

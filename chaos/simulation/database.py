@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _COMMIT = 0.001
-_AT_ONCE = 0.7
+_AT_ONCE = 0.8
 
 
 class VirtualClock:
@@ -37,8 +37,18 @@ class VirtualClock:
 class InlineDatabase(Database):
     """Commits on the loop itself, in the database's own process."""
 
-    def __init__(self, clock: Clock, process: Process, random: Random, *, on_rollback: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        process: Process,
+        random: Random,
+        *,
+        on_rollback: Callable[[], None],
+    ) -> None:
         super().__init__(None, clock, on_rollback=on_rollback)
+        self._loop = loop
+        self._nobody: asyncio.Future[None] = loop.create_future()
         self._process = process
         self._random = random
         self._connection: Connection | None = None
@@ -53,15 +63,15 @@ class InlineDatabase(Database):
             self._connection = None
 
     async def run(self, work: Work[T]) -> T:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        loop = self._loop
         if not self._waiting and self._random.random() < _AT_ONCE:
             assert self._connection is not None
-            (answer,) = self.commit(self._connection, [Asked(work, loop, future)])
+            (answer,) = self.commit(self._connection, [Asked(work, loop, self._nobody)])
             if answer.error is not None:
                 raise answer.error
             result: T = answer.result
             return result
+        future: asyncio.Future[T] = loop.create_future()
         if not self._waiting:
             loop.call_later(_COMMIT * self._random.random(), self._serve_waiting, context=self._process.context)
         self._waiting.append(Asked(work, loop, future))
@@ -77,5 +87,5 @@ class InlineDatabase(Database):
 def make_store(loop: asyncio.AbstractEventLoop, process: Process, random: Random) -> tuple[SqliteStore, VirtualClock]:
     clock = VirtualClock(loop)
     store = SqliteStore(":memory:", clock=clock)
-    store.database = InlineDatabase(clock, process, random, on_rollback=store.lane_book.forget)
+    store.database = InlineDatabase(loop, clock, process, random, on_rollback=store.lane_book.forget)
     return store, clock

@@ -2,7 +2,7 @@
 arrive. The database goes on with what has reached it, whatever became of the caller."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -58,12 +58,11 @@ class Link:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
 
-        async def call(*args: Any, **options: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Awaitable[Any]:
             if self._weather.calm:
-                return await method(*args, **options)
-            answer: asyncio.Future[Any] = self._loop.create_future()
-            self._server.spawn(self._loop, self._carry(answer, lambda: method(*args, **options)))
-            return await answer
+                answer: Awaitable[Any] = method(*args, **options)
+                return answer
+            return self._ask(lambda: method(*args, **options))
 
         self.__dict__[name] = call
         return call
@@ -83,6 +82,11 @@ class Link:
                 self._loop.call_soon(callback, hint, context=self._process.context)
 
         return self._store.listen(hear)
+
+    async def _ask(self, ask: Callable[[], Any]) -> Any:
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._server.spawn(self._loop, self._carry(answer, ask))
+        return await answer
 
     async def _carry(self, answer: asyncio.Future[Any], ask: Callable[[], Any]) -> None:
         await self._way()

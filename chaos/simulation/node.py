@@ -20,10 +20,10 @@ from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker, WorkerLimits
 
 LEASE = timedelta(seconds=30)
-HEARTBEAT = timedelta(seconds=9)
+HEARTBEAT = timedelta(seconds=10)
 POLL = timedelta(seconds=15)
 """Longer than anyone would set it: what polling finds late, hints and look-ahead must make up for."""
-REAP_EVERY = timedelta(seconds=8)
+REAP_EVERY = timedelta(seconds=15)
 SLOTS = 8
 SETTINGS = Settings(database_url="sqlite:///:memory:", processes=1)
 

@@ -24,8 +24,9 @@ from chaos.tasks import add_tasks
 from duetime import App, clock, ids
 from duetime.engine import reaper
 from duetime.model import completing
+from duetime.store import reporting
 from duetime.store.protocol import Store
-from duetime.worker import notes, worker
+from duetime.worker import claimer, notes, worker
 
 BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
@@ -203,8 +204,11 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         patch.object(ids, "_last", (0, 0)),
         patch("duetime.app.os.urandom", source.randbytes),
         # Loops that mostly find nothing to do: their pace is no part of what is tested here.
-        patch.object(worker, "_CANCELS_EVERY", 10.0),
-        patch.object(notes, "INTERVAL", 30.0),
+        patch.object(worker, "_CANCELS_EVERY", 30.0),
+        patch.object(notes, "INTERVAL", 300.0),
+        patch.object(claimer, "_LANES_EVERY", 1.0),
+        patch.object(claimer, "_PAUSES_EVERY", 60.0),
+        patch.object(reporting, "_QUICK", 5.0),
     ):
         yield
 
@@ -214,10 +218,13 @@ def _quiet_loop(loop: VirtualLoop) -> Iterator[None]:
     """The dead leave coroutines behind that Python complains about when it collects them."""
     loop.set_exception_handler(lambda *_: None)
     hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
+    # What was there before is not looked through when this seed's remains are.
     gc.disable()
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.enable()
         loop.close()
         sys.unraisablehook = hook

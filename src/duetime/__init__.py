@@ -32,14 +32,18 @@ from duetime.errors import (
     StoreLocked,
     StoreUnavailable,
 )
+from duetime.graphing import GraphPlan
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
+from duetime.model.dependency import Parent
 from duetime.model.failure import FailureClass
+from duetime.model.graph import Graph, GraphStatus
 from duetime.model.job import Job, JobState
 from duetime.model.outcome import Cancel, GiveUp, RetryAfter, Snooze
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
+from duetime.needs import Needs
 from duetime.previewing import Preview, preview
 from duetime.receipt import Receipt
 from duetime.settings import Settings
@@ -64,6 +68,9 @@ __all__ = [
     "DuetimeError",
     "FailureClass",
     "GiveUp",
+    "Graph",
+    "GraphPlan",
+    "GraphStatus",
     "InvalidInput",
     "Job",
     "JobBusy",
@@ -73,7 +80,9 @@ __all__ = [
     "LeaseLost",
     "ManualClock",
     "Misfire",
+    "Needs",
     "NotFound",
+    "Parent",
     "Preview",
     "QuotaExceeded",
     "Receipt",

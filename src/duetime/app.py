@@ -27,19 +27,24 @@ from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
 from duetime.engine.options import Delivery, Duration, Priority, check_duration
 from duetime.errors import InvalidInput, NotFound
+from duetime.graphing import Graphing
 from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
 from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Said, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
+from duetime.model.target import Target
+from duetime.model.tracing import traced
+from duetime.needs import read_after
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
-from duetime.stores import Jobs, Stores
-from duetime.submission import OPTIONS, Policies, make_job
+from duetime.stores import Jobs, Stores, is_store
+from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_target_job
+from duetime.targets.checking import TargetRules
 from duetime.task import Task, make_task
-from duetime.tending import Tending
+from duetime.telemetry.traces import Tracer, make_tracer
 
 if TYPE_CHECKING:
     from duetime.sync import SyncApp
@@ -48,9 +53,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 StartHook = Callable[[], Awaitable[object]]
 TaskLike = Task[..., Any] | str
+TargetLike = Target | Mapping[str, Any]
 
 
-class App(Tending):
+class App(Graphing):
     """A set of tasks, and the place where their jobs live."""
 
     def __init__(
@@ -62,6 +68,8 @@ class App(Tending):
         self._stores = Stores(lambda: self.settings)
         self._start_hooks: list[StartHook] = []
         self._sync: SyncApp | None = None
+        self._rules: TargetRules | None = None
+        self._traces: Tracer | None = None
 
     # Tasks.
 
@@ -80,6 +88,11 @@ class App(Tending):
         timeout: Duration | None = None,
         delivery: Delivery = "at_least_once",
         process: bool = False,
+        concurrency_key: str | None = None,
+        concurrency: int | None = None,
+        rate_key: str | None = None,
+        rate: str | None = None,
+        warn_after: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, *function: Any, **options: Any) -> Any:
@@ -116,9 +129,11 @@ class App(Tending):
 
     async def submit(
         self,
-        task: TaskLike,
+        task: TaskLike | None = None,
         /,
         *,
+        target: TargetLike | None = None,
+        callback_url: str | None = None,
         run_at: datetime | str | None = None,
         run_in: Duration | None = None,
         when: str | None = None,
@@ -130,16 +145,22 @@ class App(Tending):
         """Run a task once: now, at `run_at`, after `run_in`, or as the words `when` say ("tomorrow at 8"). `tz` is the
         zone whose clock and calendar words and delays in days or months (`P1M`) go by.
 
+        Instead of a task there may be a `target`, a call or a command that duetime's own workers carry out, or a
+        `callback_url`, which is short for a POST of the arguments.
+
         Options: `key` (one live job of that name: the same again changes nothing), `idempotency_key`, `queue`,
-        `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`. Everything else is an argument of the
-        task; `args={…}` passes them as a dict. `connection=` takes your own open asyncpg or psycopg connection: the
-        job then commits or rolls back with your data.
+        `priority`, `retries`, `retry`, `timeout`, `job_name`, `tags`, `delivery`, and `depends_on`: jobs to wait for, a
+        list of receipts or ids, or `Needs`. Everything else is an argument of the task; `args={…}` passes them as a
+        dict. `connection=` takes your own open asyncpg or psycopg connection: the job then commits or rolls back with
+        your data.
         """
         schedule, said = await self._once(run_at, run_in, when, tz, connection)
-        job = self._prepare(task, schedule, args, options_and_arguments, said=said)
+        what = (task, (target, callback_url), schedule, args, options_and_arguments)
+        job = await self._made(*what, said=said, connection=connection)
         if connection is not None:
             store = self._stores.for_guests()
-            return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, job), None))
+            with traced(self._tracer(), [job]) as (remembering,):
+                return Receipt.of(Submitted(await store.submit_within(connection, DEFAULT_TENANT, remembering), None))
         return (await self._store_jobs([job]))[0]
 
     async def submit_many(
@@ -171,12 +192,15 @@ class App(Tending):
 
     async def schedule(
         self,
-        task: TaskLike,
+        task: TaskLike | None = None,
         /,
         *,
+        target: TargetLike | None = None,
+        callback_url: str | None = None,
         cron: str | None = None,
         every: Duration | None = None,
         when: str | None = None,
+        after: JobLike | Mapping[str, Any] | None = None,
         tz: str | None = None,
         start_at: datetime | str | None = None,
         end_at: datetime | str | None = None,
@@ -188,16 +212,33 @@ class App(Tending):
         args: Mapping[str, Any] | None = None,
         **options_and_arguments: Any,
     ) -> Receipt:
-        """Run a task again and again: on a cron line, at an interval, or as words say ("every weekday at 9am"). With
-        `key=`, scheduling the same thing twice leaves one job, and scheduling something else under the key edits it.
+        """Run a task (or a `target`, or a `callback_url`, as in `submit`) again and again: on a cron line, at an
+        interval, or as words say ("every weekday at 9am"). With `key=`, scheduling the same thing twice leaves one job,
+        and scheduling something else under the key edits it.
 
         `start_at` and `end_at` bound it, `exclude` leaves out days: `{"dates": […], "weekdays": […], "calendars": […],
         "instead": "skip" or "next_day"}`. Policies: `misfire` says what becomes of missed occurrences ("latest", "skip"
         or "all"), `overlap` of one that meets a run of this job that is not over ("allow", "skip", "queue" or
         "replace"). `jitter` moves each fire back by up to that long, `max_runs` ends the job after so many runs.
+
+        `after=` another job (or `{"job": …, "on": "success", "failure" or "any"}`) makes a chain instead: it runs
+        whenever a run of that one has ended so.
         """
+        if after is not None:
+            given: dict[str, object] = {
+                "cron": cron,
+                "every": every,
+                "when": when,
+                "tz": tz,
+                "start_at": start_at,
+                "end_at": end_at,
+            }
+            given |= {"exclude": exclude, "misfire": misfire, "overlap": overlap, "jitter": jitter}
+            chain = read_after(after, {**given, "max_runs": max_runs})
+            job = await self._made(task, (target, callback_url), chain, args, options_and_arguments)
+            return (await self._store_jobs([job]))[0]
         if cron is None and every is None and when is None:
-            raise InvalidInput("says neither cron, every nor when", field="cron", remedy="give one, or use submit")
+            raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
         now = None if when is None else await (await self._jobs()).now()
         bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
         schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
@@ -205,7 +246,8 @@ class App(Tending):
         if isinstance(schedule, Once) and any(policy is not None for policy in policies):
             raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
         said = None if when is None else Said("when", when, tz)
-        job = self._prepare(task, schedule, args, options_and_arguments, policies=policies, said=said)
+        what = (task, (target, callback_url), schedule, args, options_and_arguments)
+        job = await self._made(*what, policies=policies, said=said)
         return (await self._store_jobs([job]))[0]
 
     async def pause(self, job: JobLike) -> Job:
@@ -346,6 +388,24 @@ class App(Tending):
         limit, found = self.settings.max_payload, self._find(task)
         return make_job(found, schedule, args, given, max_payload=limit, job_id=job_id, policies=policies, said=said)
 
+    async def _made(
+        self,
+        task: TaskLike | None,
+        target: tuple[TargetLike | None, str | None],
+        *asked: Any,
+        connection: object = None,
+        **how: Any,
+    ) -> NewJob:
+        """A job that does a task, or has a target. What may be called is for the settings beside the database to say: a
+        server checks for itself."""
+        if task is not None:
+            check_no_target(*target)
+            return self._prepare(task, *asked, **how)
+        self._rules = self._rules or TargetRules(self.settings)
+        checks = connection is not None or is_store(await self._jobs())
+        rules = self._rules if checks else None
+        return make_target_job(rules, *target, *asked, max_payload=self.settings.max_payload, **how)
+
     async def _once(
         self,
         run_at: datetime | str | None,
@@ -371,4 +431,10 @@ class App(Tending):
         return schedule, said
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return [Receipt.of(answer) for answer in await Intake(await self._jobs()).submit(jobs)]
+        with traced(self._tracer(), jobs) as remembering:
+            return [Receipt.of(answer) for answer in await Intake(await self._jobs()).submit(remembering)]
+
+    def _tracer(self) -> Tracer | None:
+        if self._traces is None and self.settings.traces == "on":
+            self._traces = make_tracer()
+        return self._traces

@@ -1,6 +1,6 @@
 """Typed, time-ordered ids.
 
-An id is a UUID inside and text outside: its kind (`job_`, `run_`, `wrk_`, `key_`, `pay_`) and 26 characters of
+An id is a UUID inside and text outside: its kind (`job_`, `run_`, …) and 26 characters of
 Crockford's base 32, which sort as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
 
 A job's and a worker's id are drawn (UUIDv7). A run's id is *computed* (UUIDv8): the time it is due, then a hash of
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from duetime.errors import InvalidInput
 
-Kind = Literal["job", "run", "wrk", "key", "pay"]
+Kind = Literal["job", "run", "wrk", "key", "pay", "gra", "sig"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}

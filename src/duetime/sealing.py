@@ -22,6 +22,10 @@ class Sealer:
         self._ciphers: Mapping[bytes, AESGCM] = {name.encode(): AESGCM(key) for name, key in keys}
         self._current = keys[0][0].encode() if keys else None
 
+    @property
+    def has_key(self) -> bool:
+        return self._current is not None
+
     def check(self) -> bytes:
         """The name of the key to seal with. Raises `Conflict` when there is none."""
         if self._current is None:

@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -60,6 +61,26 @@ def names(description: str) -> Kind:
         return read_names
 
     return Kind(description, 'names, as a list or as "one,two"', read, ",".join, default="all")
+
+
+def networks(description: str) -> Kind:
+    def read(given: object) -> tuple[str, ...]:
+        parts = given.split(",") if isinstance(given, str) else given
+        if not isinstance(parts, list | tuple):
+            raise ValueError(f"{_type_name(given)} is not a list of networks")
+        try:
+            return tuple(str(ip_network(_text(part).strip())) for part in parts)
+        except ValueError as error:
+            raise ValueError(f"{error}") from None
+
+    return Kind(description, 'networks, as a list or as "10.1.0.0/16,fd00::/8"', read, ",".join, default="none")
+
+
+def file(description: str) -> Kind:
+    def read(given: object) -> Path:
+        return given if isinstance(given, Path) else Path(_text(given)).expanduser()
+
+    return Kind(description, "the path of a file", read, default="none")
 
 
 def encryption_keys(description: str) -> Kind:

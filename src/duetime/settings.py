@@ -71,6 +71,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     poll: Annotated[
         timedelta, kinds.duration("How long an idle loop waits before it looks again.", "10ms", "500ms")
     ] = timedelta(milliseconds=500)
+    priorities: Annotated[
+        Literal["shares", "strict"],
+        kinds.choice(
+            "HIGH, MEDIUM and LOW share 70 to 25 to 5 while all of them wait, or the higher always goes first.",
+            "shares",
+            "strict",
+        ),
+    ] = "shares"
+    breakers: Annotated[
+        Literal["on", "off"],
+        kinds.choice("Leave a target alone that fails, until a few probes succeed.", "on", "off"),
+    ] = "on"
+    breaker_least: Annotated[
+        int, kinds.count("How many attempts within 30 seconds it takes to open a breaker.", 1, 100_000)
+    ] = 20
+    breaker_percent: Annotated[
+        int, kinds.count("A breaker opens when more than this share of the attempts failed.", 1, 99)
+    ] = 50
+    retry_budget_percent: Annotated[
+        int, kinds.count("Retries stay below this share of the attempts at a target, above a small floor.", 1, 100)
+    ] = 20
 
     retention: Annotated[
         timedelta, kinds.duration("How long finished runs and their history are kept.", "1h", "36525d")
@@ -107,6 +128,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.choice("Jobs for a task that no live worker has: accept with a warning, or refuse.", "accept", "refuse"),
     ] = "accept"
 
+    targets: Annotated[
+        Literal["on", "off"],
+        kinds.choice("Whether servers make the HTTP and gRPC calls and run the commands of jobs.", "on", "off"),
+    ] = "on"
+    target_slots: Annotated[int, kinds.count("How many calls a process makes at once.", 1, 100_000)] = 500
+    target_timeout: Annotated[
+        timedelta, kinds.duration("How long a call or a command may take when its job has no timeout.", "100ms", "7d")
+    ] = timedelta(seconds=30)
+    max_response: Annotated[int, kinds.size("How much of an answer is kept.", 0, 1024**2)] = 16 * 1024
+    allowed_networks: Annotated[
+        tuple[str, ...],
+        kinds.networks("Networks that may be called although they are not part of the public internet."),
+    ] = ()
+    shell_commands: Annotated[
+        Path | None, kinds.file("The TOML file of commands that jobs may run; without it none may.")
+    ] = None
+    shell_slots: Annotated[int, kinds.count("How many commands a process runs at once.", 1, 10_000)] = 4
+    smtp_url: Annotated[
+        str | None, kinds.secret("The mail server for notifications: smtp://host:587 or smtps://name:password@host.")
+    ] = None
+    mail_from: Annotated[str | None, kinds.text("The address that mails of notifications come from.")] = None
+    public_url: Annotated[
+        str | None, kinds.server("Where receivers reach this service: what completion links begin with.")
+    ] = None
+
     pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
     prepared_statements: Annotated[
         Literal["on", "off"],
@@ -119,8 +165,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         kinds.choice("The least important message that is logged.", "debug", "info", "warning", "error"),
     ] = "info"
     log_format: Annotated[
-        Literal["text", "json"], kinds.choice("Logs for people, or one JSON object per line.", "text", "json")
-    ] = "text"
+        Literal["auto", "text", "json"],
+        kinds.choice(
+            "Logs for people (`text`), or one JSON object per line; `auto`: for people on a terminal.",
+            "auto",
+            "text",
+            "json",
+        ),
+    ] = "auto"
+    metrics_port: Annotated[
+        int | None,
+        kinds.count(
+            "A port of `host` that shows metrics to everybody who reaches it, without a key; 0 takes a free one.",
+            0,
+            65_535,
+            default="off",
+        ),
+    ] = None
+    traces: Annotated[
+        Literal["on", "off"],
+        kinds.choice(
+            "OpenTelemetry spans, sent to where the OTEL_* variables say; needs `duetime[otel]`.", "on", "off"
+        ),
+    ] = "off"
+    canary: Annotated[
+        timedelta,
+        kinds.duration("How often a node sends a job of its own the whole way, as a check; 0s: never.", "0s", "1h"),
+    ] = timedelta(minutes=1)
 
     @property
     def sqlite_file(self) -> Path | None:

@@ -18,6 +18,7 @@ from duetime.errors import InvalidInput, StoreLocked
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
+from duetime.model.graph import Graph, NewGraph
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
@@ -63,6 +64,19 @@ class Jobs(Protocol):
     async def calendars(self, tenant_id: int) -> list[Calendar]: ...
 
     async def delete_calendar(self, tenant_id: int, name: str) -> None: ...
+
+    async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph: ...
+
+    async def graph(self, tenant_id: int, graph_id: UUID) -> Graph: ...
+
+    async def cancel_graph(self, tenant_id: int, graph_id: UUID) -> Graph: ...
+
+    async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph: ...
+
+
+def is_store(jobs: Jobs) -> bool:
+    """Whether the jobs are in a store of this process, and not behind a server."""
+    return hasattr(jobs, "embedded")
 
 
 class Stores:

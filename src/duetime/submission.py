@@ -10,14 +10,20 @@ from duetime.engine.options import Duration, add_policies, check_duration, check
 from duetime.errors import InvalidInput
 from duetime.model.job import NewJob, Said
 from duetime.model.policy import Misfire, MisfireMode, Overlap
-from duetime.model.schedule import Schedule
-from duetime.task import RESERVED, Task
+from duetime.model.schedule import Once, Schedule
+from duetime.needs import read_depends_on
+from duetime.targets.checking import TargetRules, unchecked
+from duetime.task import RESERVED, Defaults, Task
 
 Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
 """Misfire, overlap, jitter and the maximum count of a recurring job."""
 
 OPTIONS = frozenset(
-    {"key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"}
+    {
+        *("key", "idempotency_key", "queue", "priority", "retries", "retry", "timeout", "job_name", "tags", "delivery"),
+        *("concurrency_key", "concurrency", "rate_key", "rate", "warn_after"),
+        "depends_on",
+    }
 )
 
 
@@ -33,18 +39,65 @@ def make_job(
     said: Said | None = None,
 ) -> NewJob:
     """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
-    options, arguments = _split(given)
+    options, arguments = split_options(given)
     if args is not None:
         if arguments:
             raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
         arguments = check_mapping(args, "args")
     task.definition.check_args(arguments)
-    defaults = task.defaults
+    return _ready(
+        *(task.name, arguments, task.defaults, schedule, options),
+        max_payload=max_payload,
+        job_id=job_id,
+        policies=policies,
+        said=said,
+    )
+
+
+def make_target_job(
+    rules: TargetRules | None,
+    target: object,
+    callback_url: str | None,
+    schedule: Schedule,
+    args: object,
+    given: Mapping[str, Any],
+    *,
+    max_payload: int,
+    policies: Policies = (None, None, None, None),
+    said: Said | None = None,
+) -> NewJob:
+    """A job with a target, ready to be stored; without rules, for somebody to store who has his own."""
+    options, arguments = split_options(given)
+    if args is not None:
+        if arguments:
+            raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
+        arguments = check_mapping(args, "args")
+    if target is None and callback_url is None:
+        raise InvalidInput("says what to do", field="task", remedy="give a task, target= or callback_url=")
+    task, body = (unchecked if rules is None else rules.make)(target, callback_url, arguments)
+    return _ready(*(task, body, Defaults(), schedule, options), max_payload=max_payload, policies=policies, said=said)
+
+
+def _ready(
+    task: str,
+    arguments: Mapping[str, Any],
+    defaults: Defaults,
+    schedule: Schedule,
+    options: dict[str, Any],
+    *,
+    max_payload: int,
+    job_id: UUID | None = None,
+    policies: Policies = (None, None, None, None),
+    said: Said | None = None,
+) -> NewJob:
     queue, priority, timeout, idempotency_key = (
         options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
     )
+    depends_on = read_depends_on(options.pop("depends_on", ()))
+    if depends_on is not None and not isinstance(schedule, Once):
+        raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after=")
     return prepare(
-        task=task.name,
+        task=task,
         args=arguments,
         max_payload=max_payload,
         schedule=schedule,
@@ -56,7 +109,13 @@ def make_job(
         idempotency_key=idempotency_key,
         job_id=job_id,
         said=said,
+        depends_on=depends_on,
     )
+
+
+def check_no_target(target: object, callback_url: str | None) -> None:
+    if target is not None or callback_url is not None:
+        raise InvalidInput("task and target exclude each other", field="target", remedy="give one of them")
 
 
 def check_mapping(value: object, field: str) -> dict[str, Any]:
@@ -67,7 +126,7 @@ def check_mapping(value: object, field: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and arguments, apart."""
     if RESERVED.isdisjoint(given):
         return {}, dict(given)

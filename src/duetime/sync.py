@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
+from duetime.graphing import GraphLike, GraphPlan
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
+from duetime.model.graph import Graph
 from duetime.model.job import Job
 from duetime.previewing import Preview
 from duetime.receipt import Receipt
@@ -31,7 +33,9 @@ class SyncApp:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def submit(self, task: "TaskLike", /, *, connection: object = None, **options_and_arguments: Any) -> Receipt:
+    def submit(
+        self, task: "TaskLike | None" = None, /, *, connection: object = None, **options_and_arguments: Any
+    ) -> Receipt:
         """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
         if connection is not None:
             _check_blocking(connection)
@@ -42,7 +46,7 @@ class SyncApp:
     def submit_many(self, task: "TaskLike", batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
         return self._call(self._app.submit_many, task, batch, **options)
 
-    def schedule(self, task: "TaskLike", /, **options_and_arguments: Any) -> Receipt:
+    def schedule(self, task: "TaskLike | None" = None, /, **options_and_arguments: Any) -> Receipt:
         return self._call(self._app.schedule, task, **options_and_arguments)
 
     def edit(self, job: "JobLike", **changes: Any) -> Job:
@@ -92,6 +96,21 @@ class SyncApp:
 
     def wait(self, job: "JobLike", timeout: Duration | None = None) -> Run:
         return self._call(self._app.wait, job, timeout)
+
+    def submit_graph(self, plan: GraphPlan, **options: Any) -> Graph:
+        return self._call(self._app.submit_graph, plan, **options)
+
+    def graph(self, graph: GraphLike) -> Graph:
+        return self._call(self._app.graph, graph)
+
+    def cancel_graph(self, graph: GraphLike) -> Graph:
+        return self._call(self._app.cancel_graph, graph)
+
+    def rerun_graph(self, graph: GraphLike) -> Graph:
+        return self._call(self._app.rerun_graph, graph)
+
+    def wait_graph(self, graph: GraphLike, timeout: Duration | None = None) -> Graph:
+        return self._call(self._app.wait_graph, graph, timeout)
 
     def close(self) -> None:
         """Close the connection and end the background thread; the next call starts them again."""

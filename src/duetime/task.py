@@ -14,6 +14,7 @@ from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, Options
 from duetime.model.lane import Tier
 from duetime.model.name import check_name
 from duetime.model.retry import RetryPolicy
+from duetime.model.target import check_not_reserved
 from duetime.receipt import Receipt
 from duetime.worker.task import TaskDefinition, define
 
@@ -48,8 +49,17 @@ RESERVED = frozenset(
         "overlap",
         "jitter",
         "max_runs",
+        "concurrency_key",
+        "concurrency",
+        "rate_key",
+        "rate",
+        "warn_after",
+        "after",
+        "depends_on",
         "connection",
         "args",
+        "target",
+        "callback_url",
     }
 )
 """What `submit` and `schedule` take for themselves; a task's parameters may not be called so."""
@@ -135,10 +145,25 @@ def make_task(
     timeout: Duration | None = None,
     delivery: Delivery = "at_least_once",
     process: bool = False,
+    concurrency_key: str | None = None,
+    concurrency: int | None = None,
+    rate_key: str | None = None,
+    rate: str | None = None,
+    warn_after: Duration | None = None,
 ) -> Task[..., Any]:
     """Check a function and its options once, when it becomes a task."""
     definition = _define(name, function, process=process)
-    options = make_options(DEFAULT_OPTIONS, retries=retries, retry=retry, delivery=delivery)
+    options = make_options(
+        DEFAULT_OPTIONS,
+        retries=retries,
+        retry=retry,
+        delivery=delivery,
+        concurrency_key=concurrency_key,
+        concurrency=concurrency,
+        rate_key=rate_key,
+        rate=rate,
+        warn_after=warn_after,
+    )
     limit = None if timeout is None else check_duration(timeout, "timeout")
     if limit is not None:
         check_timeout(limit)
@@ -162,7 +187,7 @@ def _define(name: str | None, function: Callable[..., Any], *, process: bool) ->
     if name is None:
         module = "" if function.__module__ in ("__main__", "__mp_main__") else f"{function.__module__}."
         name = f"{module}{function.__qualname__}".replace("<locals>.", "").replace("<lambda>", "lambda")
-    definition = define(check_name(name, "task"), function, process=process)
+    definition = define(check_not_reserved(check_name(name, "task")), function, process=process)
     taken = sorted(RESERVED & definition.signature.parameters.keys())
     if taken:
         raise InvalidInput(

@@ -26,6 +26,7 @@ from duetime.clock import ManualClock, monotonic
 from duetime.duration import format_duration
 from duetime.engine.options import Duration, check_duration
 from duetime.engine.scanner import Scanner
+from duetime.engine.settler import BATCH
 from duetime.model import json
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted
@@ -164,7 +165,9 @@ class Harness:
         return "\n".join(["Submitted were:", *shown])
 
     async def _fire(self) -> timedelta:
-        """Fire what has come into view; returns how long until there is more."""
+        """Fire what has come into view, and hand on what has ended; returns how long until there is more."""
+        while await self._store.settle(BATCH):
+            pass
         while (pause := await self._scanner.tick()) == 0:
             pass
         return timedelta(seconds=pause)

@@ -6,21 +6,36 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from typing import TypedDict, Unpack
 
 from duetime.api.service import Service
 from duetime.api.serving import HttpServer
 from duetime.app import App
 from duetime.client.transport import Transport
+from duetime.engine.alarm import Alarm
+from duetime.engine.breakers import BreakerTender, breaker_policy
+from duetime.engine.canary import Canary
+from duetime.engine.letters import Letters
+from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
+from duetime.engine.settler import Settler
+from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied
 from duetime.loop import Loop
 from duetime.settings import Settings
+from duetime.store.observed import ObservedStore
 from duetime.store.opening import open_ready, store_for
-from duetime.store.protocol import Store
+from duetime.store.protocol import Hint, Store
+from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.runner import TargetRunner
+from duetime.telemetry.exposition import registry_of
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.serving import metrics_shown
+from duetime.telemetry.traces import Tracer, make_tracer
 from duetime.worker.http_source import HttpSource
 from duetime.worker.source import Source
 from duetime.worker.store_source import StoreSource
@@ -32,6 +47,14 @@ log = logging.getLogger("duetime")
 Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
 
 
+class Seen(TypedDict, total=False):
+    """Who looks at what a worker does."""
+
+    observe: Observer | None
+    meters: Meters | None
+    tracer: Tracer | None
+
+
 async def _nothing(store: Store, server: HttpServer | None) -> None:
     """Nobody waits for this node."""
 
@@ -41,6 +64,8 @@ class RemoteNode:
 
     def __init__(self, settings: Settings, app: App, *, observe: Observer | None = None) -> None:
         assert settings.url is not None
+        self._meters = Meters()
+        self._tracer = _tracer(settings)
         self._app = app
         self._server = Transport(settings.url, settings.key)
         self._settings = settings
@@ -49,11 +74,18 @@ class RemoteNode:
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Run until a signal."""
         await self._server.open()
-        worker = make_worker(self._app, HttpSource(self._server), self._settings, observe=self._observe)
+        source, settings = HttpSource(self._server), self._settings
+        worker = make_worker(
+            self._app, source, settings, observe=self._observe, meters=self._meters, tracer=self._tracer
+        )
+        lag = Loop("loop lag", LoopLag(self._meters).tick)
+        shown = metrics_shown(registry_of(self._meters), settings.host, settings.metrics_port)
         try:
-            with _signals(worker.stop):
+            with _signals(worker.stop), shown:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(worker.run(), name="duetime worker")
+                    working = group.create_task(worker.run(), name="duetime worker")
+                    working.add_done_callback(lambda _: lag.stop())
+                    group.create_task(lag.run(), name="duetime loop lag")
                     await self._start()
                     ready()
         finally:
@@ -80,25 +112,32 @@ class Node:
         serve: bool = False,
         observe: Observer | None = None,
         migrate: bool = False,
+        targets: bool = False,
     ) -> None:
         self._settings = settings
+        self._with_targets = targets
+        self.meters = Meters()
+        self.metrics_port: int | None = None
+        """The port that shows metrics, once there is one."""
+        self._tracer = _tracer(settings)
         self._app = app
         self._with_loops = loops
         self._serve = serve
         self._observe = observe
         self._migrate = migrate
         self._loops: list[Loop] = []
-        self._worker: Worker | None = None
+        self._workers: list[Worker] = []
         self._server: HttpServer | None = None
         self._starting: asyncio.Task[None] | None = None
 
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
-        store = store_for(self._settings)
+        observed = ObservedStore(store_for(self._settings), self.meters, self._tracer)
+        store = observed.as_store
         try:
             with _signals(self.stop):
                 if await self._open(store):
-                    await self._run_on(store, ready)
+                    await self._run_on(observed, ready)
         finally:
             if self._app is not None:
                 await self._app.shut_down()  # tasks may have used it from threads, on connections of its own
@@ -110,8 +149,8 @@ class Node:
             self._starting.cancel()
         for loop in self._loops:
             loop.stop()
-        if self._worker is not None:
-            self._worker.stop()
+        for worker in self._workers:
+            worker.stop()
         if self._server is not None:
             self._server.stop()
 
@@ -135,27 +174,57 @@ class Node:
         await opening.run()
         return opened
 
-    async def _run_on(self, store: Store, ready: Ready) -> None:
-        self._loops = engine_loops(store, self._settings) if self._with_loops else []
+    async def _run_on(self, observed: ObservedStore, ready: Ready) -> None:
+        store = observed.as_store
+        watcher = Watcher(store)
+        self._loops = engine_loops(store, self._settings, watcher) if self._with_loops else []
+        self._loops += self._looking(observed, watcher)
         service: Service | None = None
         if self._serve:
-            service = Service(store, self._settings)
+            service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
             self._server = HttpServer(service, self._settings)
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
             store.listen(service.desk.hint)
-        with nullcontext() if self._app is None else self._app.lent(store):
+        registry = registry_of(self.meters) if service is None else service.metrics.registry
+        shown = metrics_shown(registry, self._settings.host, self._settings.metrics_port)
+        runner = self._target_runner(store) if self._with_targets else None
+        with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
+            seen: Seen = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
             if self._app is not None:
-                self._worker = make_worker(self._app, StoreSource(store), self._settings, observe=self._observe)
+                self._workers.append(make_worker(self._app, StoreSource(store), self._settings, **seen))
+            if runner is not None:
+                # Beside the app's own: neither takes the other's slots.
+                self._workers.append(make_target_worker(runner, store, self._settings, **seen))
             async with asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
-                if self._worker is not None:
-                    group.create_task(self._worker.run(), name="duetime worker")
+                for worker in self._workers:
+                    group.create_task(worker.run(), name="duetime worker")
                 if self._server is not None:
                     group.create_task(self._server.run(), name="duetime server")
                 self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        if runner is not None:
+            await runner.close()
         if service is not None:
             await service.close()
+
+    def _target_runner(self, store: Store) -> TargetRunner:
+        public_url = self._settings.public_url or (None if self._server is None else self._server.url)
+        return TargetRunner(store, self._settings, CompletionLinks(store, public_url))
+
+    def _looking(self, observed: ObservedStore, watcher: Watcher) -> list[Loop]:
+        """What looks at this node and its database, so that others can see them."""
+        store, gauges, settings = observed.as_store, self.meters.gauges, self._settings
+        gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
+        gauges["duetime_pool_connections"] = lambda: {(): float(store.connections()[1])}
+        loops = [Loop("loop lag", LoopLag(self.meters).tick)]
+        if self._with_loops:
+            surveyor = Surveyor(store, self.meters, know_tiers=observed.know_tiers, unserved=lambda: watcher.unserved)
+            loops.append(Loop("surveyor", surveyor.tick, jitter=0.2))
+            if settings.canary:
+                canary = Canary(store, self.meters, interval=settings.canary)
+                loops.append(Loop("canary", canary.tick))
+        return loops
 
     async def _start(self, store: Store, ready: Ready) -> None:
         if self._app is not None:
@@ -163,7 +232,7 @@ class Node:
         await ready(store, self._server)
 
 
-def engine_loops(store: Store, settings: Settings) -> list[Loop]:
+def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = None) -> list[Loop]:
     """The loops of one node; any number of nodes may run them at the same time."""
     scanner = Scanner(store, interval=settings.poll)
     # A short lease asks for a reaper that looks more often.
@@ -175,18 +244,47 @@ def engine_loops(store: Store, settings: Settings) -> list[Loop]:
         dead_letter_retention=settings.dead_letter_retention,
         idempotency_retention=settings.idempotency_retention,
     )
+    settler = Loop("settler", Settler(store, interval=settings.poll).tick, jitter=0.2)
+    store.listen(lambda hint: settler.wake() if hint in (Hint.ENDED, Hint.CANCEL) else None)
     return [
         Loop("scanner", scanner.tick, jitter=0.1),
+        settler,
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
-        Loop("watcher", Watcher(store).tick, jitter=0.2),
+        Loop("breakers", BreakerTender(store).tick, jitter=0.2),
+        Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),
+        *_telling_loops(store),
     ]
 
 
-def make_worker(app: App, source: Source, settings: Settings, *, observe: Observer | None = None) -> Worker:
+def _telling_loops(store: Store) -> list[Loop]:
+    """What tells people what they want to know."""
+    letters = Letters(store)
+    return [
+        Loop("notifier", Notifier(store, letters).tick, jitter=0.2),
+        Loop("slow runs", SlowRuns(store).tick, jitter=0.2),
+        Loop("open breakers", OpenBreakers(store, letters).tick, jitter=0.2),
+        Loop("alarm", Alarm(store, letters).tick, jitter=0.2),
+    ]
+
+
+def _tracer(settings: Settings) -> Tracer | None:
+    return make_tracer() if settings.traces == "on" else None
+
+
+def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Seen]) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
-    limits = WorkerLimits(
+    return Worker(source, tasks, _limits(settings), **seen)
+
+
+def make_target_worker(runner: TargetRunner, store: Store, settings: Settings, **seen: Unpack[Seen]) -> Worker:
+    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are."""
+    return Worker(StoreSource(store), {}, _limits(settings), targets=runner, **seen)
+
+
+def _limits(settings: Settings) -> WorkerLimits:
+    return WorkerLimits(
         slots=settings.slots,
         threads=settings.threads,
         processes=settings.processes,
@@ -197,8 +295,11 @@ def make_worker(app: App, source: Source, settings: Settings, *, observe: Observ
         poll=settings.poll,
         max_result=settings.max_result,
         max_log_lines=settings.max_log_lines,
+        strict=settings.priorities == "strict",
+        breakers=breaker_policy(settings),
+        calls=settings.target_slots,
+        commands=settings.shell_slots,
     )
-    return Worker(source, tasks, limits, observe=observe)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ BODIES: dict[str, tuple[bytes, int, str, str | None]] = {
 }
 
 JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "no task": ({"task": None}, "task", "Expected"),
+    "no task": ({"task": None}, "task", "give task, target or callback_url"),
     "an unknown field": ({"taks": 1}, "taks", "did you mean task?"),
     "a spelling from elsewhere": ({"runAt": "2026-01-01T00:00:00Z"}, "runAt", "here it is run_at"),
     "parameters": ({"parameters": {}}, "parameters", "here it is args"),
@@ -144,7 +144,7 @@ async def test_ids(api: Served, path: str) -> None:
 async def test_methods_and_paths(api: Served) -> None:
     answer = await api.ask("PUT", "/v1/jobs", {})
     assert (answer.status, answer.code, answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD, POST")
-    for path in ("/", "/v1", "/v2/jobs", "/v1/jobs/", "/v1/nothing"):
+    for path in ("/v1", "/v2/jobs", "/v1/jobs/", "/v1/nothing"):
         answer = await api.get(path)
         assert (answer.status, answer.headers["Content-Type"]) == (404, "application/problem+json"), path
 

@@ -8,6 +8,8 @@ import pytest
 from chaos import checker, oracle
 from chaos.checker import completion, one_offs, quiet, recurring
 from chaos.checker.timeline import Timeline
+from chaos.demands import Demands
+from chaos.figures import figures
 
 Logs = dict[str, list[dict[str, Any]]]
 BASE = 1_000_000.0 - 1_000_000.0 % 60
@@ -220,3 +222,33 @@ def test_the_oracle() -> None:
     assert list(oracle.fires({"cron": "*/20 * * * * *"}, 1.0, 61.0)) == [20.0, 40.0, 60.0]
     assert list(oracle.fires({"every": 7.0, "start_at": 10.0}, 0.0, 25.0)) == [10.0, 17.0, 24.0]
     assert list(oracle.fires({"every": 7.0, "start_at": 10.0}, 11.0, 25.0)) == [17.0, 24.0]
+
+
+def test_what_a_restored_database_has_forgotten_is_no_loss(logs: Logs) -> None:
+    """Only within the window that was stated: what was acknowledged before it must be there."""
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "a"]
+    logs["ended"][0] = {"what": "job", "tag": "one", "job": "job-one", "found": False}
+    assert one_offs.LOST in promises(logs)
+    restored = {"kind": "restore", "t": 4.0, "until": 5.0, "lost_from": 0.5, "lost_to": 4.0}
+    assert promises({**logs, "faults": [restored]}) == set()
+    assert one_offs.LOST in promises({**logs, "faults": [{**restored, "lost_from": 2.0}]})
+
+
+def test_what_a_scenario_has_to_show(logs: Logs) -> None:
+    fault = {"kind": "cut", "t": 20.0, "until": 25.0, "node": "worker-1", "pid": 7}
+    logs["faults"] = [fault]
+    seen = figures(logs)
+    assert Demands(strikes=1, resumes_within=40.0, lag_p95=1.0, succeeds=1.0).broken(logs, seen) == []
+    assert len(Demands(strikes=2, resumes_within=10.0, lag_p95=0.01).broken(logs, seen)) == 3
+    assert len(Demands(refuses_late=True, rejoins=True, came_of_it=True).broken(logs, seen)) == 3
+    logs["seen"] += [start("cron", 60.0, 60.0, run="run-60.0", nonce="late", node="pid-7"), end(70.0, "late")]
+    logs["faults"] = [{**fault, "came_of_it": 3}]
+    assert Demands(refuses_late=True, rejoins=True, came_of_it=True).broken(logs, seen) == []
+
+
+def test_what_shall_never_start_twice_may_be_stopped_with_its_worker(logs: Logs) -> None:
+    logs["asked"][0]["once"] = True
+    logs["seen"][1] = end(12.0, "a", "stopped")
+    logs["ended"][0] = told("one", 11.05, "a", state="FAILED", attempts=[["FAILED", 1]])
+    assert one_offs.LOST in promises(logs), "nobody had told its worker to end"
+    assert promises({**logs, "faults": [{"kind": "restart", "t": 11.5, "until": 15.0}]}) == set()

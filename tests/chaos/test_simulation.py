@@ -11,7 +11,7 @@ from chaos.mutants import MUTANTS
 from chaos.simulation.seeds import replay, run_seed
 from chaos.simulation.world import World
 
-CAUGHT_BY = {
+CAUGHT_FROM = {
     "acknowledge-before-commit": 3,
     "drop-one-in-a-thousand": 8,
     "no-fence": 3,
@@ -20,6 +20,8 @@ CAUGHT_BY = {
     "fire-early": 1,
     "never-reap": 4,
 }
+"""A seed that catches each, or nearly: which one does changes whenever anything takes its turn a moment earlier."""
+TRIES = 12
 SHARE = 0.25
 
 
@@ -33,7 +35,8 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_promise_is_noticed(mutant: str) -> None:
-    assert run_seed(CAUGHT_BY[mutant], mutant=mutant, share=SHARE).violations
+    first = CAUGHT_FROM[mutant]
+    assert any(run_seed(seed, mutant=mutant, share=SHARE).violations for seed in range(first, first + TRIES))
 
 
 def test_a_seed_without_faults_begins_nothing_twice() -> None:

@@ -11,8 +11,8 @@ from duetime.ids import new_id
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
-from duetime.model.job import NewJob, Submitted, decode_options
-from duetime.model.lane import LaneKey, Tier
+from duetime.model.job import NewJob, Submitted, decode_options, lane_of
+from duetime.model.lane import Tier
 from duetime.model.retry import Verdict, decide_lost
 from duetime.model.run import Event
 from duetime.model.schedule import NOW, Schedule, encode_schedule
@@ -43,7 +43,7 @@ def job(
     asked = b"|".join((task.encode(), queue.encode(), bytes([tier]), args, encode_schedule(schedule)))
     return NewJob(
         new_id(),
-        LaneKey(tenant_id, queue, tier, task),
+        lane_of(tenant_id, queue, tier, task, options),
         schedule,
         args,
         options,

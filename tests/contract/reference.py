@@ -19,7 +19,7 @@ from duetime.model.lane import LaneKey, trial_after
 from duetime.model.run import Event, RunState
 from duetime.model.schedule import NOW, Every, Once, Schedule
 from duetime.model.worker import Lost
-from duetime.store.protocol import JudgeLost
+from duetime.store.roles import JudgeLost
 
 _ENDS = {
     Event.SUCCEED: RunState.SUCCEEDED,

@@ -11,10 +11,14 @@ import pytest
 from duetime.errors import StoreError
 from duetime.ids import new_id, show
 from duetime.model.access import NewKey, Role
+from duetime.model.alert import AlertRule, Figure
 from duetime.model.audit import AuditEntry
+from duetime.model.breaker import BreakerPolicy, Tally
+from duetime.model.graph import NewGraph, NewNode
 from duetime.model.job import Options, encode_options
 from duetime.model.listing import JobFilter, JobStatus
-from duetime.model.schedule import Cron, Every, make_exclusion
+from duetime.model.notification import Subscription, Webhook
+from duetime.model.schedule import Cron, Every, make_after, make_exclusion
 from duetime.store.postgres import PostgresStore
 from tests.conftest import INSTALLED
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
@@ -23,7 +27,7 @@ from tests.support.postgres import Server
 
 HOUR = timedelta(hours=1)
 # What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
-NOT_FOR_TENANTS = {"claims", "secrets", "schema_versions", "meta"}
+NOT_FOR_TENANTS = {"claims", "secrets", "schema_versions", "meta", "notifying"}
 
 
 @pytest.fixture(params=INSTALLED, ids=str)
@@ -64,7 +68,32 @@ async def _fill(store: PostgresStore) -> None:
     await store.cancel_run(TENANT, running.run_id)
     await store.pause_queue(TENANT, "mail")
     await store.create_key(NewKey(new_id(), TENANT, Role.ADMIN, "k", uuid.uuid4().bytes, "…"))
+    (recurring, *_) = [item.id for item in (await store.list_jobs(TENANT, JobFilter(recurring=True))).items]
+    await submit(store, job(make_after(recurring, "any")))
+    parent = NewNode("a", job())
+    graph = NewGraph(new_id(), (parent, NewNode("b", job(), (0,))))
+    await store.submit_graph(TENANT, graph)
+    await store.cancel_graph(TENANT, graph.id)
     await store.record([AuditEntry(new_id(), TENANT, None, "x", "y", "z")])
+    await store.put_subscription(TENANT, Subscription("ops", Webhook("https://example.com/"), ("*",)))
+    await store.put_alert(TENANT, AlertRule("many", Figure.BACKLOG, 1))
+    tally = Tally(TENANT, "t", tried=30, failed=30)
+    await store.report_attempts([tally], BreakerPolicy())
+    async with store.database.connection() as connection:
+        for statement in _RARE:
+            await connection.execute(statement.format(tenant=TENANT))
+
+
+# What is there only for a moment, or takes a long way to come about.
+_RARE = (
+    "insert into duetime.limits (tenant_id, kind, name, used_at) values ({tenant}, 3, 'k', now())",
+    "insert into duetime.holds select id, gen_random_uuid(), 1 from duetime.limits where tenant_id = {tenant} limit 1",
+    "insert into duetime.starts select id, now(), 1 from duetime.limits where tenant_id = {tenant} limit 1",
+    "insert into duetime.attempts values ({tenant}, 't2', now(), 1, 0, 0)",
+    "insert into duetime.handovers values (gen_random_uuid(), {tenant}, 1, now())",
+    "insert into duetime.tenant_secrets values ({tenant}, 'token', '', now(), now())",
+    "insert into duetime.signing_secrets values ({tenant}, gen_random_uuid(), '', now())",
+)
 
 
 def _tables(world: PostgresWorld) -> list[str]:

@@ -37,12 +37,16 @@ create or replace function duetime.clock() returns timestamptz language sql vola
 """
 _TABLES = (
     *("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes"),
-    *("calendars", "calendar_users", "meta"),
+    *("calendars", "calendar_users", "meta", "subscriptions", "alerts"),
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
+    *("limits", "holds", "starts", "breakers", "attempts"),
+    *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
+    *("handovers", "tenant_secrets", "signing_secrets"),
 )
 _EMPTY = """
 truncate duetime.audit;
 delete from duetime.tenants where id > 1;
+update duetime.notifying set xid = null, number = null, holder = null, held_until = '-infinity';
 update duetime.tenants set name = 'default', state = 0, tier = 'standard', weight = 100, stored_jobs = null,
     running_runs = null, submissions_per_second = null, encrypt_args = false where id = 1;
 update duetime.listening set until = '-infinity';

@@ -150,6 +150,34 @@ async def test_a_file_of_jobs(duetime: Duetime, tmp_path: Path) -> None:
     assert facts(await duetime("submit", "--file", str(file), "--json")) == [{"stored": 1500}]
 
 
+async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> None:
+    @app.task(name="maybe", retries=0)
+    async def maybe(good: bool) -> None:
+        if not good:
+            raise ValueError("no good")
+
+    file = tmp_path / "graph.json"
+    nodes = {"a": {"task": "maybe", "args": {"good": False}, "retries": 0}}
+    nodes["b"] = {"task": "maybe", "args": {"good": True}, "depends_on": ["a"]}
+    file.write_text(json.dumps({"name": "night", "nodes": nodes}))
+    async with working(app):
+        (graph,) = facts(await duetime("graphs", "submit", str(file), "--json"))
+        await app.wait_graph(graph["graph_id"], "20s")
+    (listed,) = facts(await duetime("graphs", "--json"))
+    assert (listed["name"], listed["status"], listed["size"]) == ("night", "FAILED", 2)
+    shown = (await duetime("graphs", "show", graph["graph_id"])).stdout
+    assert "CANCELLED" in shown
+    (group,) = facts(await duetime("dead", "groups", "--json"))
+    assert (group["count"], group["error"].partition("\n")[0]) == (1, "ValueError: no good")
+    assert facts(await duetime("dead", "replay", "--fingerprint", group["fingerprint"], "--json")) == [{"replayed": 1}]
+    (cancelled,) = facts(await duetime("graphs", "cancel", graph["graph_id"], "--json"))
+    assert cancelled["counts"] == {"CANCELLED": 2}
+    wrong = await duetime("graphs", "submit", str(tmp_path / "nowhere.json"))
+    assert wrong.exit_code == 2
+    file.write_text("[]")
+    assert (await duetime("graphs", "submit", str(file))).exit_code == 2
+
+
 async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:
     (tenant,) = facts(await duetime("tenants", "create", "acme", "--stored-jobs", "100", "--json"))
     assert tenant["limits"]["stored_jobs"] == 100

@@ -11,7 +11,7 @@ import pytest
 import duetime
 from duetime import AccessDenied, App, AsyncClient, Client, InvalidInput, NotFound, ServerUnavailable
 from duetime.api.table import ENDPOINTS
-from duetime.client import admin_asks, job_asks, run_asks
+from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, notification_asks, run_asks, target_asks
 from duetime.client.ask import Ask
 from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
@@ -20,7 +20,7 @@ from duetime.wire.workers import Ask as ClaimRequest
 from tests.support.served import Served
 from tests.support.working import working
 
-FOR_BROWSERS = {"docs", "login"}
+FOR_BROWSERS = {"docs", "login", "login_with_key", "logout"}
 STREAMS = {"watch_events"}
 
 
@@ -38,7 +38,8 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
     assert hasattr(Client, endpoint.name)
     if endpoint.name in STREAMS:
         return
-    (build,) = (found for asks in (job_asks, run_asks, admin_asks) if (found := getattr(asks, endpoint.name, None)))
+    everything = (job_asks, run_asks, graph_asks, figure_asks, admin_asks, target_asks, notification_asks)
+    (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
     pattern = re.sub(r"\{\w+\}", "[^/]+", endpoint.path)
     assert (ask.method, bool(re.fullmatch(pattern, ask.path))) == (endpoint.method, True), ask
@@ -53,7 +54,7 @@ def _example(build: Any) -> Ask[Any]:
         for parameter in inspect.signature(build).parameters.values()
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     ]
-    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": []}
+    special: dict[str, Any] = {"request": ClaimRequest(claim_no=1), "jobs": [], "nodes": {}, "to": {}}
     values = {parameter.name: special.get(parameter.name, "x") for parameter in needed}
     ask: Ask[Any] = build(**values)
     return ask

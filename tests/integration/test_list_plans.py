@@ -4,6 +4,7 @@ Each is asked for with statistics missing, and again when they are there.
 """
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from duetime.ids import new_id
 from duetime.model.listing import DeadFilter, JobFilter, JobStatus, RunFilter
 from duetime.model.run import RunState
+from duetime.store.figure_views import CAP, COUNTED, LOOKED_AT
 from duetime.store.listings import BOUND, LIVE_BOUND, SPARSE_BOUND
 from duetime.store.postgres import PostgresStore
 from tests.support.plans import PlanLog, Reads, explained
@@ -145,3 +147,22 @@ async def test_a_job_of_many_runs_costs_one_look(store: PostgresStore) -> None:
         place = page.next
         pages += 1
     assert pages <= RECURRING // 10 + 1
+
+
+async def test_figures_read_no_more_than_their_bound(store: PostgresStore, postgres: Server) -> None:
+    """Of history the newest blocks by their number; of everything else so many entries of an index."""
+    reads, log = Reads(store), PlanLog(postgres.folder / "log")
+    before = await reads.now()
+    for tenant_id in (1, 2):
+        await store.recent(tenant_id, timedelta(hours=1), timedelta(minutes=1))
+        standing = await store.standing(tenant_id)
+        assert standing.jobs.kind == ("estimate" if tenant_id == 1 else "exact")
+        await store.ahead(tenant_id, await store.now(), timedelta(hours=1), 48)
+        await store.recent_runs(tenant_id, [new_id() for _ in range(50)], 12)
+    after = await reads.now()
+    delta = {key: value - before.get(key, 0) for key, value in after.items()}
+    assert {key for key, value in delta.items() if value and "scanned" in key} <= {"lanes scanned", "workers scanned"}
+    assert delta["jobs_of_tenant read"] <= 2 * (CAP + 1)
+    assert delta["cursors_in_view read"] <= 2 * (2 * LOOKED_AT + COUNTED)
+    tails = [plan for plan in log.plans() if "lags as materialized" in plan]
+    assert tails and all("Tid Range Scan" in plan for plan in tails)

@@ -62,7 +62,7 @@ async def test_one_slot_takes_tier_then_time_then_id(store: Store) -> None:
     # In the order of submission, the runs of a tier become ready one after the other.
     expected = [run_id for tier in Tier for its_tier, run_id in submitted if its_tier is tier]
 
-    worker = Worker(StoreSource(store), tasks, WorkerLimits(slots=1))
+    worker = Worker(StoreSource(store), tasks, WorkerLimits(slots=1, strict=True))
     working = asyncio.create_task(worker.run())
     await eventually(lambda: len(started) == len(expected))
     worker.stop()

@@ -1,7 +1,8 @@
 """A real PostgreSQL for tests and benchmarks, with nothing installed beforehand.
 
 A `Server` belongs to the process that made it: its data lie in a temporary folder, it listens on 127.0.0.1
-only, and it ends with that process, however that one ends (see `_keep_watch`). It signals only its own child.
+only, and it ends with that process, however that one ends (see `_keep_watch`). It signals only its own child. With
+`keep`, its data outlive it in that folder, for a later server to start from.
 PostgreSQL refuses to run as root, so root hands its servers to an unprivileged user.
 """
 
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -33,6 +35,8 @@ _OPTIONS = {
     "max_connections": "200",
     "shared_buffers": "256MB",
 }
+
+_BACKUP = ("--wal-method=stream", "--checkpoint=fast", "--no-sync")
 
 # Below what kernels hand to outgoing connections: in that range a client that keeps trying a stopped server
 # can be given the server's own port, connect to itself, and hold the port against the server's return.
@@ -64,11 +68,26 @@ def installed() -> list[Binaries]:
 class Server:
     """One PostgreSQL server of our own. Made stopped; `start` it, or use it in a `with`."""
 
-    def __init__(self, binaries: Binaries) -> None:
+    def __init__(
+        self,
+        binaries: Binaries,
+        *,
+        copy_of: "Server | None" = None,
+        follows: bool = False,
+        keep: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        **options: str,
+    ) -> None:
+        """`copy_of`: begin with a base backup of a running server; `follows`: and stream from it, as a standby; `keep`:
+        a folder in which the data stay, for a later server to start from."""
+        self.binaries = binaries
         self.origin = binaries.origin
+        self._options = {**(settings or {}), **options}
         self.folder = Path(tempfile.mkdtemp(prefix="duetime-pg-"))
-        self.port = _free_port()
-        self._watch = _keep_watch(self.folder)
+        self.port = free_port()
+        self._kept = keep
+        self._data = self.folder / "data" if keep is None else keep / "data"
+        self._watch = _keep_watch(self.folder, self._data)
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
         self._owner = _owner()
@@ -76,16 +95,25 @@ class Server:
             os.chown(self.folder, self._owner.pw_uid, self._owner.pw_gid)
         self._bin = self._reachable(binaries)
         self.version = self._run("postgres", "--version").split()[2]
-        self._run(
-            *("initdb", "--pgdata", str(self._data), "--username", "postgres", "--auth=trust"),
-            *("--encoding=UTF8", "--locale=C", "--no-sync"),
-        )
+        if copy_of is not None:
+            recovery = ["--write-recovery-conf"] if follows else []
+            self._run("pg_basebackup", "--pgdata", str(self._data), "--dbname", copy_of.dsn(), *_BACKUP, *recovery)
+            return
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            if self._owner:
+                os.chown(keep, self._owner.pw_uid, self._owner.pw_gid)
+        if not (self._data / "PG_VERSION").exists():
+            self._run(
+                *("initdb", "--pgdata", str(self._data), "--username", "postgres", "--auth=trust"),
+                *("--encoding=UTF8", "--locale=C", "--no-sync"),
+            )
 
     def start(self) -> None:
         """Start and wait until it accepts connections; after a stop, on the same port with the same data."""
         if self._process:
             raise RuntimeError(f"{self} runs already")
-        options = {**_OPTIONS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
+        options = {**_OPTIONS, **self._options, "port": str(self.port), "unix_socket_directories": str(self.folder)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -99,7 +127,7 @@ class Server:
                 cwd=self.folder,
                 # Ctrl-C is for the tests; their ending stops the server.
                 start_new_session=True,
-                **self._as_owner(),
+                **self.as_owner(),
             )
         self._wait_until_ready(self._process)
 
@@ -116,9 +144,12 @@ class Server:
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove every trace. The server cannot be started again."""
+        """Stop, and remove every trace but what is kept. The server cannot be started again."""
         atexit.unregister(self.close)
-        self.stop_immediately()
+        if self._kept is None:
+            self.stop_immediately()
+        else:
+            self.stop()
         if self._watch.stdin:
             self._watch.stdin.close()
         self._watch.wait()
@@ -126,11 +157,25 @@ class Server:
     def dsn(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
+    @property
+    def pid(self) -> int:
+        if not self._process:
+            raise RuntimeError(f"{self} does not run")
+        return self._process.pid
+
     def create_database(self, name: str, template: str | None = None) -> str:
         """Create a database, as a copy of `template` if given, and return its dsn."""
         source = sql.SQL(" template {}").format(sql.Identifier(template)) if template else sql.SQL("")
         self._execute(sql.SQL("create database {}").format(sql.Identifier(name)) + source)
         return self.dsn(name)
+
+    def promote(self) -> None:
+        """Let a standby become a primary."""
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute("select pg_promote(true, 60)")
+
+    def log_text(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def drop_database(self, name: str) -> None:
         """Drop a database if it is there, cutting the sessions that use it."""
@@ -145,10 +190,6 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<PostgreSQL {self.version} ({self.origin}) on port {self.port}>"
-
-    @property
-    def _data(self) -> Path:
-        return self.folder / "data"
 
     @property
     def _log(self) -> Path:
@@ -190,13 +231,13 @@ class Server:
             text=True,
             check=False,
             cwd=self.folder,
-            **self._as_owner(),
+            **self.as_owner(),
         )
         if done.returncode:
             raise RuntimeError(f"{program} of PostgreSQL ({self.origin}) failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def _as_owner(self) -> dict[str, Any]:
+    def as_owner(self) -> dict[str, Any]:
         if not self._owner:
             return {}
         return {"user": self._owner.pw_uid, "group": self._owner.pw_gid, "extra_groups": []}
@@ -215,24 +256,24 @@ class Server:
     def _may_run(self, program: Path) -> bool:
         command = [str(program), "--version"]
         try:
-            subprocess.run(command, capture_output=True, cwd="/", check=True, **self._as_owner())
+            subprocess.run(command, capture_output=True, cwd="/", check=True, **self.as_owner())
         except (PermissionError, subprocess.CalledProcessError):
             return False
         return True
 
 
-def _keep_watch(folder: Path) -> subprocess.Popen[bytes]:
-    """Start a shell that waits for the end of this process, then ends the server in `folder` and removes it.
+def _keep_watch(folder: Path, data: Path) -> subprocess.Popen[bytes]:
+    """Start a shell that waits for the end of this process, then ends the server on `data` and removes `folder`.
 
     It learns of the end by its input closing, so this works after Ctrl-C, an `os._exit` and even SIGKILL.
     The process it ends is the one that postmaster.pid names, a file that PostgreSQL removes when it stops.
     """
     script = """
         read -r _
-        if pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null); then
+        if pid=$(head -n 1 "$2/postmaster.pid" 2>/dev/null); then
             kill -QUIT "$pid" 2>/dev/null
             tries=0
-            while [ -e "$1/data/postmaster.pid" ] && [ $tries -lt 100 ]; do
+            while [ -e "$2/postmaster.pid" ] && [ $tries -lt 100 ]; do
                 sleep 0.1
                 tries=$((tries + 1))
             done
@@ -240,7 +281,7 @@ def _keep_watch(folder: Path) -> subprocess.Popen[bytes]:
         rm -rf "$1"
     """
     return subprocess.Popen(
-        ["/bin/sh", "-c", script, "watch", str(folder)],
+        ["/bin/sh", "-c", script, "watch", str(folder), str(data)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -283,7 +324,7 @@ def _owner() -> pwd.struct_passwd | None:
     raise RuntimeError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody' to run it as")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     for port in random.sample(_PORTS, 100):
         with socket.socket() as probe:
             try:

@@ -69,3 +69,7 @@ def resume(ctx: SyncContext) -> list[Any]:
         raise ConnectionError("cut off")
     assert current_context() is ctx
     return [ctx.attempt, ctx.last_checkpoint, ctx.queue]
+
+
+def names_of_parents(ctx: SyncContext) -> list[Any]:
+    return sorted([parent.name, parent.value] for parent in ctx.parents())

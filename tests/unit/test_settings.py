@@ -183,7 +183,7 @@ class TestValues:
             ("max_payload", "1GiB", "more than 64MiB"),
             ("max_result", "0", "less than 1B"),
             ("log_level", "loud", "accepted: one of debug, info, warning, error"),
-            ("log_format", "xml", "accepted: one of text, json"),
+            ("log_format", "xml", "accepted: one of auto, text, json"),
         ],
     )
     def test_a_bad_value_names_setting_source_value_and_reason(self, name: str, text: str, reason: str) -> None:
@@ -269,7 +269,8 @@ class TestDescriptions:
     def test_a_described_default_is_accepted_and_means_the_default(self) -> None:
         """Those in words ("all") are no values, so only they may be refused."""
         defaults = msgspec.structs.asdict(Settings())
-        in_words = {"database_url", "queues", "processes", "encryption_keys", "url", "key"}
+        in_words = {"database_url", "queues", "processes", "encryption_keys", "url", "key", "metrics_port"}
+        in_words |= {"allowed_networks", "shell_commands", "public_url", "smtp_url", "mail_from"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]

@@ -7,6 +7,9 @@ from duetime.store.sql import migrations, parse, statements
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
+    "news_of_runs": "two statements in SQLite, one for each home",
+    "slow_candidates": "SQLite reads the ids of claims first",
+    "held_slots": "SQLite reads the ids of claims first",
     "clock": "an embedded store is given its clock",
     "hold_cursors": "a file has one writer, so nothing can come between two statements",
     "lock_calendar": "a file has one writer, so nothing can come between two statements",
@@ -22,9 +25,22 @@ ONLY_POSTGRES = {
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
     "free_unlisted_of_many": "the same",
+    "mark_dead": "part of `end_runs` in SQLite",
+    "hold_blocked": "a file has one writer, so nothing can come between two statements",
+    "hold_graph": "a file has one writer, so nothing can come between two statements",
+    "hold_parents": "a file has one writer, so nothing can come between two statements",
+    "which_deleted": "one job at a time in SQLite, by `is_deleted`",
+    "blocks_of_day": "a file has no partitions: rows are numbered",
+    "estimate_jobs": "SQLite's planner believes nothing of how many there are",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "news_of_live_runs": "one half of `news_of_runs`",
+    "news_of_attempts": "the other half of `news_of_runs`",
+    "claimed_ids": "claims hold their runs as one value, which SQLite cannot join by",
+    "held_runs_of": "what `slow_candidates` and `held_slots` find by a join",
+    "has_holds": "PostgreSQL asks whether any lane has runs with keys, inside its functions",
+    "database_size": "the sum of the tables' sizes in PostgreSQL, which knows them",
     "alive": "part of `claim` in PostgreSQL",
     "find_claim": "PostgreSQL learns of a claim that has happened by its primary key",
     "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",
@@ -41,6 +57,11 @@ ONLY_SQLITE = {
     "labels_in_turn": "part of `sweep_labels` in PostgreSQL",
     "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",
     "sweep_payload_refs": "part of `sweep_payloads` in PostgreSQL",
+    "any_followed": "a trigger in PostgreSQL, where it costs less than here",
+    "note_ends": "the same",
+    "drop_ended": "part of `take_ended` in PostgreSQL",
+    "which_graph": "part of `end_nodes` in PostgreSQL",
+    "edges_in_turn": "part of `sweep_edges` in PostgreSQL",
     "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 

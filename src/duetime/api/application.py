@@ -25,13 +25,14 @@ log = logging.getLogger("duetime.api")
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def make_application(service: Service, endpoints: Iterable[Endpoint]) -> Router:
+def make_application(service: Service, endpoints: Iterable[Endpoint], pages: Iterable[Route] = ()) -> Router:
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
     # A queue's name may hold slashes, so it takes all that is left: what follows it must be tried first.
     paths = sorted(by_path, key=lambda path: path.endswith("{queue}"))
     routes = [Route(path.replace("{queue}", "{queue:path}"), _Door(service, by_path[path])) for path in paths]
+    routes += pages
     # The router alone: what its application adds around it (middleware, state) costs a fifth of a request.
     return Router(routes, redirect_slashes=False, default=_nothing_here)
 

@@ -1,20 +1,20 @@
 """What the server counts of itself: requests by endpoint and status. Nothing here names a tenant or a payload."""
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client import Counter
 
 from duetime.api.endpoint import Endpoint
-
-MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+from duetime.telemetry.exposition import page, registry_of
+from duetime.telemetry.meters import Meters
 
 
 class Metrics:
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, meters: Meters) -> None:
+        self.registry = registry_of(meters)
         self._answers = Counter(
             "duetime_http_answers",
             "Answers of the HTTP API.",
             ("endpoint", "status"),
-            registry=self._registry,
+            registry=self.registry,
         )
         self._counters: dict[tuple[str, int], Counter] = {}
 
@@ -26,4 +26,4 @@ class Metrics:
         counter.inc()
 
     def render(self) -> bytes:
-        return generate_latest(self._registry)
+        return page(self.registry)

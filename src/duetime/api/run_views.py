@@ -9,8 +9,8 @@ from duetime.model import json
 from duetime.model.attempt import Attempt, AttemptState, Run
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
-from duetime.model.listing import DeadLetter, RunItem
-from duetime.wire.runs import AttemptView, DeadLetterView, RunSummary, RunView
+from duetime.model.listing import DeadGroup, DeadGroups, DeadLetter, RunItem
+from duetime.wire.runs import AttemptView, DeadLetterGroup, DeadLetterGroups, DeadLetterView, RunSummary, RunView
 
 
 def run_summary(run: RunItem) -> RunSummary:
@@ -44,6 +44,24 @@ def dead_letter_view(dead: DeadLetter) -> DeadLetterView:
         error=dead.error,
         due_at=dead.due_at,
         died_at=dead.died_at,
+        fingerprint=dead.fingerprint,
+    )
+
+
+def dead_groups_view(found: DeadGroups) -> DeadLetterGroups:
+    return DeadLetterGroups(tuple(_dead_group(group) for group in found.groups), found.counted, found.more)
+
+
+def _dead_group(group: DeadGroup) -> DeadLetterGroup:
+    return DeadLetterGroup(
+        fingerprint=group.fingerprint,
+        count=group.count,
+        failure=_failure(group.failure),
+        error=group.error,
+        tasks=group.tasks,
+        first_died_at=group.first_died_at,
+        last_died_at=group.last_died_at,
+        newest_run=show("run", group.newest_run),
     )
 
 

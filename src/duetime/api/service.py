@@ -2,15 +2,19 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 from duetime.api.cursors import Cursors
 from duetime.api.events import EventHub
 from duetime.api.gate import Gate
 from duetime.api.limits import Limits
+from duetime.api.memory import Memory
 from duetime.api.metrics import Metrics
+from duetime.api.secrets import KnownSecrets
 from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
+from duetime.engine.breakers import breaker_policy
 from duetime.engine.desk import Desk
 from duetime.engine.gathering import Gatherer
 from duetime.engine.quota import Quota
@@ -18,18 +22,29 @@ from duetime.errors import StoreError
 from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
+from duetime.targets.checking import TargetRules
+from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.vault import Vault
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.traces import Tracer
+from duetime.wire.figures import Fires, Stats
 
 _INTERVAL = 1.0
 
 
 class Service:
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, *, meters: Meters | None = None, tracer: Tracer | None = None
+    ) -> None:
         self.store = store
         self.settings = settings
         self.sessions = Sessions(store)
         self.gate = Gate(store, self.sessions)
-        self.desk = Desk(store, poll=settings.poll)
-        self.metrics = Metrics()
+        self.desk = Desk(
+            store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
+        )
+        self.metrics = Metrics(Meters() if meters is None else meters)
+        self.tracer = tracer
         self.limits = Limits()
         self.quota = Quota(store)
         self.cursors = Cursors(store)
@@ -37,7 +52,13 @@ class Service:
         self.tasks = Tasks(store, settings)
         self.intake = Gatherer(store)
         self.sealer = Sealer(settings.sealing_keys)
+        self.vault = Vault(store, self.sealer)
+        self.secrets = KnownSecrets(store)
+        self.targets = TargetRules(settings)
+        self.links = CompletionLinks(store)
         self.events = EventHub(store)
+        self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
+        self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""
 

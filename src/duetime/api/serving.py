@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from duetime.api.application import make_application
+from duetime.api.pages import page_routes
 from duetime.api.service import Service
 from duetime.api.table import ENDPOINTS
 from duetime.errors import InvalidInput
@@ -28,7 +29,7 @@ class HttpServer:
         self._service = service
         self._socket = _listen(settings.host, settings.port)
         config = uvicorn.Config(
-            make_application(service, ENDPOINTS),
+            make_application(service, ENDPOINTS, page_routes()),
             loop="none",
             http="httptools",
             ws="none",

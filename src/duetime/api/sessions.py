@@ -40,12 +40,19 @@ class Sessions:
     async def begin(self, token: str) -> str | None:
         """The header that sets the cookie; None for a token that is unknown, used or too old."""
         until, key_hash = self._links.pop(token, (0.0, b""))
-        if until <= monotonic():
-            return None
+        return None if until <= monotonic() else await self.cookie(key_hash)
+
+    async def cookie(self, key_hash: bytes) -> str:
+        """The header that begins a session of this key."""
         ends = int((await self._store.now()).timestamp()) + SESSION_LASTS
         content = ends.to_bytes(8, "big") + key_hash
         value = urlsafe_b64encode(content + await self._sign(content)).decode().rstrip("=")
         return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_LASTS}"
+
+    @property
+    def no_cookie(self) -> str:
+        """The header that ends a session in its browser."""
+        return f"{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
 
     async def key_hash(self, cookies: str) -> bytes | None:
         """The hash of the key that the session in these cookies stands for."""

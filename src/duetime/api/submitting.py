@@ -7,18 +7,24 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.engine.graphs import chain_after, make_depends_on, make_rule
 from duetime.engine.intake import prepare
-from duetime.engine.options import add_policies, check_duration, check_retry
+from duetime.engine.options import add_keys, add_policies, add_warning, check_duration, check_retry
 from duetime.errors import InvalidInput
+from duetime.ids import parse
+from duetime.model.dependency import DependsOn, Rule
 from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options, Said
 from duetime.model.lane import Tier
 from duetime.model.name import check_key
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import NOW, Once, Schedule, make_schedule
-from duetime.wire.jobs import JobRequest, MisfireBody, RetryBody
+from duetime.model.schedule import NOW, After, Once, Schedule, make_schedule
+from duetime.model.target import check_not_reserved
+from duetime.targets.checking import TargetRules
+from duetime.wire.jobs import DependsOnBody, JobRequest, MisfireBody, RetryBody
 
 _NO_ARGS: Mapping[str, Any] = {}
+_POLICIES = ("misfire", "overlap", "jitter", "max_runs")
 
 
 def needs_the_day(request: JobRequest) -> bool:
@@ -33,27 +39,57 @@ def make_job(
     *,
     tenant_id: int,
     max_payload: int,
+    targets: TargetRules,
     now: datetime | None = None,
     idempotency_key: str | None = None,
     job_id: UUID | None = None,
 ) -> NewJob:
     """A job ready to be stored. `now` is needed where the request `needs_the_day`."""
     schedule = _schedule(request, now)
+    depends_on = _depends_on(request)
+    if depends_on is not None and not isinstance(schedule, Once):
+        raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after")
+    task, args = _what(request, targets)
     return prepare(
-        task=request.task,
-        args=request.args or _NO_ARGS,
+        task=task,
+        args=args,
         max_payload=max_payload,
         tenant_id=tenant_id,
         schedule=schedule,
         queue=request.queue,
         tier=Tier[request.priority],
-        options=_options(request, recurring=not isinstance(schedule, Once)),
+        options=_options(request, recurring=not isinstance(schedule, Once | After)),
         timeout=None if request.timeout is None else check_duration(request.timeout, "timeout"),
         key=request.key,
         idempotency_key=idempotency_key if request.idempotency_key is None else request.idempotency_key,
         job_id=job_id,
         said=_said(request, schedule),
+        depends_on=depends_on,
     )
+
+
+def _depends_on(request: JobRequest) -> DependsOn | None:
+    """The jobs that it waits for."""
+    given = request.depends_on
+    if isinstance(given, DependsOnBody):
+        rule = make_rule(given.need, given.on, given.otherwise)
+        return make_depends_on([parse("job", job) for job in given.jobs], rule)
+    if not given:
+        return None
+    return make_depends_on([parse("job", job) for job in given], Rule())
+
+
+def _what(request: JobRequest, targets: TargetRules) -> tuple[str, Mapping[str, Any]]:
+    """The task and its arguments; a target is a reserved task."""
+    if request.target is None and request.callback_url is None:
+        if request.task is None:
+            raise InvalidInput("says what to do", field="task", remedy="give task, target or callback_url")
+        return check_not_reserved(request.task), request.args or _NO_ARGS
+    if request.task is not None:
+        raise InvalidInput("task and target exclude each other", field="task", remedy="give one of them")
+    if request.payload_ref is not None:
+        raise InvalidInput("goes with a task", field="payload_ref", remedy="put the body into the target")
+    return targets.make(request.target, request.callback_url, request.args)
 
 
 def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
@@ -62,6 +98,9 @@ def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
         for name in ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
         if (value := getattr(request, name)) is not None
     }
+    if request.after is not None:
+        policies = {**times, **{name: getattr(request, name) for name in _POLICIES}, "when": request.when}
+        return chain_after(parse("job", request.after.job), request.after.on, policies=policies)
     if request.exclude is not None:
         times["exclude"] = msgspec.structs.asdict(request.exclude)
     return make_schedule(**times, now=now) if times else NOW
@@ -77,9 +116,8 @@ def _said(request: JobRequest, schedule: Schedule) -> Said | None:
 
 def _options(request: JobRequest, *, recurring: bool) -> Options:
     policies = (request.misfire, request.overlap, request.jitter, request.max_runs)
-    named = ("misfire", "overlap", "jitter", "max_runs")
     if not recurring:
-        for name, value in zip(named, policies, strict=True):
+        for name, value in zip(_POLICIES, policies, strict=True):
             if value is not None:
                 raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
     options = DEFAULT_OPTIONS
@@ -102,6 +140,8 @@ def _options(request: JobRequest, *, recurring: bool) -> Options:
             owner=_text(request.owner, "owner"),
             payload_ref=_text(request.payload_ref, "payload_ref"),
         )
+    options = add_keys(options, request.concurrency_key, request.concurrency, request.rate_key, request.rate)
+    options = add_warning(options, request.warn_after)
     if not recurring:
         return options
     misfire = request.misfire

@@ -2,6 +2,7 @@
 
 from duetime.api.memory import Memory
 from duetime.errors import InvalidInput
+from duetime.model.target import kind_of
 from duetime.settings import Settings
 from duetime.store.protocol import Store
 
@@ -17,6 +18,7 @@ class Tasks:
 
     async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
         """What to warn of. Raises `InvalidInput` where unknown tasks are refused."""
+        task = kind_of(task)
         if await self.has(tenant_id, task):
             return ()
         if self._refuse:

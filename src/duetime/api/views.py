@@ -5,23 +5,32 @@ from typing import Any, Literal
 
 import msgspec
 
+from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
-from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, exact_form, explain
+from duetime.model.schedule import After, Cron, Every, Exclusion, Once, Schedule, UnusableSchedule, exact_form, explain
+from duetime.model.target import decode_target, is_target
 from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
-_KINDS: dict[type, Literal["once", "cron", "every"]] = {Once: "once", Cron: "cron", Every: "every"}
+_KINDS: dict[type, Literal["once", "cron", "every", "after"]] = {
+    Once: "once",
+    Cron: "cron",
+    Every: "every",
+    After: "after",
+}
 
 
 def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> Receipt:
     once = isinstance(job.schedule, Once)
     run_id = None if answer.run_id is None else show("run", answer.run_id)
     status = JobStatus.PENDING if once else JobStatus.ACTIVE
-    if answer.next_run is None and not once and answer.run_id is None:
+    if answer.next_run is None and not isinstance(job.schedule, Once | After) and answer.run_id is None:
         status = JobStatus.ENDED
+    if job.depends_on is not None and answer.next_run is None:
+        status = JobStatus.BLOCKED if answer.note is None else JobStatus.CANCELLED
     created = answer.created or (answer.replayed and job.key is None)
     notes = warnings if answer.note is None else (*warnings, answer.note)
     return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, notes)
@@ -29,7 +38,11 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
 
 def schedule_view(schedule: Schedule) -> ScheduleView:
     zone = getattr(schedule, "zone", "UTC")
-    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), explain(schedule, zone), zone)
+    try:
+        told = explain(schedule, zone)
+    except (UnusableSchedule, InvalidInput) as error:
+        told = f"cannot be told: {error}"  # one row must not keep a whole list from being read
+    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), told, zone)
     if isinstance(schedule, Once):
         return view
     return msgspec.structs.replace(
@@ -54,7 +67,8 @@ def job_view(job: Job, status: JobStatus) -> JobView:
     options = job.options
     return JobView(
         **_common(job, status),
-        args=json.decode(job.args),
+        args={} if is_target(job.task) else json.decode(job.args),
+        target=decode_target(job.args) if is_target(job.task) else None,
         timeout=None if job.timeout_ms is None else timedelta(milliseconds=job.timeout_ms).total_seconds(),
         retry=RetryBody(**msgspec.structs.asdict(options.retry)),
         delivery="at_most_once" if options.at_most_once else "at_least_once",
@@ -62,6 +76,11 @@ def job_view(job: Job, status: JobStatus) -> JobView:
         overlap=options.overlap,
         jitter=options.jitter,
         max_runs=options.max_runs,
+        concurrency_key=options.concurrency_key,
+        concurrency=options.concurrency,
+        rate_key=options.rate_key,
+        rate=options.rate,
+        warn_after=options.warn_after,
         made=job.made,
         missed=job.missed,
     )

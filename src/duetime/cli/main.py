@@ -8,8 +8,10 @@ from duetime.cli import (
     calendars,
     check,
     crontab,
+    graphs,
     jobs,
     migrate,
+    notifications,
     preview,
     root_key,
     run,
@@ -40,7 +42,10 @@ application.add_typer(jobs.application, name="jobs")
 application.add_typer(runs.runs, name="runs")
 application.add_typer(runs.dead, name="dead")
 application.add_typer(calendars.application, name="calendars")
+application.add_typer(graphs.graphs, name="graphs")
 application.add_typer(service.queues, name="queues")
+application.add_typer(notifications.subscriptions, name="subscriptions")
+application.add_typer(notifications.alerts, name="alerts")
 application.command("workers")(service.workers)
 application.command("tail")(service.tail)
 application.command("import-crontab")(crontab.import_crontab)

@@ -11,7 +11,6 @@ DatabaseUrl = Annotated[
 ]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the embedded SQLite file lives.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, for scripts.")]
-AppName = Annotated[str, typer.Argument(metavar="MODULE:APP", help="Your app, such as [bold]shop.jobs:app[/].")]
 MaybeAppName = Annotated[str | None, typer.Argument(metavar="MODULE:APP", help="Your app, if it has tasks to run.")]
 Slots = Annotated[int | None, typer.Option("--slots", help="Async tasks that run at once.")]
 Threads = Annotated[int | None, typer.Option("--threads", help="Plain functions that run at once.")]

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from duetime.errors import AccessDenied, DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
+from duetime.worker.context import log_ids
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -87,7 +88,8 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 def set_up_logging(level: str, form: str) -> None:
     """Logs go to standard error, so that standard output stays clean."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    for_people = form == "text" or (form == "auto" and sys.stderr.isatty())
+    handler.setFormatter(_TextFormatter() if for_people else _JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -97,6 +99,11 @@ class _TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
 
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        ids = log_ids()
+        where = f"  ({ids['run_id']}, attempt {ids['attempt']})" if ids else ""
+        return super().formatMessage(record) + where
+
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -105,6 +112,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **log_ids(),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

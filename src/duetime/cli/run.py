@@ -68,7 +68,14 @@ def up(
         )
         start_logging(settings, json=json)
         loaded = None if app is None else load_app(app, settings)
-        node = Node(with_encryption_key(settings), app=loaded, serve=True, observe=Ticker(json=json), migrate=True)
+        node = Node(
+            with_encryption_key(settings),
+            app=loaded,
+            serve=True,
+            observe=Ticker(json=json),
+            migrate=True,
+            targets=settings.targets == "on",
+        )
 
         async def ready(store: Store, server: HttpServer | None) -> None:
             assert server is not None
@@ -107,7 +114,7 @@ def server(
             config, database_url=database_url, data_dir=data_dir, host=host, port=port, log_level=log_level
         )
         start_logging(settings, json=json)
-        node = Node(settings, serve=True)
+        node = Node(settings, serve=True, targets=settings.targets == "on")
         where = database_of(settings)
 
         async def ready(_: Store, server: HttpServer | None) -> None:

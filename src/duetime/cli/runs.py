@@ -9,6 +9,7 @@ from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, limited, talks
+from duetime.clock import monotonic
 
 runs = group("Look at runs, stop them, try them again.")
 dead = group("Runs whose attempts are spent: look, replay, discard.")
@@ -19,6 +20,7 @@ Task = Annotated[str | None, typer.Option("--task")]
 Queue = Annotated[str | None, typer.Option("--queue")]
 Job = Annotated[str | None, typer.Option("--job", help="Only those of this job.")]
 Error = Annotated[str | None, typer.Option("--error", help="Only those whose error contains this.")]
+Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only those of this group.")]
 Everything = Annotated[bool, typer.Option("--all", help="All that there are, when nothing else is said.")]
 
 
@@ -75,19 +77,41 @@ def retry(talk: Talk, run: RunId) -> None:
 @dead.command("list")
 @talks
 def list_dead(
-    talk: Talk, task: Task = None, queue: Queue = None, job: Job = None, error: Error = None, limit: Limit = 50
+    talk: Talk,
+    task: Task = None,
+    queue: Queue = None,
+    job: Job = None,
+    error: Error = None,
+    fingerprint: Fingerprint = None,
+    limit: Limit = 50,
 ) -> None:
     """List dead letters, newest first."""
-    page_size = min(limit, 200)
-    found = talk.client.dead_letters(task=task, queue=queue, job_id=job, error=error, page_size=page_size)
+    wanted = {"task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
+    found = talk.client.dead_letters(**wanted, page_size=min(limit, 200))
     columns = {
         "run id": lambda letter: letter.run_id,
         "task": lambda letter: letter.task,
         "died": lambda letter: letter.died_at,
         "attempts": lambda letter: letter.attempt,
+        "fingerprint": lambda letter: letter.fingerprint,
         "error": lambda letter: first_line(letter.error),
     }
     talk.table(limited(found, limit), columns)
+
+
+@dead.command("groups")
+@talks
+def list_groups(talk: Talk, limit: Limit = 50) -> None:
+    """Group dead letters by what went wrong, the largest groups first."""
+    columns = {
+        "fingerprint": lambda group: group.fingerprint,
+        "count": lambda group: group.count,
+        "tasks": lambda group: group.tasks,
+        "first": lambda group: group.first_died_at,
+        "last": lambda group: group.last_died_at,
+        "error": lambda group: first_line(group.error),
+    }
+    talk.table(talk.client.group_dead_letters(limit=min(limit, 200)).groups, columns)
 
 
 @dead.command()
@@ -99,16 +123,20 @@ def replay(
     queue: Queue = None,
     job: Job = None,
     error: Error = None,
+    fingerprint: Fingerprint = None,
     everything: Everything = False,
-    rate: Annotated[float | None, typer.Option("--rate", help="Runs a second.")] = None,
+    rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs a second.")] = 100.0,
 ) -> None:
     """Repeat dead letters as new runs: one, those that match, or --all."""
-    wanted = _wanted(run, task, queue, job, error, everything=everything)
-    count, more = 0, True
+    wanted = _wanted(run, task, queue, job, error, fingerprint, everything=everything)
+    count, more, began = 0, True, monotonic()
     with Progress(console=err, transient=True, disable=talk.json) as progress:
         under_way = progress.add_task("replaying", total=None)
         while more:
-            answer = talk.client.replay_dead_letters(rate=rate, **wanted)
+            # Each request begins where the one before ends: together they keep to the rate.
+            answer = talk.client.replay_dead_letters(
+                rate=rate, delay=max(0.0, began + count / rate - monotonic()), **wanted
+            )
             count, more = count + len(answer.runs), answer.more and bool(answer.runs)
             progress.update(under_way, completed=count)
     talk.say(f"{count:,} are tried again", replayed=count)
@@ -123,10 +151,11 @@ def discard(
     queue: Queue = None,
     job: Job = None,
     error: Error = None,
+    fingerprint: Fingerprint = None,
     everything: Everything = False,
 ) -> None:
     """Remove dead letters: one, those that match, or --all."""
-    wanted = _wanted(run, task, queue, job, error, everything=everything)
+    wanted = _wanted(run, task, queue, job, error, fingerprint, everything=everything)
     count = 0
     while discarded := talk.client.discard_dead_letters(**wanted).discarded:
         count += discarded
@@ -138,10 +167,17 @@ def first_line(text: str | None) -> str:
 
 
 def _wanted(
-    run: str | None, task: str | None, queue: str | None, job: str | None, error: str | None, *, everything: bool
+    run: str | None,
+    task: str | None,
+    queue: str | None,
+    job: str | None,
+    error: str | None,
+    fingerprint: str | None,
+    *,
+    everything: bool,
 ) -> dict[str, Any]:
-    wanted = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error}
+    wanted = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given and not everything:
-        raise typer.BadParameter("say which: a RUN, --task, --queue, --job, --error, or --all")
+        raise typer.BadParameter("say which: a RUN, --task, --queue, --job, --error, --fingerprint, or --all")
     return given

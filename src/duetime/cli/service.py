@@ -1,6 +1,6 @@
 """`queues`, `workers` and `tail`: what the service does right now."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -8,7 +8,7 @@ from rich.markup import escape
 from duetime.cli.groups import group
 from duetime.cli.talking import Talk, shown, talks
 
-queues = group("Look at queues, pause and resume them.")
+queues = group("Look at queues, limit, pause and resume them.")
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
@@ -24,8 +24,30 @@ def list_queues(talk: Talk) -> None:
         "medium": lambda queue: queue.depth.medium,
         "low": lambda queue: queue.depth.low,
         "": lambda queue: "or more" if queue.depth.capped else "",
+        "running": lambda queue: "" if queue.running is None else f"{queue.running} of {queue.running_limit}",
+        "rate": lambda queue: queue.rate or "",
+        "held back": lambda queue: queue.held_back,
     }
     talk.table(talk.client.list_queues().items, columns)
+
+
+@queues.command()
+@talks
+def limit(
+    talk: Talk,
+    queue: QueueName,
+    running: Annotated[str | None, typer.Option("--running", help="At most so many at once; none: no limit.")] = None,
+    rate: Annotated[str | None, typer.Option("--rate", help="At most so many starts: 100/m; none: no limit.")] = None,
+) -> None:
+    """Say what a queue may do at most; what is not given stays."""
+    said: dict[str, Any] = {}
+    if running is not None:
+        if running != "none" and not running.isdecimal():
+            raise typer.BadParameter("a whole number, or none", param_hint="--running")
+        said["running"] = None if running == "none" else int(running)
+    if rate is not None:
+        said["rate"] = None if rate == "none" else rate
+    talk.show(talk.client.put_queue(queue, **said) if said else talk.client.get_queue(queue))
 
 
 @queues.command()

@@ -39,6 +39,10 @@ _BATCH = 1000
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
 MaybeTask = Annotated[str | None, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
+TargetJson = Annotated[
+    str | None, typer.Option("--target", help="What duetime does itself, as JSON: a call or a command.")
+]
+CallbackUrl = Annotated[str | None, typer.Option("--callback-url", help="POST the arguments to this URL.")]
 JobKey = Annotated[
     str | None, typer.Option("--job-key", help="One live job of this key: the same again changes nothing.")
 ]
@@ -60,6 +64,8 @@ def submit(
     owner: Owner = None,
     tag: Tags = None,
     job_key: JobKey = None,
+    target: TargetJson = None,
+    callback_url: CallbackUrl = None,
     idempotency_key: Annotated[
         str | None, typer.Option("--idempotency-key", help="Submitting again with it gives the first answer again.")
     ] = None,
@@ -72,10 +78,16 @@ def submit(
     if file is not None:
         _submit_file(talk, file)
         return
-    if task is None:
-        raise InvalidInput("says what to run", field="task", remedy="name a task, or give --file")
+    if target is not None or callback_url is not None:
+        # There is no task, so the first word is an argument too.
+        task, arguments = None, [*([] if task is None else [task]), *(arguments or [])]
+    elif task is None:
+        remedy = "name a task, or give --target, --callback-url or --file"
+        raise InvalidInput("says what to run", field="task", remedy=remedy)
     receipt = talk.client.create_job(
         task,
+        target=None if target is None else read_json(target, "target"),
+        callback_url=callback_url,
         args=read_arguments(arguments, args),
         run_at=run_at,
         run_in=run_in,
@@ -103,7 +115,9 @@ def submit(
 def schedule(
     talk: Talk,
     task: TaskName,
-    when: Annotated[str, typer.Argument(help="A cron line, an interval, or words: [bold]'every weekday at 9am'[/].")],
+    when: Annotated[
+        str | None, typer.Argument(help="A cron line, an interval, or words: [bold]'every weekday at 9am'[/].")
+    ] = None,
     arguments: Arguments = None,
     args: Args = None,
     tz: Zone = None,
@@ -118,14 +132,23 @@ def schedule(
     owner: Owner = None,
     tag: Tags = None,
     job_key: JobKey = None,
+    target: TargetJson = None,
+    callback_url: CallbackUrl = None,
     misfire: MisfireMode = None,
     overlap: Overlap = None,
     jitter: Jitter = None,
     max_runs: MaxRuns = None,
 ) -> None:
-    """Run a task again and again."""
+    """Run a task again and again. With --target or --callback-url there is no task: WHEN comes first."""
+    wanted: str | None = task
+    if target is not None or callback_url is not None:
+        wanted, when, arguments = None, task, [*([] if when is None else [when]), *(arguments or [])]
+    if when is None:
+        raise InvalidInput("says when", field="when", remedy="""such as 'every weekday at 9am'""")
     receipt = talk.client.create_job(
-        task,
+        wanted,
+        target=None if target is None else read_json(target, "target"),
+        callback_url=callback_url,
         args=read_arguments(arguments, args),
         when=when,
         tz=tz,

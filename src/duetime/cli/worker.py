@@ -1,18 +1,21 @@
 """`worker`: runs the tasks of an app until it is stopped."""
 
+from typing import Annotated
+
+import typer
 from rich.markup import escape
 
 from duetime.api.serving import HttpServer
 from duetime.app import App
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
-    AppName,
     Config,
     DatabaseUrl,
     DataDir,
     Json,
     Key,
     LogLevel,
+    MaybeAppName,
     Processes,
     Queues,
     Slots,
@@ -28,7 +31,7 @@ from duetime.wiring import Node, RemoteNode
 
 
 def worker(
-    app: AppName,
+    app: MaybeAppName = None,
     config: Config = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
@@ -38,6 +41,9 @@ def worker(
     queue: Queues = None,
     url: Url = None,
     key: Key = None,
+    targets: Annotated[
+        bool, typer.Option("--targets", help="Make the calls and run the commands of jobs; with an app or alone.")
+    ] = False,
     log_level: LogLevel = None,
     json: Json = False,
 ) -> None:
@@ -60,15 +66,21 @@ def worker(
             log_level=log_level,
         )
         start_logging(settings, json=json)
-        loaded = load_app(app, settings)
-        if not loaded.tasks:
+        if app is None and not targets:
+            raise InvalidInput("says what to run", field="app", remedy="name an app as module:app, or give --targets")
+        loaded = None if app is None else load_app(app, settings)
+        if loaded is not None and not loaded.tasks:
             raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
-        tasks = sorted(loaded.tasks)
+        tasks = [*([] if loaded is None else sorted(loaded.tasks)), *(["targets"] if targets else [])]
         if settings.url is not None:
+            if loaded is None or targets:
+                raise InvalidInput(
+                    "targets need the database itself, where the secrets are", field="targets", remedy="leave --url out"
+                )
             _work_remotely(settings, loaded, json=json)
             return
         # An embedded file belongs to one process, so whoever works on it also moves its jobs.
-        node = Node(settings, app=loaded, loops=settings.sqlite_file is not None)
+        node = Node(settings, app=loaded, loops=settings.sqlite_file is not None, targets=targets)
 
         async def ready(_: Store, __: HttpServer | None) -> None:
             say(

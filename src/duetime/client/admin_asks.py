@@ -9,6 +9,7 @@ from duetime.wire.workers import (
     Ask as ClaimRequest,
 )
 from duetime.wire.workers import (
+    AskParents,
     Beat,
     Beaten,
     Dealt,
@@ -16,6 +17,7 @@ from duetime.wire.workers import (
     HandedBack,
     Left,
     Notes,
+    Parents,
     Refusals,
     Registered,
     Registration,
@@ -117,6 +119,11 @@ def note_progress(worker_id: str, notes: Notes) -> Ask[Refusals]:
 def hand_back_runs(worker_id: str, runs: HandBack) -> Ask[HandedBack]:
     """Give runs back as if they had not been claimed."""
     return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs)
+
+
+def get_held_parents(worker_id: str, request: AskParents) -> Ask[Parents]:
+    """What a run depended on that this worker holds."""
+    return Ask("POST", path("/v1/workers/{}/parents", worker_id), Parents, body=request)
 
 
 def delete_worker(worker_id: str) -> Ask[Left]:

@@ -7,6 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, path, plain
+from duetime.model.target import Target
 from duetime.wire.jobs import (
     Backfilled,
     BatchAnswer,
@@ -22,8 +23,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def create_job(
-    task: str,
+    task: str | None = None,
     *,
+    target: Mapping[str, Any] | Target | None = None,
+    callback_url: str | None = None,
     args: Mapping[str, Any] | None = None,
     run_at: Moment | None = None,
     run_in: Length | None = None,
@@ -36,12 +39,25 @@ def create_job(
 ) -> Ask[Receipt]:
     """Create a job: now, at a time, after a while, on a cron line, at an interval, or `when` in words.
 
+    It does a task that workers have, or duetime does it itself: a `target` is a call or a command, a `callback_url` is
+    short for a POST of the arguments.
+
     Other options are fields of the API: `name`, `owner`, `queue`, `priority`, `retries`, `retry`, `timeout`, `key`,
     `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `start_at`, `end_at`,
     `exclude`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
     """
     body = job_fields(
-        task=task, args=args, run_at=run_at, run_in=run_in, cron=cron, every=every, when=when, tz=tz, **options
+        task=task,
+        target=target,
+        callback_url=callback_url,
+        args=args,
+        run_at=run_at,
+        run_in=run_in,
+        cron=cron,
+        every=every,
+        when=when,
+        tz=tz,
+        **options,
     )
     return Ask("POST", "/v1/jobs", Receipt, body=body, headers=_once(idempotency_key))
 

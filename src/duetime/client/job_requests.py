@@ -5,19 +5,23 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from duetime.ids import show
 from duetime.model import json
+from duetime.model.dependency import Rule
 from duetime.model.edit import Changes
 from duetime.model.job import NewJob, decode_options
 from duetime.model.lane import Tier
-from duetime.model.schedule import Exclusion, Once, Schedule, exact_form
+from duetime.model.schedule import After, Exclusion, Once, Schedule, exact_form
+from duetime.model.target import is_target
 
 
 def job_request(job: NewJob) -> dict[str, Any]:
     """The fields of a job to create; None is left out."""
     lane, options = job.lane, decode_options(job.options)
+    body = json.decode(job.args)
+    what = {"target": body} if is_target(lane.task) else {"task": lane.task, "args": body}
     fields: dict[str, Any] = {
-        "task": lane.task,
-        "args": json.decode(job.args),
+        **what,
         "queue": lane.queue,
         "priority": Tier(lane.tier).name,
         "timeout": _seconds(job.timeout_ms),
@@ -29,11 +33,21 @@ def job_request(job: NewJob) -> dict[str, Any]:
         "tags": list(options.tags) or None,
         "delivery": "at_most_once" if options.at_most_once else None,
         "retry": None if options.at_most_once else msgspec.to_builtins(options.retry) or None,
+        "concurrency_key": options.concurrency_key,
+        "concurrency": None if options.concurrency_key is None else options.concurrency,
+        "rate_key": options.rate_key,
+        "rate": options.rate,
+        "warn_after": options.warn_after,
     }
+    if job.depends_on is not None:
+        parents = [show("job", parent) for parent in job.depends_on.parents]
+        fields["depends_on"] = {"jobs": parents, **rule_request(job.depends_on.rule)}
     if isinstance(job.schedule, Once):
         if job.said is not None:
             # In its words, so that the server knows the same request again on another day.
             return {**fields, job.said.option: job.said.text, "tz": job.said.zone}
+        return {**fields, **_schedule(job.schedule)}
+    if isinstance(job.schedule, After):
         return {**fields, **_schedule(job.schedule)}
     return {
         **fields,
@@ -43,6 +57,12 @@ def job_request(job: NewJob) -> dict[str, Any]:
         "jitter": options.jitter or None,
         "max_runs": options.max_runs,
     }
+
+
+def rule_request(rule: Rule) -> dict[str, str]:
+    """By which rule parents are waited for."""
+    parts = (("need", rule.need), ("on", rule.wanted), ("otherwise", rule.otherwise))
+    return {name: part.name.lower() for name, part in parts}
 
 
 def edit_request(changes: Changes) -> dict[str, Any]:
@@ -72,6 +92,8 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
     """What says when, and nothing that says nothing."""
     if isinstance(schedule, Once):
         return _given({"run_at": schedule.at, "run_in": schedule.delay})
+    if isinstance(schedule, After):
+        return {"after": {"job": show("job", schedule.job), "on": schedule.on}}
     kind, _, form = exact_form(schedule).partition(" ")
     return _given(
         {

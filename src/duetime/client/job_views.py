@@ -19,6 +19,7 @@ from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, Schedule, parse_schedule
 from duetime.model.schedule.exclusion import make_exclusion
+from duetime.model.target import plain_target
 from duetime.wire.calendars import CalendarView
 from duetime.wire.jobs import JobView, Receipt, ScheduleView
 from duetime.wire.runs import AttemptView, RunView
@@ -43,6 +44,11 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         max_runs=view.max_runs,
         owner=view.owner,
         payload_ref=view.payload_ref,
+        concurrency_key=view.concurrency_key,
+        concurrency=view.concurrency,
+        rate_key=view.rate_key,
+        rate=view.rate,
+        warn_after=view.warn_after,
     )
     return Job(
         parse("job", view.job_id),
@@ -53,7 +59,7 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         _schedule(view.schedule, view.created_at),
         _state(view.status),
         view.next_run,
-        json.encode(view.args, field="args"),
+        json.encode(view.args if view.target is None else plain_target(view.target), field="args"),
         options,
         None if view.timeout is None else round(view.timeout * 1000),
         view.version,

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.client.client import AsyncClient
+from duetime.client.graph_views import graph_of, nodes_request
 from duetime.client.job_requests import edit_request, job_request
 from duetime.client.job_views import calendar_of, job_of, run_of, submitted_of
 from duetime.clock import SystemClock
@@ -19,6 +20,7 @@ from duetime.ids import parse, show
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
+from duetime.model.graph import Graph, NewGraph
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.schedule import Once
 from duetime.wire.jobs import JobView
@@ -103,6 +105,22 @@ class RemoteJobs:
 
     async def delete_calendar(self, tenant_id: int, name: str) -> None:
         await self._client.delete_calendar(name)
+
+    async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
+        nodes = nodes_request(graph)
+        return graph_of(
+            tenant_id,
+            await self._client.create_graph(nodes, name=graph.name, idempotency_key=graph.idempotency_key),
+        )
+
+    async def graph(self, tenant_id: int, graph_id: UUID) -> Graph:
+        return graph_of(tenant_id, await self._client.get_graph(show("gra", graph_id)))
+
+    async def cancel_graph(self, tenant_id: int, graph_id: UUID) -> Graph:
+        return graph_of(tenant_id, await self._client.cancel_graph(show("gra", graph_id)))
+
+    async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph:
+        return graph_of(tenant_id, await self._client.rerun_graph(show("gra", graph_id)))
 
     async def _holding(self, tenant_id: int, view: JobView) -> Job:
         """A job whose schedule knows the days of its calendars."""

@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from duetime.client.ask import Ask, Moment, given, job_fields, moment, path, plain
+from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
-from duetime.wire.runs import DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
+from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
 from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
 
 
@@ -70,6 +73,7 @@ def list_dead_letters(
     queue: str | None = None,
     failure: str | None = None,
     error: str | None = None,
+    fingerprint: str | None = None,
     start_time: Moment | None = None,
     end_time: Moment | None = None,
     page_size: int | None = None,
@@ -82,6 +86,7 @@ def list_dead_letters(
         queue=queue,
         failure=failure,
         error=error,
+        fingerprint=fingerprint,
         start_time=start_time,
         end_time=end_time,
         page_size=page_size,
@@ -90,10 +95,17 @@ def list_dead_letters(
     return Ask("GET", "/v1/dead-letters", DeadLetterPage, query)
 
 
-def replay_dead_letters(*, limit: int | None = None, rate: float | None = None, **filters: Any) -> Ask[ReplayAnswer]:
-    """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `start_time`,
-    `end_time`), `rate` a second."""
-    body = given(limit=limit, rate=rate, **_moments(filters))
+def group_dead_letters(*, limit: int | None = None) -> Ask[DeadLetterGroups]:
+    """Dead letters grouped by what went wrong, the largest groups first."""
+    return Ask("GET", "/v1/dead-letters/groups", DeadLetterGroups, given(limit=limit))
+
+
+def replay_dead_letters(
+    *, limit: int | None = None, rate: float | None = None, delay: float | None = None, **filters: Any
+) -> Ask[ReplayAnswer]:
+    """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `fingerprint`,
+    `start_time`, `end_time`), `rate` a second, the first after `delay` seconds."""
+    body = given(limit=limit, rate=rate, delay=delay, **_moments(filters))
     return Ask("POST", "/v1/dead-letters/replay", ReplayAnswer, body=body, repeatable=False)
 
 
@@ -147,9 +159,28 @@ def get_queue(queue: str) -> Ask[QueueView]:
     return Ask("GET", path("/v1/queues/{}", queue), QueueView)
 
 
-def put_queue(queue: str, *, paused: bool) -> Ask[QueueView]:
-    """Say how a queue shall be."""
-    return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body={"paused": paused})
+def put_queue(
+    queue: str,
+    *,
+    paused: bool | UnsetType = UNSET,
+    running: int | UnsetType | None = UNSET,
+    rate: str | UnsetType | None = UNSET,
+) -> Ask[QueueView]:
+    """Say how a queue shall be: paused or not, how many may run at once, how many may start (`100/m`). What is not
+    given stays; None takes a limit away."""
+    said = {"paused": paused, "running": running, "rate": rate}
+    body = {name: value for name, value in said.items() if value is not UNSET}
+    return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
+
+
+def list_breakers() -> Ask[BreakerList]:
+    """The targets that are left alone, and those that were tried within 30 seconds."""
+    return Ask("GET", "/v1/breakers", BreakerList)
+
+
+def reset_breaker(target: str) -> Ask[BreakerView]:
+    """Close a breaker at once, and forget what was counted."""
+    return Ask("POST", "/v1/breakers/reset", BreakerView, body={"target": target})
 
 
 def pause_queue(queue: str) -> Ask[QueueView]:

@@ -16,6 +16,7 @@ import msgspec
 
 from duetime.client.problems import error_of, is_transient, retry_after
 from duetime.errors import InvalidInput, ServerUnavailable
+from duetime.telemetry.traces import current_headers
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ class Transport:
     ) -> Response:
         await self.open()
         assert self._session is not None
-        sent = dict(headers)
+        sent = {**current_headers(), **headers}
         if content is not None:
             sent.setdefault("Content-Type", "application/json")
         try:

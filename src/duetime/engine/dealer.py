@@ -6,6 +6,7 @@ same things. Who takes how much from which lane is decided as it is for a worker
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -18,7 +19,8 @@ from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.completing import complete, too_late
 from duetime.model.lane import Lane, LaneKey, Sight, Trial
-from duetime.model.shares import allot, depth_of_look
+from duetime.model.shares import FullLanes, depth_of_look
+from duetime.store.limiting import Rules
 from duetime.store.protocol import Hint, Look, Store
 
 MOST = 1000
@@ -35,8 +37,11 @@ _SERVED_WITHIN = 5.0
 
 
 class Dealer:
-    def __init__(self, store: Store, poll: timedelta) -> None:
+    def __init__(self, store: Store, poll: timedelta, *, strict: bool = False) -> None:
         self._store = store
+        self._strict = strict
+        self._rules = Rules()
+        self._full = FullLanes()
         self._poll = poll.total_seconds()
         self._lines: dict[Capabilities, Line] = {}
         self._lanes: dict[int, Lane] = {}
@@ -51,8 +56,10 @@ class Dealer:
     def hint(self, hint: Hint) -> None:
         if hint is Hint.CANCEL:
             self._stop_asked = True
-        elif self._paused:
-            self._paused_read_at = _LONG_AGO  # the hint may mean that a queue is not paused any more
+        else:
+            self._full.freed(monotonic())
+            if self._paused:
+                self._paused_read_at = _LONG_AGO  # the hint may mean that a queue is not paused any more
         self.loop.wake()
 
     async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
@@ -130,7 +137,7 @@ class Dealer:
         # Else what is new is learned beside the look, not before it: most runs wait in lanes that are known.
         fresh, seen = await asyncio.gather(self._learn(), self._look(served))
         if seen is None:
-            return 0.0 if fresh else self._poll
+            return 0.0 if fresh else self._full.until_the_next(monotonic(), self._poll)
         look, depth = seen
         dealt = 0
         for line in served:
@@ -144,11 +151,15 @@ class Dealer:
         if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
             self._paused_read_at = monotonic()
             self._paused = await self._store.paused_lanes()
+            self._rules = await self._store.rules()
         return monotonic() - self._lanes_read_at >= _LANES_EVERY and await self.read_lanes()
 
     async def _look(self, lines: Sequence[Line]) -> tuple[Look, int] | None:
         """What is to be had for these lines, and how deep the look went."""
-        lanes = list({lane: None for line in lines for lane in line.lanes if lane not in self._paused})
+        self._full.forget(monotonic())
+        lanes = list(
+            {lane: None for line in lines for lane in line.lanes if lane not in self._paused and lane not in self._full}
+        )
         if not lanes:
             return None
         room = max(sum(waiting.room for waiting in line.waiting.values()) for line in lines)
@@ -157,9 +168,10 @@ class Dealer:
 
     def _until_the_next(self, look: Look) -> float:
         soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
+        most = min(self._poll, self._full.until_the_next(monotonic(), self._poll))
         if soonest is None or soonest <= look.now:
-            return self._poll
-        return min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
+            return most
+        return min(most, (soonest - look.now).total_seconds() + 0.0005)
 
     async def _deal(self, line: Line, look: Look, depth: int) -> int:
         sights = [sight for sight in look.sights if sight.lane_id in line.lanes]
@@ -169,7 +181,7 @@ class Dealer:
     async def _deal_trusted(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         asking = line.with_room()
         free = min(MOST, sum(waiting.room for waiting in asking))
-        takes = allot(sights, line.lanes, line.places, [free], {}, look.now, depth) if free else []
+        takes = line.shares.allot(sights, line.lanes, line.places, [free], {}, look.now, depth) if free else []
         wanted = sum(take for _, take in takes)
         chosen, room = [], 0
         for waiting in asking:
@@ -185,7 +197,7 @@ class Dealer:
         asking = next((waiting for waiting in line.with_room() if any(waiting.trials.values())), None)
         if not suspects or asking is None:
             return 0
-        takes = allot(suspects, line.lanes, line.places, [asking.room], asking.trials, look.now, depth)
+        takes = line.shares.allot(suspects, line.lanes, line.places, [asking.room], asking.trials, look.now, depth)
         return await self._claim(line, [asking], takes)
 
     async def _claim(self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]]) -> int:
@@ -201,6 +213,7 @@ class Dealer:
                 waiting.being_served = False
             raise
         count = 0
+        self._learn_what_is_full(takes, [run for runs in dealt.values() for run in runs])
         for waiting in chosen:
             waiting.being_served = False
             runs = dealt.get(waiting.worker_id, [])
@@ -211,6 +224,13 @@ class Dealer:
             else:
                 line.to_the_end(waiting)
         return count
+
+    def _learn_what_is_full(self, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]) -> None:
+        limited = [(lane, asked) for lane, asked in takes if self._rules.is_limited(self._lanes[lane].key)]
+        if limited:
+            got = Counter(run.lane_id for run in claimed)
+            for lane_id, asked in limited:
+                self._full.gave(lane_id, asked, got[lane_id], monotonic())
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
         """What of a claim shall be tried: a run that waited too long by its own policy ends here."""
@@ -244,6 +264,6 @@ class Dealer:
         if line is None:
             if len(self._lines) >= _KEEP_LINES:
                 self._lines = {key: line for key, line in self._lines.items() if line.waiting}
-            line = self._lines[wants] = Line(wants)
+            line = self._lines[wants] = Line(wants, strict=self._strict)
             line.learn(self._lanes.values())
         return line

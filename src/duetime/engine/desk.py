@@ -19,29 +19,43 @@ from duetime.errors import InvalidInput, LeaseLost, NotFound
 from duetime.ids import show
 from duetime.loop import Loop
 from duetime.model.attempt import Completion, RunNote
+from duetime.model.breaker import DEFAULT_BREAKERS, BreakerPolicy
 from duetime.model.completing import complete
-from duetime.model.outcome import Outcome
+from duetime.model.dependency import Parent
+from duetime.model.health import Health, Target, target_of
+from duetime.model.outcome import Outcome, Succeeded
+from duetime.model.run import Event
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol import Completed, Hint, Store
+from duetime.store.reporting import Reporter
 
 _FORGET_AFTER = 600.0
 _FORGET_EVERY = 60.0
+_MOST_TARGETS = 100_000
+
+_ENDED: dict[Event, Outcome] = {Event.SUCCEED: Succeeded()}
 
 Reported = tuple[UUID, int, Outcome, bytes | None]
 """A run, its fence, what the attempt came to, and its log."""
 
 
 class Desk:
-    def __init__(self, store: Store, *, poll: timedelta) -> None:
+    def __init__(
+        self, store: Store, *, poll: timedelta, strict: bool = False, breakers: BreakerPolicy = DEFAULT_BREAKERS
+    ) -> None:
         self._store = store
-        self._dealer = Dealer(store, poll)
+        self._health = Health(breakers)
+        self._targets: dict[UUID, tuple[Target, int]] = {}
+        """What the runs that were dealt out here are aimed at, and which attempts they are."""
+        self._dealer = Dealer(store, poll, strict=strict)
         self._beats = Beats(store)
         self._reports = Reports(store)
         self._workers: dict[UUID, Worker] = {}
         self._seen: dict[UUID, float] = {}
         self._claims: dict[UUID, int] = {}
         """The highest claim number that each worker came with: one that is not above it may have been answered."""
-        self.loops = (self._dealer.loop, Loop("desk", self._forget))
+        reporter = Reporter(store.report_attempts, self._health, breakers)
+        self.loops = (self._dealer.loop, Loop("desk", self._forget), reporter.loop)
 
     def hint(self, hint: Hint) -> None:
         self._dealer.hint(hint)
@@ -94,7 +108,10 @@ class Desk:
                 raise InvalidInput(f"{unknown[0]!r} was not registered", field="tasks", remedy="register with it first")
             chosen = frozenset(tasks)
         wants = Capabilities(tenant_id, chosen, frozenset(worker.queues))
-        return await self._dealer.wait(wants, waiting, wait, gone)
+        turn = await self._dealer.wait(wants, waiting, wait, gone)
+        for lane, run in turn.runs:
+            self._targets[run.run_id] = (target_of(lane, run.options), run.attempt)
+        return turn
 
     async def renew(self, tenant_id: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
         await self._worker(tenant_id, worker_id)
@@ -115,7 +132,7 @@ class Desk:
     ) -> Completed:
         """Take reports: those that need no decision, and those that the job's retry policy has to judge."""
         await self._worker(tenant_id, worker_id)
-        completions = list(ended)
+        completions = [self._weighed(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
         unknown: list[UUID] = []
         if judged:
             held = {run.run_id: run for run in await self._store.held_runs(worker_id, [item[0] for item in judged])}
@@ -124,15 +141,27 @@ class Desk:
                 if run is None or run.fence != fence:
                     unknown.append(run_id)
                 else:
-                    completions.append(complete(run, outcome, logs))
+                    completions.append(self._weighed(run_id, outcome, complete(run, outcome, logs)))
         refused: frozenset[UUID] = frozenset(unknown)
         if completions or closed:
             refused |= (await self._reports.complete(worker_id, completions, closed)).refused
         return Completed(refused)
 
+    def _weighed(self, run_id: UUID, outcome: Outcome | None, completion: Completion) -> Completion:
+        """Count what an attempt came to, where it is known what it was aimed at."""
+        target, attempt = self._targets.pop(run_id, (None, 0))
+        if target is None or outcome is None:
+            return completion
+        return self._health.weigh(target, attempt, outcome, completion)
+
     async def note(self, tenant_id: int, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         await self._worker(tenant_id, worker_id)
         return await self._store.note(worker_id, notes)
+
+    async def parents(self, tenant_id: int, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
+        """What a run that the worker holds depended on, a part at a time."""
+        await self._worker(tenant_id, worker_id)
+        return await self._store.held_parents(worker_id, run_id, after)
 
     async def hand_back(
         self, tenant_id: int, worker_id: UUID, runs: Sequence[tuple[UUID, int]], claim_nos: Sequence[int] = ()
@@ -183,6 +212,8 @@ class Desk:
     async def _forget(self) -> float:
         """What has not been heard of for a while is read again when it comes back."""
         before = monotonic() - _FORGET_AFTER
+        if len(self._targets) > _MOST_TARGETS:
+            self._targets.clear()  # runs whose workers never came back; what is not counted opens nothing
         for worker_id in [worker_id for worker_id, seen in self._seen.items() if seen < before]:
             self._forget_worker(worker_id)
         return _FORGET_EVERY

@@ -15,6 +15,7 @@ import msgspec
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model import json
+from duetime.model.dependency import DependsOn
 from duetime.model.job import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
@@ -59,9 +60,10 @@ def prepare(
     idempotency_key: str | None = None,
     job_id: UUID | None = None,
     said: Said | None = None,
+    depends_on: DependsOn | None = None,
 ) -> NewJob:
     """Check a request and make it a job, ready to be stored. What was said counts as the same request on every day."""
-    lane = LaneKey(tenant_id, check_name(queue, "queue"), tier, check_name(task, "task"))
+    lane = LaneKey(tenant_id, check_name(queue, "queue"), tier, check_name(task, "task"), keyed=options.is_keyed)
     body = json.encode(args, field="args", limit=max_payload)
     stored_options = encode_options(options)
     timeout_ms = None if timeout is None else check_timeout(timeout)
@@ -71,9 +73,19 @@ def prepare(
             check_key(key, "key")
         if idempotency_key is not None:
             check_key(idempotency_key, "idempotency_key")
-        fingerprint = fingerprint_of(lane, schedule, body, stored_options, timeout_ms, said)
+        fingerprint = fingerprint_of(lane, schedule, body, stored_options, timeout_ms, said, depends_on)
     return NewJob(
-        job_id or new_id(), lane, schedule, body, stored_options, timeout_ms, key, idempotency_key, fingerprint, said
+        job_id or new_id(),
+        lane,
+        schedule,
+        body,
+        stored_options,
+        timeout_ms,
+        key,
+        idempotency_key,
+        fingerprint,
+        said,
+        depends_on,
     )
 
 
@@ -84,11 +96,13 @@ def fingerprint_of(
     options: bytes | None,
     timeout_ms: int | None,
     said: Said | None = None,
+    depends_on: DependsOn | None = None,
 ) -> bytes:
     """Tells whether two requests ask for the same thing."""
     parts = (lane.queue, str(int(lane.tier)), lane.task, str(timeout_ms))
     digest = blake2b(digest_size=16)
-    for part in (*(text.encode() for text in parts), _asked(schedule, said), args, options or b""):
+    waits = b"" if depends_on is None else msgspec.json.encode(depends_on)
+    for part in (*(text.encode() for text in parts), _asked(schedule, said), args, options or b"", waits):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.digest()

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, LaneKey, Trial
+from duetime.model.shares import Shares
 from duetime.model.worker import Seat
 
 
@@ -59,8 +60,9 @@ class Waiting:
 
 
 class Line:
-    def __init__(self, wants: Capabilities) -> None:
+    def __init__(self, wants: Capabilities, *, strict: bool = False) -> None:
         self.wants = wants
+        self.shares = Shares(strict=strict)
         self.lanes: dict[int, Lane] = {}
         self.places = dict.fromkeys(wants.tasks, 0)
         self.waiting: dict[tuple[UUID, int], Waiting] = {}

@@ -11,6 +11,7 @@ from duetime.duration import parse_duration
 from duetime.errors import InvalidInput
 from duetime.model.job import Options
 from duetime.model.lane import Tier
+from duetime.model.limits import check_running, parse_rate
 from duetime.model.name import check_key, check_name
 from duetime.model.policy import (
     Misfire,
@@ -27,6 +28,7 @@ Priority = Literal["HIGH", "MEDIUM", "LOW"]
 Delivery = Literal["at_least_once", "at_most_once"]
 Duration = str | float | timedelta
 MOST_RETRIES = 1000
+_LONGEST_WARNING = 7 * 86_400
 
 
 def make_options(
@@ -38,8 +40,14 @@ def make_options(
     retry: RetryPolicy | None = None,
     delivery: Delivery | None = None,
     key: str | None = None,
+    concurrency_key: str | None = None,
+    concurrency: int | None = None,
+    rate_key: str | None = None,
+    rate: str | None = None,
+    warn_after: Duration | None = None,
 ) -> Options:
     """The options of a job: what the task says, changed by what the submission says."""
+    base = add_warning(add_keys(base, concurrency_key, concurrency, rate_key, rate), warn_after)
     if job_name is None and not tags and retries is None and retry is None and delivery is None and key is None:
         return base
     policy = base.retry if retry is None else check_retry(retry)
@@ -60,6 +68,39 @@ def make_options(
         at_most_once=at_most_once,
         key=base.key if key is None else key,
     )
+
+
+def add_warning(options: Options, warn_after: Duration | None) -> Options:
+    """The options of a job whose runs are told of when they take longer than usual."""
+    if warn_after is None:
+        return options
+    seconds = check_duration(warn_after, "warn_after").total_seconds()
+    if not 1 <= seconds <= _LONGEST_WARNING:
+        raise InvalidInput(f"{warn_after} cannot be waited for", field="warn_after", remedy="1 s to 7 days")
+    return msgspec.structs.replace(options, warn_after=seconds)
+
+
+def add_keys(
+    options: Options, concurrency_key: str | None, concurrency: int | None, rate_key: str | None, rate: str | None
+) -> Options:
+    """The options of a job whose runs are under limits of their own."""
+    if concurrency_key is None and concurrency is None and rate_key is None and rate is None:
+        return options
+    made = msgspec.structs.replace(
+        options,
+        concurrency_key=options.concurrency_key
+        if concurrency_key is None
+        else check_key(concurrency_key, "concurrency_key"),
+        concurrency=options.concurrency if concurrency is None else _limit(concurrency, "concurrency"),
+        rate_key=options.rate_key if rate_key is None else check_key(rate_key, "rate_key"),
+        rate=options.rate if rate is None else _rate(rate),
+    )
+    if concurrency is not None and made.concurrency_key is None:
+        raise InvalidInput("concurrency goes with concurrency_key", field="concurrency", remedy="give both")
+    if (made.rate is None) != (made.rate_key is None):
+        field = "rate" if made.rate is None else "rate_key"
+        raise InvalidInput("rate and rate_key go together", field=field, remedy="such as rate_key='mail', rate='100/m'")
+    return made
 
 
 def add_policies(
@@ -129,6 +170,18 @@ def _count(value: object, field: str) -> int:
     if type(value) is not int or not 0 <= value <= MOST_RETRIES:
         raise InvalidInput(f"{value!r} is not a number of retries", field=field, remedy=f"0 to {MOST_RETRIES}")
     return value
+
+
+def _limit(value: object, field: str) -> int:
+    if type(value) is not int:
+        raise InvalidInput(f"{value!r} is not a number of runs", field=field, remedy="a whole number from 1")
+    return check_running(value, field)
+
+
+def _rate(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{value!r} is not a rate", field="rate", remedy="such as 100/m")
+    return str(parse_rate(value))
 
 
 def _error_names(names: object, field: str) -> tuple[str, ...]:

@@ -90,10 +90,12 @@ def _judge(run: Lost) -> Completion:
             Verdict(Event.CANCEL),
             AttemptState.CANCELLED,
             FailureClass.CANCELLED,
-            "cancelled on request; its worker was gone",
+            "cancelled on request" if run.handed_over else "cancelled on request; its worker was gone",
         )
     if run.timed_out:
         text = f"it ran for {run.ran_for.total_seconds():.1f} s, past its timeout, and its worker did not stop it"
+        if run.handed_over:
+            text = f"its receiver did not finish it in time: {run.ran_for.total_seconds():.1f} s after it began"
         failure = Failure(FailureClass.TIMEOUT, text)
         verdict = decide(Failed(failure), options.retry, run.attempt, _random)
         if options.at_most_once:

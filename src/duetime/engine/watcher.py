@@ -6,13 +6,15 @@ who listen, until a worker that has the task comes.
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from uuid import UUID
 
 from duetime.ids import show
 from duetime.model.event import EventKind
+from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Lane
+from duetime.model.target import kind_of
 from duetime.model.worker import Worker
 from duetime.store.protocol import Store
 
@@ -27,12 +29,20 @@ class Watcher:
         self._store = store
         self._interval = interval.total_seconds()
         self._lanes: dict[int, Lane] = {}
+        self._last_lane = 0
         self._told: set[int] = set()
 
+    @property
+    def unserved(self) -> int:
+        """How many lanes hold due runs that nobody can take."""
+        return len(self._told)
+
     async def tick(self) -> float:
-        for lane in await self._store.lanes(max(self._lanes, default=0)):
-            self._lanes[lane.id] = lane
-        waiting = await self._unserved()
+        for lane in await self._store.lanes(self._last_lane):
+            self._last_lane = max(self._last_lane, lane.id)
+            if lane.key.tenant_id != INTERNAL_TENANT:  # what a node makes for itself, it takes itself
+                self._lanes[lane.id] = lane
+        waiting = await unserved_lanes(self._store, self._lanes)
         by_tenant: dict[int, list[UUID]] = defaultdict(list)
         for lane_id in waiting.keys() - self._told:
             key, run_id = self._lanes[lane_id].key, waiting[lane_id]
@@ -48,21 +58,22 @@ class Watcher:
         self._told = set(waiting)
         return self._interval
 
-    async def _unserved(self) -> dict[int, UUID]:
-        """Lanes that nobody serves, with the first of the runs that wait in them."""
-        now = await self._store.now()
-        alive = [worker for worker in await self._store.workers() if worker.lease_until > now]
-        unserved = [lane.id for lane in self._lanes.values() if not _is_served(lane, alive)]
-        if not unserved:
-            return {}
-        look = await self._store.look(unserved, 1)
-        return {sight.lane_id: sight.run_ids[0] for sight in look.sights if sight.ready_at[0] <= look.now - PATIENCE}
+
+async def unserved_lanes(store: Store, lanes: Mapping[int, Lane]) -> dict[int, UUID]:
+    """Those of these lanes that have due runs and that nobody serves, with the first of the runs that wait there."""
+    now = await store.now()
+    alive = [worker for worker in await store.workers() if worker.lease_until > now]
+    unserved = [lane.id for lane in lanes.values() if not _is_served(lane, alive)]
+    if not unserved:
+        return {}
+    look = await store.look(unserved, 1)
+    return {sight.lane_id: sight.run_ids[0] for sight in look.sights if sight.ready_at[0] <= look.now - PATIENCE}
 
 
 def _is_served(lane: Lane, workers: Iterable[Worker]) -> bool:
     key = lane.key
     return any(
-        key.task in worker.tasks
+        kind_of(key.task) in worker.tasks
         and (not worker.queues or key.queue in worker.queues)
         and worker.tenant_id in (None, key.tenant_id)
         for worker in workers

@@ -23,6 +23,8 @@ class AttemptState(IntEnum):
     SNOOZED = 4
     CANCELLED = 5
     SKIPPED = 6
+    HANDED_OVER = 7
+    """Not over: it goes on without its worker, so this is never stored."""
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +56,8 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     result: bytes | None = None
     logs: bytes | None = None
+    lane_id: int = 0
+    """Where the run was claimed from, as far as who reports it knows; for those who count."""
 
 
 class RunNote(msgspec.Struct, frozen=True):

@@ -3,10 +3,12 @@
 from random import Random
 from typing import assert_never
 
+import msgspec
+
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.job import decode_options
-from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, Succeeded
+from duetime.model.outcome import Cancelled, Failed, HandedOver, Outcome, Skipped, Snoozed, Succeeded
 from duetime.model.retry import Verdict, decide
 from duetime.model.run import Event
 
@@ -33,9 +35,11 @@ def too_late(claimed: Claimed) -> Skipped | None:
 def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
     """What the store is told about this attempt. Always gives an answer: a run must not stay RUNNING for ever."""
     if outcome is PLAIN:
-        return Completion(claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, None, None, None, logs)
+        return Completion(
+            claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, None, None, None, logs, claimed.lane_id
+        )
     try:
-        return _complete(claimed, outcome, logs)
+        return msgspec.structs.replace(_complete(claimed, outcome, logs), lane_id=claimed.lane_id)
     except Exception as error:
         text = f"what follows could not be decided: {type(error).__name__}: {error}"
         return Completion(
@@ -73,5 +77,7 @@ def _complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Complet
             )
         case Skipped(reason):
             return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SKIPPED, error=reason)
+        case HandedOver():
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.HANDED_OVER)
         case _:
             assert_never(outcome)

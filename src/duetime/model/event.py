@@ -24,6 +24,8 @@ class EventKind(IntEnum):
     DELETED = 10
     NO_WORKER = 11
     """A run is due, and no live worker can take it."""
+    SLOW = 12
+    """A run takes longer than its job said would be usual."""
 
     @property
     def of_jobs(self) -> bool:

@@ -45,6 +45,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds that the task or target asked to wait, instead of the policy's backoff."""
     final: bool = False
     """Whoever tried it says that trying again is of no use, whatever the policy."""
+    pauses_job: bool = False
+    """Whoever was called is gone for good: the job shall not fire any more until somebody has looked."""
 
     @property
     def text(self) -> str:

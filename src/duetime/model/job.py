@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.ids import once_run_id, time_of
+from duetime.model.dependency import DependsOn
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.policy import Misfire, Overlap
 from duetime.model.retry import RetryPolicy
@@ -16,6 +17,8 @@ from duetime.model.schedule import Once, Schedule
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TENANT = 1
+INTERNAL_TENANT = 0
+"""Whom the jobs belong to that a node makes for itself. Nobody has its keys, and no list shows it."""
 
 
 class JobState(IntEnum):
@@ -47,6 +50,27 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where its payload is: a payload that the store keeps (`pay_…`), or any text that means something to the task."""
     replays: str | None = None
     """The id of the run that this one repeats."""
+    follows: str | None = None
+    """The id of the run whose end made this one."""
+    concurrency_key: str | None = None
+    """At most `concurrency` runs with this key run at once, of all jobs of the tenant."""
+    concurrency: int = 1
+    rate_key: str | None = None
+    """At most `rate` (such as 100/m) runs with this key start, of all jobs of the tenant."""
+    rate: str | None = None
+    breaker_key: str | None = None
+    """The breaker that stands before its runs, instead of that of its task: the host that they call."""
+    warn_after: float | None = None
+    """Seconds after which a run that goes on is told of as slow; it goes on all the same."""
+    traceparent: str | None = None
+    """The trace that the run of a one-off job belongs to."""
+    trace_link: str | None = None
+    """The trace that a recurring job was submitted in; its runs have traces of their own."""
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its runs are under limits of their own, so that they stand in a lane apart."""
+        return self.concurrency_key is not None or self.rate_key is not None or self.breaker_key is not None
 
     @property
     def is_decided_when_due(self) -> bool:
@@ -89,6 +113,11 @@ class Said(NamedTuple):
         return f"{self.text} in {self.zone}"
 
 
+def lane_of(tenant_id: int, queue: str, tier: int, task: str, options: bytes | None) -> LaneKey:
+    """The lane for the runs of a job."""
+    return LaneKey(tenant_id, queue, tier, task, keyed=options is not None and decode_options(options).is_keyed)
+
+
 class NewJob(msgspec.Struct, frozen=True):
     """A job that has been checked and is about to be stored."""
 
@@ -103,6 +132,8 @@ class NewJob(msgspec.Struct, frozen=True):
     fingerprint: bytes = b""
     """A hash of everything the caller asked for: tells whether two requests with one key are the same."""
     said: Said | None = None
+    depends_on: DependsOn | None = None
+    """What it waits for."""
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that goes straight to its run."""

@@ -19,6 +19,14 @@ class Tier(IntEnum):
     LOW = 2
 
 
+_TIERS = frozenset(Tier)
+
+
+def tier_of(number: int) -> Tier:
+    """The tier of a stored row; one that this code does not know shows as the lowest."""
+    return Tier(number) if number in _TIERS else Tier.LOW
+
+
 class Trial(IntEnum):
     """How much a run is trusted."""
 
@@ -42,10 +50,12 @@ class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
     tier: int
     task: str
     trial: int = Trial.NONE
+    keyed: bool = False
+    """Its runs are under limits of their own, by the keys that each of them names."""
 
     def on_trial(self, trial: Trial) -> "LaneKey":
         """The lane beside this one, for runs that are not trusted."""
-        return LaneKey(self.tenant_id, self.queue, self.tier, self.task, trial)
+        return LaneKey(self.tenant_id, self.queue, self.tier, self.task, trial, self.keyed)
 
 
 class Lane(msgspec.Struct, frozen=True, gc=False):

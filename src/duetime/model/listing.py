@@ -84,6 +84,8 @@ class DeadFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     died_until: datetime | None = None
     error: str | None = None
     """A text that the error contains."""
+    fingerprint: str | None = None
+    """What tells errors of one kind from others: see `model/fingerprint.py`."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -134,6 +136,16 @@ class RunItem(msgspec.Struct, frozen=True):
     """The id of the run that this one repeats."""
 
 
+class RunEnd(msgspec.Struct, frozen=True):
+    """How a run ended, in short."""
+
+    run_id: UUID
+    state: RunState
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
     """A run whose attempts are spent."""
 
@@ -150,6 +162,31 @@ class DeadLetter(msgspec.Struct, frozen=True):
     due_at: datetime
     died_at: datetime
     options: Options
+    fingerprint: str | None = None
+
+
+class DeadGroup(msgspec.Struct, frozen=True):
+    """Dead letters that went wrong alike."""
+
+    fingerprint: str
+    count: int
+    failure: FailureClass | None
+    error: str | None
+    """That of the newest, its beginning."""
+    tasks: tuple[str, ...]
+    first_died_at: datetime
+    last_died_at: datetime
+    newest_run: UUID
+
+
+class DeadGroups(msgspec.Struct, frozen=True):
+    """The groups, the largest first."""
+
+    groups: tuple[DeadGroup, ...]
+    counted: int
+    """How many dead letters were looked at, the newest ones."""
+    more: bool
+    """There are others that were not."""
 
 
 class JobReport(msgspec.Struct, frozen=True):

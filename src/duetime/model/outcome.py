@@ -5,6 +5,7 @@ Failed(failure)      it is not; the retry policy decides what follows
 Snoozed(delay)       not now: the same attempt again later, nothing spent
 Cancelled(reason)    it shall not be done any more
 Skipped(reason)      its time is over, and it was not tried
+HandedOver(within)   whoever was called finishes it later, and says so
 """
 
 from datetime import timedelta
@@ -37,7 +38,13 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-Outcome = Succeeded | Failed | Snoozed | Cancelled | Skipped
+class HandedOver(msgspec.Struct, frozen=True):
+    """Whoever was called finishes it later; it goes on without a worker, for so long at most."""
+
+    within: timedelta
+
+
+Outcome = Succeeded | Failed | Snoozed | Cancelled | Skipped | HandedOver
 
 
 class Signal(Exception):

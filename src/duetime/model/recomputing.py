@@ -50,8 +50,10 @@ def after_calendar_change(
         return Moved(next_fire_at, last_fire_at)
     if last_fire_at is None or schedule.latest_until(last_fire_at) == last_fire_at:
         return Moved(schedule.next_after(now if last_fire_at is None else max(now, last_fire_at)), last_fire_at)
-    # What was fired last is no occurrence any more: it says nothing of those to come.
-    return Moved(schedule.next_after(now), None, withdraws=last_fire_at > now)
+    # What was fired last is no occurrence any more; those before it have been, also when the clock was put back since.
+    before = schedule.latest_until(last_fire_at)
+    next_fire = schedule.next_after(now if before is None else max(now, before))
+    return Moved(next_fire, before, withdraws=last_fire_at > now)
 
 
 def _counterpart(schedule: Recurring, fire: datetime) -> datetime | None:

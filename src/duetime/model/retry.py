@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, Succeeded
+from duetime.model.outcome import Cancelled, Failed, HandedOver, Outcome, Skipped, Snoozed, Succeeded
 from duetime.model.run import Event
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     event: Event
     delay: timedelta | None = None
-    """How long it waits, when it is tried again."""
+    """How long it waits, when it is tried again; how long it may take, when it is handed over."""
     spent: bool = True
     """Whether the attempt counts against the policy."""
 
@@ -83,6 +83,8 @@ def decide(outcome: Outcome, policy: RetryPolicy, attempt: int, random: Random) 
             return _SKIP
         case Snoozed(delay):
             return Verdict(Event.RELEASE, delay, spent=False)
+        case HandedOver(within):
+            return Verdict(Event.HAND_OVER, within)
         case Failed(failure):
             if attempt > policy.retries or not policy.may_retry(failure):
                 return _FAIL

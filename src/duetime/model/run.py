@@ -4,7 +4,8 @@
         ▲ │               │ │ └────fail────► FAILED      (its attempts are spent: a dead letter)
   unblock │               │ └────cancel────► CANCELLED   (from every state that is not an end)
         │ ▼               └──retry──► RETRYING ──claim──► RUNNING
-     BLOCKED              └──release──► where it waited before, nothing spent
+     BLOCKED              ├──release──► where it waited before, nothing spent
+                          └──hand over──► RUNNING still, without its worker's lease, until a deadline of its own
 
 A run that waits has no worker; one that runs has exactly one, and a fence that no other claim shares. The state of a
 live run is derived from its row, so that claiming and releasing rewrite nothing that an index names.
@@ -42,6 +43,7 @@ class Event(Enum):
     SKIP = auto()
     BLOCK = auto()
     UNBLOCK = auto()
+    HAND_OVER = auto()
 
 
 _WAITING = (RunState.PENDING, RunState.RETRYING)
@@ -60,6 +62,7 @@ TRANSITIONS: dict[tuple[RunState, Event], tuple[RunState, ...]] = {
     (RunState.RUNNING, Event.RELEASE): _WAITING,
     (RunState.RUNNING, Event.CANCEL): (RunState.CANCELLED,),
     (RunState.RUNNING, Event.SKIP): (RunState.SKIPPED,),
+    (RunState.RUNNING, Event.HAND_OVER): (RunState.RUNNING,),
     (RunState.RETRYING, Event.CLAIM): (RunState.RUNNING,),
     (RunState.RETRYING, Event.BLOCK): (RunState.BLOCKED,),
     (RunState.RETRYING, Event.CANCEL): (RunState.CANCELLED,),

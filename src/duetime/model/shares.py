@@ -1,17 +1,32 @@
 """Who goes next: how many runs to take from which lane. Pure arithmetic; nothing in a lane is ever rewritten for it.
 
-The order: tier first (HIGH, MEDIUM, LOW), then the time at which a run became ready, then its id. It is exact as far
-as the look reached; where a lane may hold more than was seen, what is left is dealt out evenly among such lanes.
+The rule, in this order (docs/fairness.md):
+
+1. *Tenant share*: tenants that wait share the slots by their weights, however many runs each of them has.
+2. *Limits*: what a limit does not let through is passed over (`model/limits.py`).
+3. *Tier share*: inside a tenant HIGH, MEDIUM and LOW share 70 to 25 to 5 while all of them wait; in strict mode the
+   higher tier goes first, always.
+4. *Time*: then the run that became ready first, then the lower id. Exact as far as the look reached; where lanes may
+   hold more than was seen, what is left is dealt out evenly among them.
+
+Shares are kept over many claims by tags: each run that is taken moves its tenant's tag on by one over its weight, and
+the lowest tag goes next. Whoever comes back after a while starts where the others are: nobody saves up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from heapq import merge
+from heapq import heapify, heappop, heapreplace, merge
+from itertools import islice
+from uuid import UUID
 
-from duetime.model.lane import Lane, Sight, Trial
+from duetime.model.lane import Lane, Sight, Tier, Trial
 
 LOOKED_AT = 1000
 """How many runs a look may read, over all lanes."""
+TIER_WEIGHTS = {Tier.HIGH: 70, Tier.MEDIUM: 25, Tier.LOW: 5}
+DEFAULT_WEIGHT = 100
+
+Seen = list[tuple[datetime, UUID, int]]
 
 
 def depth_of_look(lanes: int, free: int) -> int:
@@ -19,61 +34,185 @@ def depth_of_look(lanes: int, free: int) -> int:
     return max(1, min(free, LOOKED_AT // max(1, lanes)))
 
 
-def allot(
-    sights: Sequence[Sight],
-    lanes: Mapping[int, Lane],
-    places: Mapping[str, int],
-    free: Sequence[int],
-    trial_room: Mapping[int, int],
-    now: datetime,
-    depth: int,
-) -> list[tuple[int, int]]:
-    """The takes of one claim: (lane, how many). `free` counts the slots of each place, `places` says where a task
-    runs; `trial_room` says how many of each kind of trial may start."""
-    left = list(free)
-    room = dict(trial_room)
-    takes: dict[int, int] = {}
-    deeper: list[int] = []
-    ready = []
-    for sight in sights:
-        tier = lanes[sight.lane_id].key.tier
-        seen = [
-            (tier, moment, run_id, sight.lane_id)
-            for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
-            if moment <= now
-        ]
-        if seen:
-            ready.append(seen)
-            if len(seen) >= depth:
-                deeper.append(sight.lane_id)
-    for _, _, _, lane_id in merge(*ready):
-        _take(lane_id, 1, lanes, places, left, room, takes)
-    deeper.sort(key=lambda lane_id: lanes[lane_id].key.tier)
-    while deeper:
-        tier = lanes[deeper[0]].key.tier
-        same = [lane_id for lane_id in deeper if lanes[lane_id].key.tier == tier]
-        deeper = deeper[len(same) :]
-        for position, lane_id in enumerate(same):
-            share = -(-left[places[lanes[lane_id].key.task]] // (len(same) - position))
-            _take(lane_id, share, lanes, places, left, room, takes)
-    return list(takes.items())
+class _Group:
+    """The lanes of one tenant and tier, as far as they were seen."""
+
+    __slots__ = ("deep", "given", "seen", "waiting")
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.deep: list[int] = []
+        self.waiting = 0
+        self.given = 0
+
+    def add(self, lane_id: int, seen: Seen, *, deep: bool, most: int) -> None:
+        self.seen.append(seen)
+        if deep:
+            self.deep.append(lane_id)
+        self.waiting += most if deep else len(seen)
+
+    def takes(self, takes: dict[int, int]) -> None:
+        """Turn what was given to the group into takes of its lanes."""
+        left = self.given
+        if len(self.seen) == 1:
+            if left:
+                takes[self.seen[0][0][2]] = left
+            return
+        for _, _, lane_id in islice(merge(*self.seen), left):
+            takes[lane_id] = takes.get(lane_id, 0) + 1
+            left -= 1
+        for position, lane_id in enumerate(self.deep):
+            share = -(-left // (len(self.deep) - position))
+            if share:
+                takes[lane_id] = takes.get(lane_id, 0) + share
+                left -= share
 
 
-def _take(
-    lane_id: int,
-    wanted: int,
-    lanes: Mapping[int, Lane],
-    places: Mapping[str, int],
-    left: list[int],
-    room: dict[int, int],
-    takes: dict[int, int],
-) -> None:
-    key = lanes[lane_id].key
-    place = places[key.task]
-    count = min(wanted, left[place])
-    if key.trial != Trial.NONE:
-        count = min(count, room[key.trial])
-        room[key.trial] -= count
-    if count > 0:
-        left[place] -= count
-        takes[lane_id] = takes.get(lane_id, 0) + count
+class _Turns:
+    """Deals in proportion to weights, over any number of rounds. Each who waits has a tag, and the lowest goes next."""
+
+    __slots__ = ("_last", "_now", "tags")
+
+    def __init__(self) -> None:
+        self.tags: dict[int, float] = {}
+        self._last: dict[int, float] = {}
+        self._now = 0.0
+
+    def enter(self, waiting: Iterable[tuple[int, int]]) -> None:
+        """Who waits now (key, weight): the others have no tag any more, and come back where everybody is by then."""
+        before = self.tags
+        self.tags = {}
+        for key, weight in waiting:
+            self.tags[key] = before.get(key) or max(self._last.get(key, 0.0), self._now) + 1 / weight
+        self._last = {key: last for key, last in self._last.items() if last > self._now}
+
+    def take(self, key: int, weight: int) -> float:
+        """One more for this one; returns its next tag."""
+        tag = self.tags[key]
+        self._now = max(self._now, tag - 1 / weight)
+        self._last[key] = tag
+        self.tags[key] = tag + 1 / weight
+        return self.tags[key]
+
+
+class Shares:
+    """What a claimer remembers, so that shares hold over many claims."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.weights: Mapping[int, int] = {}
+        """The weights of tenants, where they are not the default."""
+        self._strict = strict
+        self._tenants: dict[int, _Turns] = {}
+        self._tiers: dict[tuple[int, int], _Turns] = {}
+
+    def allot(
+        self,
+        sights: Sequence[Sight],
+        lanes: Mapping[int, Lane],
+        places: Mapping[str, int],
+        free: Sequence[int],
+        trial_room: Mapping[int, int],
+        now: datetime,
+        depth: int,
+    ) -> list[tuple[int, int]]:
+        """The takes of one claim: (lane, how many). `free` counts the slots of each place, `places` says where a task
+        runs; `trial_room` says how many of each kind of trial may start."""
+        room = dict(trial_room)
+        by_place: dict[int, dict[int, dict[int, _Group]]] = {}
+        for sight in sights:
+            key = lanes[sight.lane_id].key
+            place = places[key.task]
+            seen = [
+                (moment, run_id, sight.lane_id)
+                for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
+                if moment <= now
+            ]
+            deep = len(seen) >= depth
+            if key.trial != Trial.NONE:
+                seen, deep = seen[: room[key.trial]], False
+                room[key.trial] -= len(seen)
+            if seen and free[place] > 0:
+                tiers = by_place.setdefault(place, {}).setdefault(key.tenant_id, {})
+                group = tiers.get(key.tier)
+                if group is None:
+                    group = tiers[key.tier] = _Group()
+                group.add(sight.lane_id, seen, deep=deep, most=free[place])
+        takes: dict[int, int] = {}
+        for place, tenants in by_place.items():
+            self._deal(place, tenants, free[place])
+            for tiers in tenants.values():
+                for tier in sorted(tiers):
+                    tiers[tier].takes(takes)
+        return list(takes.items())
+
+    def _deal(self, place: int, tenants: Mapping[int, Mapping[int, _Group]], free: int) -> None:
+        groups = [group for tiers in tenants.values() for group in tiers.values()]
+        if len(groups) == 1 or sum(group.waiting for group in groups) <= free:
+            for group in groups:
+                group.given = min(group.waiting, free)
+            return
+        weights = {tenant_id: self.weights.get(tenant_id, DEFAULT_WEIGHT) for tenant_id in tenants}
+        turns = self._tenants.setdefault(place, _Turns())
+        turns.enter(weights.items())
+        for tenant_id, tiers in tenants.items():
+            if len(tiers) > 1 and not self._strict:
+                waiting = [(tier, TIER_WEIGHTS[Tier(tier)]) for tier in tiers]
+                self._tiers.setdefault((place, tenant_id), _Turns()).enter(waiting)
+        line = [(tag, tenant_id) for tenant_id, tag in turns.tags.items()]
+        heapify(line)
+        while free and line:
+            _, tenant_id = line[0]
+            if self._take_one(place, tenant_id, tenants[tenant_id]):
+                heapreplace(line, (turns.take(tenant_id, weights[tenant_id]), tenant_id))
+                free -= 1
+            else:
+                heappop(line)
+
+    def _take_one(self, place: int, tenant_id: int, tiers: Mapping[int, _Group]) -> bool:
+        """Give one slot to a tier of a tenant; false when nothing of it waits any more."""
+        waiting = [tier for tier, group in tiers.items() if group.given < group.waiting]
+        if not waiting:
+            return False
+        chosen = min(waiting)
+        if len(tiers) > 1 and not self._strict:
+            turns = self._tiers[place, tenant_id]
+            chosen = min(waiting, key=lambda tier: (turns.tags[tier], tier))
+            turns.take(chosen, TIER_WEIGHTS[Tier(chosen)])
+        tiers[chosen].given += 1
+        return True
+
+
+_FULL_FOR = 0.05
+_FULL_AT_MOST = 0.5
+_FULL_AT_LEAST = 0.02
+
+
+class FullLanes:
+    """Lanes that a limit let less through from than was asked for: nobody asks again at once, again and again."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+        self._for: dict[int, float] = {}
+
+    def __contains__(self, lane_id: int) -> bool:
+        return lane_id in self._until
+
+    def gave(self, lane_id: int, asked: int, got: int, now: float) -> None:
+        if got >= asked:
+            self._for.pop(lane_id, None)
+            return
+        pause = _FULL_FOR if got else min(_FULL_AT_MOST, 2 * self._for.get(lane_id, _FULL_FOR / 2))
+        self._for[lane_id] = pause
+        self._until[lane_id] = now + pause
+
+    def freed(self, now: float) -> None:
+        """Something may have made room: a hint, or a slot of one's own."""
+        for lane_id, until in self._until.items():
+            self._until[lane_id] = min(until, now + _FULL_AT_LEAST)
+
+    def until_the_next(self, now: float, most: float) -> float:
+        """How long until one of them may be asked again."""
+        return min((max(0.0, until - now) for until in self._until.values()), default=most)
+
+    def forget(self, now: float) -> None:
+        self._until = {lane_id: until for lane_id, until in self._until.items() if until > now}

@@ -5,6 +5,8 @@ from enum import IntEnum
 
 import msgspec
 
+from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits
+
 DEFAULT_TIER = "standard"
 DEFAULT_WEIGHT = 100
 
@@ -81,6 +83,11 @@ class Queue(msgspec.Struct, frozen=True):
     paused: bool = False
     paused_at: datetime | None = None
     depth: Depth = Depth()
+    limits: QueueLimits = NO_QUEUE_LIMITS
+    running: int = 0
+    """How many run under its limit; not counted where there is none."""
+    held_back: int = 0
+    """How many wait because of their keys: for a slot, or for their rate."""
 
 
 class TaskInfo(msgspec.Struct, frozen=True):

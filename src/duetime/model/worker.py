@@ -60,3 +60,5 @@ class Lost(msgspec.Struct, frozen=True):
     cancel_requested: bool
     timed_out: bool
     ran_for: timedelta
+    handed_over: bool = False
+    """It is in the hands of whoever its worker called."""

@@ -20,10 +20,15 @@ def is_plain(item: Completion) -> bool:
 
 def waits_again(item: Completion) -> bool:
     """Whether the run is tried again, which the table of transitions must allow."""
-    if item.verdict.delay is None:
+    if item.verdict.delay is None or is_handed_over(item):
         return False
     after(RunState.RUNNING, item.verdict.event)
     return True
+
+
+def is_handed_over(item: Completion) -> bool:
+    """Whether the run goes on without its worker."""
+    return item.verdict.event is Event.HAND_OVER
 
 
 def end_state(item: Completion) -> RunState:

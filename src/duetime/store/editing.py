@@ -15,18 +15,19 @@ import msgspec
 from msgspec import UNSET
 
 from duetime.errors import InvalidInput, StaleVersion
-from duetime.ids import show
+from duetime.ids import show, time_of
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
 from duetime.model.firing import scan_time
 from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options
-from duetime.model.schedule import Every, Once, Schedule, decode_schedule, encode_schedule, same_schedule
+from duetime.model.schedule import After, Every, Once, Schedule, encode_schedule, same_schedule, shown_schedule
 from duetime.store.keys import LiveRun
 from duetime.store.placing import past_note
 from duetime.store.steering import HELD, last_occurrence
 from duetime.store.views import Fields
 
 _MOMENT = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Content(NamedTuple):
@@ -77,12 +78,14 @@ def check_version(job_id: UUID, row: Fields, version: int | None) -> None:
 def plan_edit(
     job_id: UUID,
     row: Fields,
-    runs: Iterable[LiveRun],
+    runs: Sequence[LiveRun],
     changes: Changes,
     now: datetime,
     calendars: Sequence[Calendar] = (),
+    ended: UUID | None = None,
 ) -> Edit | None:
-    """Decide an edit; None when it changes nothing. `runs` are the job's live ones, held against claims."""
+    """Decide an edit; None when it changes nothing. `runs` are the job's live ones, held against claims, and `ended` is
+    the newest of those that are over."""
     old, options = _content(row), _options(row, changes)
     content = Content(
         old.task if changes.task is UNSET else changes.task,
@@ -93,6 +96,10 @@ def plan_edit(
         old.timeout_ms if changes.timeout_ms is UNSET else changes.timeout_ms,
     )
     schedule = None if changes.schedule is UNSET else _other_schedule(row, changes.schedule)
+    if schedule is not None and (isinstance(schedule, After) or isinstance(shown_schedule(row["schedule"]), After)):
+        raise InvalidInput(
+            "what a job runs after cannot be changed", field="after", remedy="cancel this one, and create another"
+        )
     if schedule is None and content == old:
         return None
     last = last_occurrence(job_id, row)
@@ -100,8 +107,9 @@ def plan_edit(
     if schedule is not None:
         if not isinstance(schedule, Once):
             schedule = schedule.holding(dates_of(schedule.calendars, calendars))
-        after = row["last_fire_at"] if last not in unclaimed else _fired_before(row)
-        schedule, cursor = _start(schedule, options, after, now)
+        fired = None if last in unclaimed else row["last_fire_at"]
+        stays = [run.id for run in runs if not run.unclaimed] + ([] if ended is None else [ended])
+        schedule, cursor = _start(schedule, options, _latest(fired, stays), now)
         return Edit(
             content,
             encode_schedule(schedule),
@@ -126,6 +134,11 @@ def plan_edit(
         calendars=(),
         revises=content != old,
     )
+
+
+def changes_rhythm(changes: Changes) -> bool:
+    """Whether an edit may have to know what has run."""
+    return changes.schedule is not UNSET and not isinstance(changes.schedule, Once)
 
 
 def calendars_named(changes: Changes) -> tuple[str, ...]:
@@ -156,15 +169,16 @@ def _options(row: Fields, changes: Changes) -> Options:
     return msgspec.structs.replace(decode_options(row["options"]), **changes.options)
 
 
-def _fired_before(row: Fields) -> datetime | None:
-    """The fire before the last one, which is taken back. It lies ahead of now only when the clock was put back."""
-    old = decode_schedule(row["schedule"])
-    return None if isinstance(old, Once) else old.latest_until(row["last_fire_at"] - _MOMENT)
+def _latest(fired: datetime | None, runs: Iterable[UUID]) -> datetime | None:
+    """The end of what was fired and cannot be taken back. It lies ahead of now when a run was made ahead, or when the
+    clock was put back: then what the clock has shown once before is not run again."""
+    moments = [time_of(run) + _MILLISECOND - _MOMENT for run in runs]
+    return max([*moments, *([] if fired is None else [fired])], default=None)
 
 
 def _other_schedule(row: Fields, asked: Schedule) -> Schedule | None:
     """The schedule that was asked for, if it is not the one that the job has."""
-    return None if same_schedule(decode_schedule(row["schedule"]), asked) else asked
+    return None if same_schedule(shown_schedule(row["schedule"]), asked) else asked
 
 
 def _start(schedule: Schedule, options: Options, after: datetime | None, now: datetime) -> tuple[Schedule, NewCursor]:

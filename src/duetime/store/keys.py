@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.errors import JobBusy, KeyReused
+from duetime.model.graph import NewGraph
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import NOW
 from duetime.store.placing import Placed
@@ -60,8 +61,8 @@ class KeyRow(NamedTuple):
 
 
 def is_plain(job: NewJob) -> bool:
-    """For now, and without keys: the short road."""
-    return job.schedule is NOW and job.key is None and job.idempotency_key is None
+    """For now, without keys and parents: the short road."""
+    return job.schedule is NOW and job.key is None and job.idempotency_key is None and job.depends_on is None
 
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
@@ -94,6 +95,17 @@ def answer_again(job: NewJob, known: Known) -> Submitted:
             remedy="use a new key for a new request",
         )
     return Submitted(known.job_id, known.next_run, known.run_id, created=False, replayed=True)
+
+
+def answer_known_graph(graph: NewGraph, known: UUID, fingerprint: bytes) -> UUID:
+    """The graph that an idempotency key led to before."""
+    if fingerprint != graph.fingerprint:
+        raise KeyReused(
+            f"the idempotency key {graph.idempotency_key!r} came with another request before",
+            field="idempotency_key",
+            remedy="use a new key for a new request",
+        )
+    return known
 
 
 def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | Editable | None:

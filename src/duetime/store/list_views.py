@@ -8,10 +8,20 @@ from duetime.ids import time_of
 from duetime.model.attempt import Run
 from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState, decode_options
-from duetime.model.lane import Tier
-from duetime.model.listing import DeadLetter, JobItem, JobReport, JobStatus, RunItem, status_of_job, status_of_run
+from duetime.model.lane import tier_of
+from duetime.model.listing import (
+    DeadGroup,
+    DeadLetter,
+    JobItem,
+    JobReport,
+    JobStatus,
+    RunEnd,
+    RunItem,
+    status_of_job,
+    status_of_run,
+)
 from duetime.model.run import RunState, live_state
-from duetime.model.schedule import Once, decode_schedule
+from duetime.model.schedule import Once, shown_schedule
 from duetime.store.views import Fields
 
 _ERROR_SHOWN = 500
@@ -25,10 +35,10 @@ def stored_job_item(row: Fields) -> JobItem:
         row["tenant_id"],
         row["task"],
         row["queue"],
-        Tier(row["tier"]),
+        tier_of(row["tier"]),
         status_of_job(JobState(row["state"]), recurring=recurring),
         recurring,
-        decode_schedule(row["schedule"]),
+        shown_schedule(row["schedule"]),
         min(moments, default=None),
         decode_options(row["options"]),
         row["version"],
@@ -52,7 +62,7 @@ def _one_off(row: Fields, tenant_id: int, job_id: UUID, status: JobStatus, next_
         tenant_id,
         row["task"],
         row["queue"],
-        Tier(row["tier"]),
+        tier_of(row["tier"]),
         status,
         False,
         Once(at=row["due_at"]),
@@ -88,7 +98,7 @@ def _run(
         row["tenant_id"],
         row["task"],
         row["queue"],
-        Tier(row["tier"]),
+        tier_of(row["tier"]),
         state,
         row["attempt"],
         row["lost"],
@@ -103,6 +113,10 @@ def _run(
     )
 
 
+def run_end(row: Fields) -> RunEnd:
+    return RunEnd(row["run_id"], RunState(row["end_state"]), row["due_at"], row["started_at"], row["finished_at"])
+
+
 def dead_letter(row: Fields) -> DeadLetter:
     return DeadLetter(
         row["run_id"],
@@ -110,7 +124,7 @@ def dead_letter(row: Fields) -> DeadLetter:
         row["tenant_id"],
         row["task"],
         row["queue"],
-        Tier(row["tier"]),
+        tier_of(row["tier"]),
         row["attempt"],
         row["lost"],
         None if row["failure"] is None else FailureClass(row["failure"]),
@@ -118,6 +132,20 @@ def dead_letter(row: Fields) -> DeadLetter:
         row["due_at"],
         row["died_at"],
         decode_options(row["options"]),
+        row["fingerprint"],
+    )
+
+
+def dead_group(row: Fields, tasks: Sequence[str]) -> DeadGroup:
+    return DeadGroup(
+        row["fingerprint"],
+        row["size"],
+        None if row["failure"] is None else FailureClass(row["failure"]),
+        row["error"],
+        tuple(tasks),
+        row["first_died_at"],
+        row["died_at"],
+        row["run_id"],
     )
 
 

@@ -21,7 +21,12 @@ def past_timeout(rows: Iterable[Fields], overdue: timedelta) -> list[Lost]:
     ]
 
 
-def _lost(row: Fields, *, timed_out: bool) -> Lost:
+def handed_over(rows: Iterable[Fields]) -> list[Lost]:
+    """The runs that were handed over: to be finished, or late."""
+    return [_lost(row, timed_out=True, handed_over=True) for row in rows]
+
+
+def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False) -> Lost:
     return Lost(
         row["id"],
         row["fence"],
@@ -31,4 +36,5 @@ def _lost(row: Fields, *, timed_out: bool) -> Lost:
         row["cancel_requested"],
         timed_out,
         row["ran_for"],
+        handed_over,
     )

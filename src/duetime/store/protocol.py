@@ -20,17 +20,26 @@ from duetime.model.edit import Changes
 from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, Sight
-from duetime.model.worker import Lost, Renewal, Worker, WorkerInfo
+from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.store.graph_roles import Graphs
+from duetime.store.limiting import Rules
 from duetime.store.roles import (
     Access,
     Audit,
+    Breakers,
     Coalescing,
     Events,
+    Figures,
+    HandingOver,
     Holding,
+    JudgeLost,
     Listing,
     Mending,
+    Notifying,
     Payloads,
     Queues,
+    Secrets,
+    Surveying,
     Tenancy,
 )
 
@@ -75,10 +84,11 @@ class Hint(Enum):
     """Runs may have become ready, or will soon."""
     CANCEL = "cancel"
     """Somebody asked a running run to stop."""
+    ENDED = "ended"
+    """A run has ended that somebody waits for."""
 
 
 PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Fire | SetAside]]
-JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
 class Lifecycle(Protocol):
@@ -134,7 +144,10 @@ class Firing(Protocol):
         """
 
     async def unblock(self, limit: int) -> int:
-        """Let runs start that waited for other runs of their job, now that those are over; returns how many."""
+        """Let runs start that waited for other runs of their job, now that those are over; returns how many.
+
+        Also those that wait for a key with room, though nobody has asked for it for seconds: nothing waits for ever.
+        """
 
 
 class Claiming(Protocol):
@@ -147,6 +160,9 @@ class Claiming(Protocol):
         Whoever claims asks at least once a second.
         """
 
+    async def rules(self) -> Rules:
+        """The weights of tenants, and the limits that are set. Whoever claims asks at least once a second."""
+
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         """The first `depth` unclaimed runs of each lane, ready or not; lanes without any are left out."""
 
@@ -155,6 +171,9 @@ class Claiming(Protocol):
 
         No run is leased twice at once. Asking again with the same `claim_no` returns the same runs, if they were
         claimed. A worker whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
+
+        No limit is exceeded, whoever else claims: of a tenant, a queue or a key. A run whose key is full leaves its
+        lane until a slot of the key is free, one whose rate is used up waits for its moment.
         """
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
@@ -193,7 +212,8 @@ class Completing(Protocol):
 
         An end moves the run to history (and a FAILED one to the dead letters too); a retry or release makes it wait
         again, its `ready_at` stamped anew, with a row in history for the attempt (none for a release without an
-        attempt state of its own). A run that somebody asked to cancel ends CANCELLED instead of being tried again.
+        attempt state of its own). One that is handed over stays RUNNING: it leaves its claim, keeps its fence, and
+        has a deadline of its own (`finish`). A run that somebody asked to cancel ends CANCELLED instead of going on.
         `closed_claims` are the claim numbers of which nothing is left.
         """
 
@@ -206,7 +226,8 @@ class Completing(Protocol):
 
 class Reaping(Protocol):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
-        """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`.
+        """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`;
+        and those that were handed over and are past their deadline, or shall be cancelled.
 
         A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
         that.
@@ -346,12 +367,19 @@ class Store(
     Access,
     Audit,
     Listing,
+    Figures,
     Mending,
     Queues,
+    Breakers,
     Coalescing,
     Holding,
     Payloads,
     Events,
+    Graphs,
+    Notifying,
+    HandingOver,
+    Secrets,
+    Surveying,
     Protocol,
 ):
     """All roles of a store together."""

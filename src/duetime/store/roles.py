@@ -4,28 +4,39 @@ The same rules hold as in `protocol.py`: the words are the contract, each method
 the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
 """
 
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from duetime.model.access import ApiKey, NewKey
+from duetime.model.alert import Alert, AlertRule
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.event import Event, EventKind, EventMark
+from duetime.model.figures import Ahead, Recent, Standing
+from duetime.model.lane import Tier
+from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
     DeadFilter,
+    DeadGroups,
     DeadLetter,
     JobFilter,
     JobItem,
     JobReport,
     Page,
     Replayed,
+    RunEnd,
     RunFilter,
     RunItem,
 )
+from duetime.model.notification import RunNews, Subscription
+from duetime.model.secret import SecretInfo, SigningSecret
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
-from duetime.model.worker import Renewal, Seat, Worker
+from duetime.model.worker import Lost, Renewal, Seat, Worker
+
+JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
 class Tenancy(Protocol):
@@ -103,8 +114,28 @@ class Listing(Protocol):
     ) -> Page[DeadLetter]:
         """A page of dead letters, newest first by the id of their run."""
 
+    async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
+        """The newest `most` dead letters, grouped by what went wrong."""
+
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         """How a job stands. Raises `NotFound`."""
+
+
+class Figures(Protocol):
+    """Sums and samples, for people who look. Each costs a bounded effort, and says whether it is exact."""
+
+    async def recent(self, tenant_id: int, window: timedelta, step: timedelta) -> Recent:
+        """What ended in the window before now, in steps: from the newest end of history, read up to a bound."""
+
+    async def standing(self, tenant_id: int) -> Standing:
+        """How many jobs, running runs and dead letters there are, up to a cap; and what is due and waits."""
+
+    async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
+        """The cursors in view of each of `steps` stretches of time, up to a bound for each, and how many there are;
+        and the runs that are made already and become ready then."""
+
+    async def recent_runs(self, tenant_id: int, job_ids: Sequence[UUID], most: int) -> dict[UUID, list[RunEnd]]:
+        """How the last runs of each of these jobs ended, newest first; nothing for a job that is not there."""
 
 
 class Mending(Protocol):
@@ -122,9 +153,16 @@ class Mending(Protocol):
         """
 
     async def replay_dead_letters(
-        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+        self,
+        tenant_id: int,
+        filter: DeadFilter,
+        nonce: bytes,
+        limit: int = 1000,
+        rate: float = 100.0,
+        delay: timedelta = timedelta(0),
     ) -> Replayed:
-        """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second.
+        """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second, from `delay`
+        on: so that many calls together keep to one rate.
 
         Each dead letter is repeated once, whoever else asks. Those of deleted jobs are passed over.
         """
@@ -140,6 +178,9 @@ class Queues(Protocol):
     async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
         """Start again. Again changes nothing."""
 
+    async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
+        """Set what a queue may do at most, as a whole; it holds everywhere within a second. What runs goes on."""
+
     async def queue(self, tenant_id: int, queue: str, cap: int = 10_000) -> Queue:
         """One queue, paused or not; a queue that nobody has used is empty."""
 
@@ -148,6 +189,23 @@ class Queues(Protocol):
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         """The tasks that live workers have for this tenant, by name."""
+
+
+class Breakers(Protocol):
+    """What stands before targets that fail, for all nodes together."""
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        """Count what attempts came to, and let breakers open, probe or recover as the policy says; returns how each of
+        these targets stands then, with what everybody has counted within the window."""
+
+    async def tend_breakers(self) -> int:
+        """Take breakers on whose time is over: from open to probing, from recovering to closed. Returns how many."""
+
+    async def breakers(self, tenant_id: int) -> list[Breaker]:
+        """Those of a tenant that are not closed, or whose target was tried within the window; by target."""
+
+    async def reset_breaker(self, tenant_id: int, target: str) -> Breaker:
+        """Close a breaker at once, and forget what was counted."""
 
 
 class Coalescing(Protocol):
@@ -186,6 +244,33 @@ class Holding(Protocol):
         """What `cancellations` says, for many workers at once; a worker that is asked nothing is left out."""
 
 
+class TableFigures(NamedTuple):
+    name: str
+    rows: int
+    """An estimate, or counted up to a cap."""
+    size: int | None = None
+    """Bytes, with indexes; None where the store does not know it of one table."""
+
+
+class Survey(NamedTuple):
+    """How much there is of everything."""
+
+    waiting: Mapping[Tier, int]
+    """Due runs that wait."""
+    dead_letters: int
+    tables: tuple[TableFigures, ...]
+    size: int
+    """Bytes, of all tables together."""
+
+
+class Surveying(Protocol):
+    async def survey(self, cap: int = 10_000) -> Survey:
+        """What is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
+
+    def connections(self) -> tuple[int, int]:
+        """How many connections to the database are in use, and how many there may be."""
+
+
 class Payloads(Protocol):
     """Bytes kept beside jobs that refer to them. What they mean, and whether they are encrypted, is not known here."""
 
@@ -202,6 +287,39 @@ class Payloads(Protocol):
         """Erase it, whoever refers to it. Raises `NotFound`."""
 
 
+class HandingOver(Protocol):
+    """Runs that go on without their worker, in the hands of whoever it called."""
+
+    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
+        """End the attempt with this fence as `judge` says, if it is under way: handed over, or still in the hands of
+        its worker, whose own word comes too late then. False when it is over."""
+
+
+class Secrets(Protocol):
+    """Secrets of tenants. What they mean, and that they are encrypted, is not known here."""
+
+    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+        """Keep a secret, new or not; returns when it was changed."""
+
+    async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
+        """What may be told of the secrets of a tenant, by name."""
+
+    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+        """A secret. Raises `NotFound`."""
+
+    async def drop_secret(self, tenant_id: int, name: str) -> None:
+        """Remove it. Raises `NotFound`."""
+
+    async def signing_secrets(self, tenant_id: int) -> list[SigningSecret]:
+        """What a tenant's requests are signed with now, newest first, ten at most."""
+
+    async def add_signing_secret(
+        self, tenant_id: int, secret_id: UUID, value: bytes, overlap: timedelta | None
+    ) -> SigningSecret:
+        """Add one, and let the others sign for `overlap` only; with None, add it only where there is none. Returns the
+        newest."""
+
+
 class Events(Protocol):
     """What changes, for those who watch. Written only while somebody does, so that others do not pay for it."""
 
@@ -213,3 +331,52 @@ class Events(Protocol):
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
         """The events after a place, in order. None that commits later will stand before one that was read."""
+
+
+class Notifying(Protocol):
+    """What tenants want to be told, how far they have been told, and the figures that they have watched."""
+
+    async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
+        """Set what is told under a name. Everything that commits after this is told, whoever is up to see it."""
+
+    async def subscriptions(self, tenant_id: int | None = None) -> list[tuple[int, Subscription]]:
+        """What a tenant, or (None) everybody, wants to be told, each with its tenant."""
+
+    async def delete_subscription(self, tenant_id: int, name: str) -> None:
+        """Tell it no more. Raises `NotFound`."""
+
+    async def take_notifying(self, holder: UUID, period: timedelta) -> EventMark | None:
+        """The place up to which everything was told. None while nobody wants to know, or another node is at it."""
+
+    async def notified(self, until: EventMark) -> None:
+        """Everything up to this place was told. It never moves back."""
+
+    async def news_of_runs(
+        self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
+    ) -> list[RunNews]:
+        """What notifications say of these runs: of the attempt that started, or ended, at a moment, whatever has become
+        of the run since; without a moment, of how they stand. Those that are nowhere any more are left out."""
+
+    async def slow_runs(self) -> list[tuple[int, UUID]]:
+        """The running runs, each with its tenant, that take longer than their job's `warn_after`."""
+
+    async def count_dead_letters(self, tenant_id: int, queue: str | None, cap: int) -> int:
+        """How many dead letters there are, counted up to `cap`."""
+
+    async def held_slots(self) -> dict[UUID, int]:
+        """How many runs each worker holds; one that holds none is left out."""
+
+    async def put_alert(self, tenant_id: int, rule: AlertRule) -> Alert:
+        """Set a rule under its name. An alert that is open stays open until its new rule closes it."""
+
+    async def alerts(self, tenant_id: int, name: str | None = None) -> list[Alert]:
+        """The alerts of a tenant, or one of them, by name."""
+
+    async def delete_alert(self, tenant_id: int, name: str) -> None:
+        """Remove a rule. Raises `NotFound`."""
+
+    async def take_alerts(self, every: timedelta, limit: int = 100) -> list[Alert]:
+        """Alerts of any tenants that were not looked at for so long; they are nobody else's turn until then."""
+
+    async def keep_alert(self, alert: Alert, seen: int) -> bool:
+        """How an alert stands now; false if its version is not `seen` any more, or its rule another one."""

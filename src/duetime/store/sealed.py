@@ -16,7 +16,8 @@ from msgspec import UnsetType
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, Run
 from duetime.model.edit import Changes
-from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.graph import Graph, NewGraph
+from duetime.model.job import INTERNAL_TENANT, Job, NewJob, Submitted
 from duetime.model.worker import Seat
 from duetime.sealing import Sealer, is_sealed
 from duetime.store.postgres import PostgresStore
@@ -40,7 +41,7 @@ class _Sealing:
         """The tenant of each lane."""
 
     async def sealed(self, tenant_id: int, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        if not jobs or not await self._wants(tenant_id):
+        if not jobs or tenant_id == INTERNAL_TENANT or not await self._wants(tenant_id):
             return jobs
         owner = _owner(tenant_id)
         return [msgspec.structs.replace(job, args=self._sealer.seal(job.args, belongs_to=owner)) for job in jobs]
@@ -90,6 +91,11 @@ class _SealedArguments(_Plain):
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
+
+    async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
+        jobs = await self._sealing.sealed(tenant_id, [node.job for node in graph.nodes])
+        nodes = [msgspec.structs.replace(node, job=job) for node, job in zip(graph.nodes, jobs, strict=True)]
+        return await super().submit_graph(tenant_id, msgspec.structs.replace(graph, nodes=tuple(nodes)))
 
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         changes = await self._sealing.sealed_changes(tenant_id, changes)

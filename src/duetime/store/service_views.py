@@ -63,5 +63,9 @@ def taken(name: str | None) -> NameTaken:
     return NameTaken(f"there is a tenant {name!r} already", field="name", remedy="choose another name")
 
 
+def no_secret(name: str) -> NotFound:
+    return NotFound(f"there is no secret {name!r}", remedy=f"PUT /v1/secrets/{name}")
+
+
 def no_payload(payload_id: UUID) -> NotFound:
     return NotFound(f"there is no payload {show('pay', payload_id)}")

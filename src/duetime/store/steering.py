@@ -9,7 +9,7 @@ from duetime.errors import Conflict, NotFound
 from duetime.ids import run_id, show
 from duetime.model.firing import PlannedRun, scan_time
 from duetime.model.job import JobState, decode_options
-from duetime.model.schedule import Once, decode_schedule
+from duetime.model.schedule import After, Once, Schedule, UnusableSchedule, decode_schedule
 from duetime.store.views import Fields
 
 HELD = datetime(9999, 1, 1, tzinfo=UTC)
@@ -46,17 +46,27 @@ def owed_fire(row: Fields, withdrawn: int) -> datetime | None:
     return fire
 
 
-def cursor_after_pause(row: Fields, now: datetime) -> Cursor:
-    """Where the cursor goes when a job is resumed: back to where it was, or to the next fire if it had none left."""
+def cursor_after_pause(row: Fields, now: datetime) -> Cursor | None:
+    """Where the cursor goes when a job is resumed: back to where it was, or to the next fire if it had none left. None
+    for a job that runs after another: it has no cursor."""
     exact = decode_options(row["options"]).is_decided_when_due
     next_fire_at = row["next_fire_at"]
     if next_fire_at is None:
-        schedule = decode_schedule(row["schedule"])
+        schedule = _read(row)
+        if isinstance(schedule, After):
+            return None
         found = now if isinstance(schedule, Once) else schedule.next_after(now)
         if found is None:
             raise Conflict("its schedule has no occurrence left", remedy="edit it first")
         next_fire_at = found
     return Cursor(next_fire_at, scan_time(next_fire_at, exact=exact), exact)
+
+
+def _read(row: Fields) -> Schedule:
+    try:
+        return decode_schedule(row["schedule"])
+    except UnusableSchedule as error:
+        raise Conflict(str(error), remedy="edit it first") from None
 
 
 def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:

@@ -8,9 +8,9 @@ from duetime.ids import time_of
 from duetime.model.attempt import Attempt, AttemptState, Run
 from duetime.model.failure import FailureClass
 from duetime.model.job import Job, JobState, decode_options
-from duetime.model.lane import Tier
+from duetime.model.lane import tier_of
 from duetime.model.run import RunState, live_state
-from duetime.model.schedule import Once, decode_schedule
+from duetime.model.schedule import Once, shown_schedule
 
 MOST_ATTEMPTS = 100
 """How many attempts of a run are read, the newest ones: a run that snoozes for ever has any number of them."""
@@ -33,8 +33,8 @@ def stored_job(row: Fields, waiting: datetime | None) -> Job:
         row["tenant_id"],
         row["task"],
         row["queue"],
-        Tier(row["tier"]),
-        decode_schedule(row["schedule"]),
+        tier_of(row["tier"]),
+        shown_schedule(row["schedule"]),
         JobState(row["state"]),
         next_run,
         row["args"],
@@ -86,7 +86,7 @@ def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
         row["tenant_id"],
         row["task"],
         row["queue"],
-        Tier(row["tier"]),
+        tier_of(row["tier"]),
         state,
         row["attempt"],
         row["lost"],
@@ -118,7 +118,7 @@ def ended_run(attempts: Sequence[Fields], most: int) -> Run:
         last["tenant_id"],
         last["task"],
         last["queue"],
-        Tier(last["tier"]),
+        tier_of(last["tier"]),
         RunState(last["end_state"]),
         last["attempt"],
         last["lost"],

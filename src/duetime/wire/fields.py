@@ -17,6 +17,8 @@ Length = Annotated[
 ]
 Zone = Annotated[str, Meta(max_length=64, description="A name of the time zone database, such as Europe/Berlin.")]
 Args = Annotated[dict[str, Any], Meta(description="The arguments of the task, by name.")]
+JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-hjkmnp-tv-z]{26}\Z")]
+RateText = Annotated[str, Meta(max_length=20, description="At most so many starts in any period: `100/m`, `10/30s`.")]
 PriorityName = Literal["HIGH", "MEDIUM", "LOW"]
 PageSize = Annotated[int, Meta(ge=1, le=200, description="How many items at most.")]
 Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the page before.")]

@@ -7,13 +7,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.model.listing import JobStatus
 from duetime.model.policy import MisfireMode, Overlap
+from duetime.model.target import AnyTarget, Target
 from duetime.wire.fields import (
     Args,
+    JobId,
     Length,
     Moment,
     Name,
     PageQuery,
     PriorityName,
+    RateText,
     Request,
     Text,
     Zone,
@@ -54,10 +57,31 @@ class ExcludeBody(Request, frozen=True):
     instead: Literal["skip", "next_day"] = "skip"
 
 
-class JobRequest(Request, frozen=True):
-    """A job to create: a task, its arguments, and when. Without a time it runs now."""
+class DependsOnBody(Request, frozen=True):
+    """The jobs that a job waits for: jobs that run once."""
 
-    task: Annotated[Name, Meta(description="What to do: the name of a task that workers have.")]
+    jobs: Annotated[tuple[JobId, ...], Meta(min_length=1, max_length=10_000)]
+    need: Literal["all", "any"] = "all"
+    on: Literal["success", "finished"] = "success"
+    otherwise: Annotated[Literal["cancel", "run"], Meta(description="When it cannot get what it needs.")] = "cancel"
+
+
+class AfterBody(Request, frozen=True):
+    """Runs whenever a run of another job has ended."""
+
+    job: JobId
+    on: Literal["success", "failure", "any"] = "success"
+
+
+class JobRequest(Request, frozen=True):
+    """A job to create: a task and its arguments, or a target, and when. Without a time it runs now."""
+
+    task: Annotated[Name, Meta(description="What to do: the name of a task that workers have.")] | None = None
+    target: Annotated[Target, Meta(description="What duetime does itself: a call or a command.")] | None = None
+    callback_url: (
+        Annotated[str, Meta(max_length=4096, description="Short for an HTTP target: a POST of `args` to this URL.")]
+        | None
+    ) = None
     args: Args | None = None
     payload_ref: (
         Annotated[Text, Meta(description="A stored payload (`pay_…`), or any text that means something to the task.")]
@@ -76,6 +100,8 @@ class JobRequest(Request, frozen=True):
         ]
         | None
     ) = None
+    after: AfterBody | None = None
+    depends_on: Annotated[tuple[JobId, ...], Meta(max_length=10_000)] | DependsOnBody | None = None
     tz: Zone | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
@@ -98,6 +124,15 @@ class JobRequest(Request, frozen=True):
     ) = None
     tags: Names = ()
     idempotency_key: Text | None = None
+    concurrency_key: (
+        Annotated[Text, Meta(description="At most `concurrency` runs with this key run at once, of all jobs.")] | None
+    ) = None
+    concurrency: Annotated[int, Meta(ge=1, le=1_000_000, description="1 unless given.")] | None = None
+    rate_key: Annotated[Text, Meta(description="At most `rate` runs with this key start, of all jobs.")] | None = None
+    rate: RateText | None = None
+    warn_after: (
+        Annotated[Length, Meta(description="A run that takes longer is told of (`run.slow`), and goes on.")] | None
+    ) = None
 
 
 class JobPatch(Request, frozen=True):
@@ -105,6 +140,7 @@ class JobPatch(Request, frozen=True):
 
     args: Args | UnsetType = UNSET
     payload_ref: Text | UnsetType | None = UNSET
+    target: Target | UnsetType = UNSET
     name: Text | UnsetType = UNSET
     owner: Text | UnsetType | None = UNSET
     run_at: Moment | UnsetType = UNSET
@@ -171,7 +207,7 @@ class BatchAnswer(Struct, frozen=True):
 
 
 class ScheduleView(Struct, frozen=True):
-    kind: Literal["once", "cron", "every"]
+    kind: Literal["once", "cron", "every", "after"]
     exact: str
     """As it may be written again."""
     sentence: str
@@ -211,6 +247,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     """A job."""
 
     args: dict[str, Any]
+    target: AnyTarget | None
+    """What duetime does itself; `args` is empty then."""
     timeout: float | None
     """Seconds."""
     retry: RetryBody
@@ -220,6 +258,12 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     jitter: float
     """Seconds."""
     max_runs: int | None
+    concurrency_key: str | None
+    concurrency: int
+    rate_key: str | None
+    rate: str | None
+    warn_after: float | None
+    """Seconds."""
     made: int
     missed: int
 

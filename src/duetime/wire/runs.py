@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from duetime.model.listing import JobStatus
-from duetime.wire.fields import Moment, Name, PageQuery, PriorityName, Request, Text
+from duetime.wire.fields import JobId, Moment, Name, PageQuery, PriorityName, Request, Text
 
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
 FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
-JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-hjkmnp-tv-z]{26}\Z")]
+Fingerprint = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z", description="That of a group.")]
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-hjkmnp-tv-z]{26}\Z")]
 
 
@@ -111,6 +111,34 @@ class DeadLetterView(Struct, frozen=True, kw_only=True):
     error: str | None
     due_at: datetime
     died_at: datetime
+    fingerprint: str | None
+    """The same for errors of one kind."""
+
+
+class DeadLetterGroup(Struct, frozen=True, kw_only=True):
+    """Dead letters that went wrong alike."""
+
+    fingerprint: str
+    count: int
+    failure: FailureName | None
+    error: str | None
+    """That of the newest."""
+    tasks: tuple[str, ...]
+    first_died_at: datetime
+    last_died_at: datetime
+    newest_run: str
+
+
+class DeadLetterGroups(Struct, frozen=True):
+    groups: tuple[DeadLetterGroup, ...]
+    counted: int
+    """How many dead letters were looked at, the newest ones."""
+    more: bool
+    """There are others that were not."""
+
+
+class DeadLetterGroupQuery(Request, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=200, description="How many groups at most, the largest first.")] = 50
 
 
 class DeadLetterPage(Struct, frozen=True):
@@ -125,6 +153,7 @@ class DeadLetterQuery(PageQuery, frozen=True):
     queue: Name | None = None
     failure: FailureName | None = None
     error: Annotated[Text, Meta(description="A text that the error contains.")] | None = None
+    fingerprint: Fingerprint | None = None
     start_time: Annotated[Moment, Meta(description="Died at or after.")] | None = None
     end_time: Annotated[Moment, Meta(description="Died before.")] | None = None
 
@@ -138,6 +167,7 @@ class DeadLetterFilter(Request, frozen=True):
     queue: Name | None = None
     failure: FailureName | None = None
     error: Annotated[Text, Meta(description="A text that the error contains.")] | None = None
+    fingerprint: Fingerprint | None = None
     start_time: Annotated[Moment, Meta(description="Died at or after.")] | None = None
     end_time: Annotated[Moment, Meta(description="Died before.")] | None = None
 
@@ -145,6 +175,9 @@ class DeadLetterFilter(Request, frozen=True):
 class ReplayRequest(DeadLetterFilter, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
     rate: Annotated[float, Meta(gt=0, le=10_000, description="Runs a second.")] = 100.0
+    delay: Annotated[
+        float, Meta(ge=0, le=86_400, description="Seconds before the first: how many requests keep one rate.")
+    ] = 0.0
 
 
 class ReplayedRun(Struct, frozen=True):

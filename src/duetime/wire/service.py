@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from duetime.wire.fields import Length, Moment, Request, Zone
+from duetime.wire.fields import Length, Moment, RateText, Request, Zone
 from duetime.wire.jobs import ExcludeBody, ScheduleView
 
 
@@ -52,6 +52,12 @@ class QueueView(Struct, frozen=True):
     paused: bool
     paused_at: datetime | None
     depth: DepthView
+    running_limit: int | None
+    rate: str | None
+    running: int | None
+    """How many run; counted only where `running_limit` is set."""
+    held_back: int
+    """How many wait because of their keys: for a slot, or for their rate."""
 
 
 class QueueList(Struct, frozen=True):
@@ -59,7 +65,13 @@ class QueueList(Struct, frozen=True):
 
 
 class QueueRequest(Request, frozen=True):
-    paused: bool
+    """How a queue shall be; what is not given stays. null takes a limit away."""
+
+    paused: bool | UnsetType = UNSET
+    running: Annotated[int, Meta(ge=1, le=1_000_000, description="At most so many run at once.")] | UnsetType | None = (
+        UNSET
+    )
+    rate: RateText | UnsetType | None = UNSET
 
 
 class WorkerView(Struct, frozen=True):
@@ -92,6 +104,10 @@ class TaskList(Struct, frozen=True):
 class PayloadStored(Struct, frozen=True):
     payload_ref: str
     size: int
+
+
+class LoginRequest(Request, frozen=True):
+    key: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class LoginQuery(Request, frozen=True):

@@ -168,6 +168,30 @@ class Notes(Request):
     notes: Annotated[list[Note], msgspec.Meta(max_length=MOST_RUNS)]
 
 
+class AskParents(Request):
+    run_id: Ident
+    after: Ident | None = None
+    """The job of the last parent of the answer before."""
+
+
+class ParentOfRun(Answer, omit_defaults=True):
+    """A job that a run depended on, or that it runs after."""
+
+    job_id: str
+    run_id: str | None = None
+    name: str | None = None
+    """What it is called in the graph that both belong to."""
+    state: Literal["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"] | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: str | None = None
+
+
+class Parents(Answer):
+    parents: list[ParentOfRun]
+    more: bool = False
+    """There may be others: ask again with `after`."""
+
+
 class HeldRun(Request):
     run_id: Ident
     fence: Fence

@@ -16,12 +16,13 @@ from typing import Any
 from duetime.errors import LeaseLost
 from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
 
-Order = tuple[str, str, Claimed, str, str, str | None, tuple[int, int]]
+Order = tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
 
 
 def serve(pipe: "Connection[Any, Any]") -> None:
@@ -46,7 +47,7 @@ def _end_with_parent() -> None:
 
 
 def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
-    module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines) = order
+    module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
     attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", line)))
 
     def save(note: RunNote) -> None:
@@ -55,7 +56,15 @@ def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
         if problem is not None:
             raise LeaseLost(problem)
 
-    context = SyncContext(claimed, task, queue, attempt_log, lambda note: pipe.send(("progress", note)), save)
+    def parents() -> list[Parent]:
+        pipe.send(("parents", None))
+        answer: list[Parent] | str = pipe.recv()
+        if isinstance(answer, str):
+            raise LeaseLost(answer)
+        return answer
+
+    context = SyncContext(claimed, task, queue, attempt_log, lambda note: pipe.send(("progress", note)), save, parents)
+    context.tenant_id, context.traceparent = whose
     try:
         function = find_function(module, qualname)
         arguments = json.decode(claimed.args)

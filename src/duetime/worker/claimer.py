@@ -3,13 +3,16 @@ the next one is ready, or a hint wakes it."""
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 
 from duetime.clock import monotonic
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Trial
-from duetime.model.shares import allot, depth_of_look
+from duetime.model.shares import FullLanes, Shares, depth_of_look
+from duetime.model.target import kind_of
+from duetime.store.limiting import Rules
 from duetime.store.protocol import Claiming, Look
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
@@ -32,7 +35,7 @@ class Claimer:
         self._store = store
         self._slots = wants.slots
         self._trials = wants.trials
-        self._places = wants.places
+        self._places = dict(wants.places)
         self._queues = frozenset(wants.queues)
         self._poll = wants.poll.total_seconds()
         self._start = wants.start
@@ -40,6 +43,12 @@ class Claimer:
         self._lanes: dict[int, Lane] = {}
         self._last_lane = 0
         self._lanes_read_at = -1.0
+        self._shares = Shares(strict=wants.strict)
+        self._open_targets = wants.open_targets
+        self._full = FullLanes()
+        self._rules = Rules()
+        self._lonely = False
+        """Whether only one lane had ready runs when it looked."""
         self._paused: frozenset[int] = frozenset()
         self._paused_read_at = -1.0
         self._hinted = False
@@ -57,6 +66,7 @@ class Claimer:
     def hint(self) -> None:
         """Runs may have become ready."""
         self._hinted = True
+        self._full.freed(monotonic())
         self.loop.wake()
 
     def begin(self, session: Session) -> None:
@@ -102,7 +112,8 @@ class Claimer:
             self._slots.wanted = True
             return self._poll
         # Other lanes may have appeared meanwhile: what is asked for without a look is asked for only so long.
-        takes = self._bulk if monotonic() < self._bulk_until else []
+        in_bulk = monotonic() < self._bulk_until and (not hinted or len(self._lanes) == 1) and not self._open_targets()
+        takes = self._bulk if in_bulk else []
         delay = 0.0
         if not takes:
             self._bulk_until = monotonic() + _BULK_FOR
@@ -121,7 +132,7 @@ class Claimer:
                 self._bulk = []
                 self._slots.wanted = True
                 return _BULK_FOR
-        if claimed:
+        if claimed or all(lane_id in self._full for lane_id, _ in takes):
             self._misses = 0
             return 0.0 if full else _GATHER
         # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again and
@@ -139,25 +150,31 @@ class Claimer:
         if not takes and hinted and await self._read_lanes():
             takes, look = await self._see(free)
         if takes or look is None:
-            return takes, self._poll
+            return takes, self._full.until_the_next(monotonic(), self._poll)
         if self._trials.under_way:
             return [], _TRIAL_LOOK
+        most = min(self._poll, self._full.until_the_next(monotonic(), self._poll))
         soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
         if soonest is None:
-            return [], self._poll
+            return [], most
         if soonest <= look.now:
             self._slots.wanted = True
-            return [], self._poll
-        return [], min(self._poll, (soonest - look.now).total_seconds() + 0.0005)
+            return [], most
+        return [], min(most, (soonest - look.now).total_seconds() + 0.0005)
 
     async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
         await self._read_pauses()
-        lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused]
+        self._full.forget(monotonic())
+        lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused and lane_id not in self._full]
+        if open_targets := self._open_targets():
+            keys = ((lane_id, self._lanes[lane_id].key) for lane_id in lanes)
+            lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
         if not lanes:
             return [], None
         depth = depth_of_look(len(lanes), max(free))
         look = await self._store.look(lanes, depth)
-        takes = allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
+        self._lonely = sum(sight.ready_at[0] <= look.now for sight in look.sights) == 1
+        takes = self._shares.allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
         return takes, look
 
     async def _read_lanes(self) -> bool:
@@ -169,8 +186,10 @@ class Claimer:
         found = False
         for lane in fresh:
             self._last_lane = max(self._last_lane, lane.id)
-            if lane.key.task in self._places and (not self._queues or lane.key.queue in self._queues):
+            place = self._places.get(kind_of(lane.key.task))
+            if place is not None and (not self._queues or lane.key.queue in self._queues):
                 self._lanes[lane.id] = lane
+                self._places[lane.key.task] = place
                 self._paused_read_at = -1.0  # a new lane may belong to a queue that is paused
                 found = True
         return found
@@ -180,9 +199,12 @@ class Claimer:
         if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
             self._paused_read_at = monotonic()
             self._paused = await self._store.paused_lanes()
+            self._rules = await self._store.rules()
+            self._shares.weights = self._rules.weights
 
     def _only_lane(self, lane_id: int) -> bool:
-        return len(self._lanes) == 1 and self._lanes[lane_id].key.trial == Trial.NONE
+        key = self._lanes[lane_id].key
+        return self._lonely and key.trial == Trial.NONE and not self._rules.is_limited(key)
 
     async def _claim(self, session: Session, takes: Takes) -> int:
         if self.session is not session:
@@ -198,8 +220,16 @@ class Claimer:
         finally:
             self._quiet.set()
         self._unanswered = None
+        self._learn_what_is_full(takes, claimed)
         self._begin(session, claim_no, claimed)
         return len(claimed)
+
+    def _learn_what_is_full(self, takes: Takes, claimed: Sequence[Claimed]) -> None:
+        limited = [(lane, asked) for lane, asked in takes if self._rules.is_limited(self._lanes[lane].key)]
+        if limited:
+            got = Counter(run.lane_id for run in claimed)
+            for lane_id, asked in limited:
+                self._full.gave(lane_id, asked, got[lane_id], monotonic())
 
     def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
         session.claimed(claim_no, len(claimed))

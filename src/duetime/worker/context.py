@@ -15,6 +15,7 @@ from uuid import UUID
 from duetime.ids import show
 from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.failure import bounded
 from duetime.worker.attempt_log import AttemptLog
 
@@ -33,6 +34,10 @@ class BaseContext:
         self.task = task
         self.queue = queue
         self._log = attempt_log
+        self.tenant_id = 0
+        self.traceparent: str | None = None
+        """The span of this attempt, or where nobody traces it the trace that its job was submitted in: what a call to
+        somebody else should carry."""
 
     @property
     def run_id(self) -> str:
@@ -85,8 +90,10 @@ class Context(BaseContext):
         remember: Callable[[RunNote], None],
         save: Callable[[RunNote], Awaitable[None]],
         complete: Callable[[Any, bytes | None], Awaitable[None]],
+        parents: Callable[[], Awaitable[list[Parent]]],
     ) -> None:
         super().__init__(claimed, task, queue, attempt_log)
+        self._parents = parents
         self._remember = remember
         self._save = save
         self._complete = complete
@@ -100,6 +107,11 @@ class Context(BaseContext):
         """Save what the next attempt should start from. Durable when this returns; raises `LeaseLost` when the run
         belongs to someone else by now."""
         await self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+
+    async def parents(self) -> list[Parent]:
+        """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
+        run that it runs after."""
+        return await self._parents()
 
     async def complete(self, connection: Any, result: Any = None) -> None:
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
@@ -120,8 +132,10 @@ class SyncContext(BaseContext):
         attempt_log: AttemptLog,
         remember: Callable[[RunNote], None],
         save: Callable[[RunNote], None],
+        parents: Callable[[], list[Parent]],
     ) -> None:
         super().__init__(claimed, task, queue, attempt_log)
+        self._parents = parents
         self._remember = remember
         self._save = save
         self.stop_requested = threading.Event()
@@ -140,6 +154,11 @@ class SyncContext(BaseContext):
         """Save what the next attempt should start from. Durable when this returns."""
         self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
 
+    def parents(self) -> list[Parent]:
+        """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
+        run that it runs after."""
+        return self._parents()
+
 
 def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:
     share = min(1.0, max(0.0, float(fraction)))
@@ -148,6 +167,30 @@ def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None
 
 def checkpoint_note(run_id: UUID, fence: int, data: Any) -> RunNote:
     return RunNote(run_id, fence, checkpoint=json.encode(data, field="checkpoint", limit=256 * 1024))
+
+
+def log_ids() -> dict[str, str | int]:
+    """Which attempt this code runs in, for a line in the log: nothing outside of one."""
+    provider = current.get(None)
+    if provider is None:
+        return {}
+    context = provider()
+    ids: dict[str, str | int] = {
+        "job_id": context.job_id,
+        "run_id": context.run_id,
+        "attempt": context.attempt,
+        "tenant_id": context.tenant_id,
+        "task": context.task,
+    }
+    if context.traceparent is not None:
+        ids["trace_id"] = context.traceparent.split("-")[1]
+    return ids
+
+
+def current_traceparent() -> str | None:
+    """What a call that the attempt under way makes should carry as its `traceparent`; None when there is none."""
+    context = current.get(None)
+    return None if context is None else context().traceparent
 
 
 def current_context() -> BaseContext:

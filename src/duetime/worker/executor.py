@@ -9,13 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context as CopiedContext
 from contextvars import copy_context
+from datetime import timedelta
 from typing import Protocol
 
 from duetime.model import json
 from duetime.model.attempt import RunNote
 from duetime.model.completing import PLAIN
+from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.outcome import Failed, Outcome
+from duetime.model.outcome import Failed, Outcome, Snooze
 from duetime.worker import outcomes
 from duetime.worker.context import Context, current
 from duetime.worker.notes import Notes
@@ -35,6 +37,7 @@ class Executor(Protocol):
         """Let go of what the place holds; attempts still under way are abandoned."""
 
 
+_AT_ONCE = timedelta(0)
 _RUNS_A_TURN = 50
 """How many runs one runner begins before the event loop gets its turn."""
 
@@ -47,8 +50,16 @@ class LoopExecutor:
     are queued another runner stands by, to take over when a run waits: then each run has a runner to itself.
     """
 
-    def __init__(self, source: Source, notes: Notes, finished: Finished, max_result: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        notes: Notes,
+        finished: Finished,
+        max_result: int,
+        shall_wait: Callable[[Running], bool] = lambda _: False,
+    ) -> None:
         self._source = source
+        self._shall_wait = shall_wait
         self._notes = notes
         self._finished = finished
         self._max_result = max_result
@@ -103,10 +114,16 @@ class LoopExecutor:
         try:
             if running.stop is not None:
                 raise asyncio.CancelledError
+            if self._shall_wait(running):
+                raise Snooze(_AT_ONCE)
             arguments = json.decode(running.claimed.args)
             if definition.context_name is not None:
                 arguments[definition.context_name] = running.context()
-            value = await definition.function(**arguments)
+            if running.span is None:
+                value = await definition.function(**arguments)
+            else:
+                with running.span.active():
+                    value = await definition.function(**arguments)
             context = running.context_if_made
             if isinstance(context, Context) and context.completed_in_transaction:
                 outcome: Outcome = _not_committed()
@@ -137,7 +154,11 @@ class LoopExecutor:
         def remember(note: RunNote) -> None:
             self._notes.remember(worker_id, note)
 
-        return Context(claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save, complete)
+        async def parents() -> list[Parent]:
+            return await self._notes.parents(worker_id, claimed.run_id)
+
+        lane, log = running.lane, running.attempt_log
+        return Context(claimed, lane.task, lane.queue, log, remember, save, complete, parents)
 
 
 def _same(one: CopiedContext, other: CopiedContext) -> bool:

@@ -14,7 +14,9 @@ from duetime.errors import InvalidInput, LeaseLost, NotFound, StoreRejected
 from duetime.ids import parse, show
 from duetime.model import json
 from duetime.model.attempt import Completion, RunNote
-from duetime.model.run import Event
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
+from duetime.model.dependency import Parent
+from duetime.model.run import Event, RunState
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
 from duetime.wire import workers as wire
@@ -103,6 +105,22 @@ class HttpSource:
             return 0
         return answer.handed_back
 
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        return []  # the server counts what it is told of runs
+
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        found: list[Parent] = []
+        more = True
+        while more:
+            body = wire.AskParents(show("run", run_id), show("job", found[-1].job_id) if found else None)
+            try:
+                answer = await self._server.call("POST", _path(worker_id, "parents"), body, wire.Parents)
+            except NotFound:
+                raise LeaseLost("the server does not know this worker any more") from None
+            found += [_parent(item) for item in answer.parents]
+            more = answer.more
+        return found
+
     async def leave(self, worker_id: UUID) -> None:
         try:
             await self._server.call("DELETE", _path(worker_id), None, wire.Left)
@@ -157,6 +175,17 @@ def _report(item: Completion) -> wire.Report:
         report.error, _, rest = item.error.partition(_TRACEBACK)
         report.traceback = _TRACEBACK.lstrip() + rest if rest else None
     return report
+
+
+def _parent(item: wire.ParentOfRun) -> Parent:
+    return Parent(
+        parse("job", item.job_id),
+        None if item.run_id is None else parse("run", item.run_id),
+        item.name,
+        None if item.state is None else RunState[item.state],
+        None if isinstance(item.result, msgspec.UnsetType) else bytes(item.result),
+        item.error,
+    )
 
 
 def _note(note: RunNote) -> wire.Note:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from duetime.errors import LeaseLost, StoreRejected
 from duetime.model.attempt import RunNote
+from duetime.model.dependency import Parent
 from duetime.worker.source import Source
 
 INTERVAL = 1.0
@@ -31,6 +32,10 @@ class Notes:
         answer = await self._source.note(worker_id, [note])
         if answer.refused:
             raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")
+
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        """What a run depended on: the other way, but on the same road."""
+        return await self._source.parents(worker_id, run_id)
 
     async def tick(self) -> float:
         latest, self._latest = self._latest, {}

@@ -14,6 +14,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from duetime.model.attempt import Claimed, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
 from duetime.worker import child
@@ -94,6 +95,8 @@ class ProcessExecutor:
                         self._loop.call_soon_threadsafe(self._notes.remember, running.session.id, content)
                     case "checkpoint":
                         worker.pipe.send(self._save(running, content))
+                    case "parents":
+                        worker.pipe.send(self._parents(running))
                     case "log":
                         running.attempt_log.add(*content)
                     case "outcome":
@@ -115,6 +118,13 @@ class ProcessExecutor:
             return str(error)
         return None
 
+    def _parents(self, running: Running) -> list[Parent] | str:
+        asking = self._notes.parents(running.session.id, running.claimed.run_id)
+        try:
+            return asyncio.run_coroutine_threadsafe(asking, self._loop).result(SAVE_DEADLINE)
+        except Exception as error:
+            return str(error)
+
     def _take(self) -> Child:
         with self._lock:
             while self._idle:
@@ -133,7 +143,7 @@ class ProcessExecutor:
 
 def _order(
     running: Running, limits: tuple[int, int]
-) -> tuple[str, str, Claimed, str, str, str | None, tuple[int, int]]:
+) -> tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]:
     function = running.definition.function
     return (
         function.__module__,
@@ -143,6 +153,7 @@ def _order(
         running.lane.queue,
         running.definition.context_name,
         limits,
+        (running.lane.tenant_id, running.traceparent),
     )
 
 

@@ -9,6 +9,8 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey
+from duetime.model.tracing import stored_traceparent
+from duetime.telemetry.traces import AttemptSpan
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import BaseContext
 from duetime.worker.session import Session
@@ -39,6 +41,9 @@ class Running(msgspec.Struct, eq=False):
     task: asyncio.Task[None] | None = None
     handle: Any = None
     """What its place needs to stop it."""
+    span: AttemptSpan | None = None
+    """Where somebody traces it."""
+    began: float = 0.0
     make_context: Callable[["Running"], BaseContext] | None = None
     log: AttemptLog | None = None
     context_if_made: BaseContext | None = None
@@ -49,6 +54,10 @@ class Running(msgspec.Struct, eq=False):
             self.log = AttemptLog(self.lane.task, self.max_log_lines)
         return self.log
 
+    @property
+    def traceparent(self) -> str | None:
+        return stored_traceparent(self.claimed) if self.span is None else self.span.traceparent
+
     def logs(self) -> bytes | None:
         """What was logged so far."""
         return None if self.log is None else self.log.encoded()
@@ -57,4 +66,6 @@ class Running(msgspec.Struct, eq=False):
         if self.context_if_made is None:
             assert self.make_context is not None
             self.context_if_made = self.make_context(self)
+            self.context_if_made.tenant_id = self.lane.tenant_id
+            self.context_if_made.traceparent = self.traceparent
         return self.context_if_made

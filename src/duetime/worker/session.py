@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from duetime.clock import monotonic
 from duetime.ids import new_id
 
 
@@ -18,6 +19,8 @@ class Session:
         self.over = False
         self._left: dict[int, int] = {}
         self._last_claim_no = 0
+        self.claimed_at = 0.0
+        """When the last claim was answered, on the monotonic clock."""
 
     def begin_claim(self) -> int:
         """A number for a claim that is about to be asked for; open from now on, whether its answer comes or not."""
@@ -26,6 +29,7 @@ class Session:
         return self._last_claim_no
 
     def claimed(self, claim_no: int, runs: int) -> None:
+        self.claimed_at = monotonic()
         if runs:
             self._left[claim_no] = runs
         else:

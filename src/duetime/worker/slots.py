@@ -17,6 +17,13 @@ class Slots:
     def total(self) -> int:
         return sum(self.sizes)
 
+    @property
+    def used(self) -> list[int]:
+        return [size - free for size, free in zip(self.sizes, self.free, strict=True)]
+
+    def by_place(self, counts: list[int]) -> dict[tuple[str, ...], float]:
+        return {(place.name.lower(),): float(count) for place, count in zip(Place, counts, strict=True)}
+
     def give_back(self, place: int) -> None:
         self.free[place] += 1
         if self.wanted:

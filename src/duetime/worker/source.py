@@ -13,6 +13,9 @@ import msgspec
 
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion, RunNote
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
+from duetime.model.dependency import Parent
+from duetime.model.health import Target
 from duetime.model.lane import LaneKey
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
@@ -38,6 +41,10 @@ class Wants(msgspec.Struct, frozen=True):
     start: Start
     backlog: Callable[[], int]
     """How many completions the source has not taken yet."""
+    strict: bool = False
+    """Whether a higher tier always goes first, instead of by shares."""
+    open_targets: Callable[[], frozenset[Target]] = frozenset
+    """What nothing shall be claimed for at this moment."""
 
 
 class Claims(Protocol):
@@ -107,4 +114,10 @@ class Source(Protocol):
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
 
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        """What a run that this worker holds depended on. Raises `LeaseLost` when it does not hold it."""
+
     async def leave(self, worker_id: UUID) -> None: ...
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        """Say what attempts at targets came to; returns how those stand, where the source leaves that to a worker."""

@@ -5,6 +5,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
+from duetime.model.breaker import Breaker, BreakerPolicy, Tally
+from duetime.model.dependency import Parent
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint, Store
 from duetime.worker.claimer import Claimer
@@ -58,6 +60,15 @@ class StoreSource:
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         return await self._store.note(worker_id, notes)
+
+    async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
+        return await self._store.report_attempts(tallies, policy)
+
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        found: list[Parent] = []
+        while page := await self._store.held_parents(worker_id, run_id, found[-1].job_id if found else None):
+            found += page
+        return found
 
     async def leave(self, worker_id: UUID) -> None:
         await self._store.leave(worker_id)

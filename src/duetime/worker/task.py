@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duetime.errors import InvalidInput
+from duetime.model.target import SHELL
 from duetime.worker.context import BaseContext
 
 
@@ -20,6 +21,10 @@ class Place(IntEnum):
     """Plain functions, in a thread."""
     PROCESS = 2
     """Functions with `process=True`, in a process of their own that can be killed."""
+    CALL = 3
+    """Targets that are called over the network, on the event loop."""
+    COMMAND = 4
+    """Targets that are commands, each a process group of its own."""
 
 
 class TaskDefinition(msgspec.Struct, frozen=True):
@@ -63,3 +68,13 @@ def _is_context(annotation: object) -> bool:
     if isinstance(annotation, type):
         return issubclass(annotation, BaseContext)
     return isinstance(annotation, str) and annotation.rpartition(".")[2] in ("Context", "SyncContext")
+
+
+def target_definition(kind: str) -> TaskDefinition:
+    """What a worker knows of a kind of target: where it runs. Who carries it out is not a function."""
+    place = Place.COMMAND if kind == SHELL else Place.CALL
+    return TaskDefinition(kind, _no_function, place, None, inspect.signature(_no_function))
+
+
+def _no_function() -> None:
+    raise AssertionError("a target is not a function")

@@ -10,10 +10,12 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from queue import SimpleQueue
 
 from duetime.model import json
 from duetime.model.attempt import RunNote
+from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.context import SyncContext, current
@@ -87,7 +89,8 @@ class ThreadExecutor:
             current.set(running.context)
             if definition.context_name is not None:
                 arguments[definition.context_name] = context
-            value = definition.function(**arguments)
+            with nullcontext() if running.span is None else running.span.active():
+                value = definition.function(**arguments)
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
@@ -103,4 +106,9 @@ class ThreadExecutor:
         def remember(note: RunNote) -> None:
             self._loop.call_soon_threadsafe(self._notes.remember, running.session.id, note)
 
-        return SyncContext(running.claimed, running.lane.task, running.lane.queue, running.attempt_log, remember, save)
+        def parents() -> list[Parent]:
+            asking = self._notes.parents(running.session.id, running.claimed.run_id)
+            return asyncio.run_coroutine_threadsafe(asking, self._loop).result(SAVE_DEADLINE)
+
+        lane, log = running.lane, running.attempt_log
+        return SyncContext(running.claimed, lane.task, lane.queue, log, remember, save, parents)

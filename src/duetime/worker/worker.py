@@ -21,13 +21,21 @@ from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion
+from duetime.model.breaker import BreakerPolicy
 from duetime.model.completing import complete, timed_out, too_late
 from duetime.model.failure import Failure, FailureClass
+from duetime.model.health import Health, target_of
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
+from duetime.model.target import kind_of
+from duetime.model.tracing import message_of
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint
+from duetime.store.reporting import Reporter
+from duetime.targets.runner import TargetRunner
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.traces import AttemptSpan, Tracer
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
@@ -39,7 +47,8 @@ from duetime.worker.running import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
 from duetime.worker.source import Source, Wants
-from duetime.worker.task import Place, TaskDefinition
+from duetime.worker.targets import TargetExecutor
+from duetime.worker.task import Place, TaskDefinition, target_definition
 from duetime.worker.threads import ThreadExecutor
 from duetime.worker.trials import Trials
 
@@ -47,6 +56,7 @@ log = logging.getLogger("duetime.worker")
 
 _CANCELS_EVERY = 1.0
 _STOP_DEADLINE = 5.0
+_COUNTED_TOGETHER = 256
 
 
 Observer = Callable[[str, Claimed, Completion], None]
@@ -66,6 +76,12 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     poll: timedelta = timedelta(milliseconds=500)
     max_result: int = 64 * 1024
     max_log_lines: int = 200
+    strict: bool = False
+    """Whether a higher tier always goes first, instead of by shares."""
+    breakers: BreakerPolicy = BreakerPolicy()
+    calls: int = 500
+    """How many targets are called at once, and how many commands run, by a worker that has targets."""
+    commands: int = 4
     heartbeat_thread: bool = True
     """Off in a simulation, where one event loop is all that runs."""
 
@@ -79,11 +95,18 @@ class Worker:
         tasks: Mapping[str, TaskDefinition],
         limits: WorkerLimits,
         *,
+        targets: TargetRunner | None = None,
         observe: Observer | None = None,
+        meters: Meters | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._observe = observe
+        self._meters = Meters() if meters is None else meters
+        self._tracer = tracer
+        self._durations: list[float] = []
+        """Of attempts that ended, until a few are counted together."""
         self._source = source
-        self._tasks = dict(tasks)
+        self._tasks = {**tasks, **{kind: target_definition(kind) for kind in (targets.tasks if targets else ())}}
         self._limits = limits
         self._running: dict[UUID, Running] = {}
         self._idle = asyncio.Event()
@@ -95,14 +118,23 @@ class Worker:
         self._trials = Trials()
         self._notes = Notes(source)
         self._completer = Completer(source)
+        self._health = Health(limits.breakers)
+        self._reporter = Reporter(source.report_attempts, self._health, limits.breakers)
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
+        if targets is not None:
+            sizes = (sizes if tasks else {}) | {Place.CALL: limits.calls, Place.COMMAND: limits.commands}
         self._slots = Slots(sizes, lambda: self._claimer.slot_freed())
+        self._meters.add_gauge("duetime_slots", lambda: self._slots.by_place(self._slots.sizes))
+        self._meters.add_gauge("duetime_slots_used", lambda: self._slots.by_place(self._slots.used))
         self._executors: tuple[Executor, ...] = (  # by place
-            LoopExecutor(source, self._notes, self._finished, limits.max_result),
+            LoopExecutor(source, self._notes, self._finished, limits.max_result, self._shall_wait),
             ThreadExecutor(limits.threads, self._notes, self._finished, limits.max_result),
             ProcessExecutor(limits.processes, self._notes, self._finished, limits.max_result, limits.max_log_lines),
         )
+        if targets is not None:
+            executor = TargetExecutor(targets, self._finished)
+            self._executors = (*self._executors, executor, executor)
         self._claimer = source.claimer(
             Wants(
                 self._slots,
@@ -112,10 +144,12 @@ class Worker:
                 limits.poll,
                 self._start,
                 lambda: self._completer.backlog,
+                limits.strict,
+                lambda: self._health.open_now,
             )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
-        self._loops = [*self._claimer.loops, self._cancels, Loop("notes", self._notes.tick)]
+        self._loops = [*self._claimer.loops, self._cancels, Loop("notes", self._notes.tick), self._reporter.loop]
 
     @property
     def id(self) -> UUID | None:
@@ -256,8 +290,11 @@ class Worker:
         if claimed.options is not None and (skipped := too_late(claimed)) is not None:
             self._tell(session, claimed, lane, claim_no, complete(claimed, skipped, None))
             return
-        definition = self._tasks[lane.task]
+        definition = self._tasks.get(lane.task) or self._tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
+        running.began = session.claimed_at
+        if self._tracer is not None:
+            running.span = self._tracer.attempt(message_of(claimed, lane), claimed.attempt)
         self._running[claimed.run_id] = running
         self._slots.free[definition.place] -= 1
         if lane.trial:
@@ -267,6 +304,11 @@ class Worker:
         self._executors[definition.place].start(running)
         if self._idle.is_set():
             self._idle.clear()
+
+    def _shall_wait(self, running: Running) -> bool:
+        """A run that was claimed before the breaker of its target opened, and has not begun, need not find out."""
+        open_now = self._health.open_now
+        return bool(open_now) and target_of(running.lane, running.claimed.options) in open_now
 
     def _finished(self, running: Running, outcome: Outcome) -> None:
         """An attempt has really ended."""
@@ -279,6 +321,11 @@ class Worker:
             self._trials.ended(run_id)
         if running.context_if_made is not None:
             self._notes.forget(running.session.id, run_id)
+        self._durations.append(monotonic() - running.began)
+        if not self._running or len(self._durations) >= _COUNTED_TOGETHER:
+            self._count_durations()
+        if running.span is not None:
+            _end_span(running.span, running, outcome)
         try:
             if not running.reported:
                 self._report(running, outcome)
@@ -286,6 +333,10 @@ class Worker:
             self._slots.give_back(running.definition.place)
             if not self._running:
                 self._idle.set()
+
+    def _count_durations(self) -> None:
+        durations, self._durations = self._durations, []
+        self._meters.run_duration.add_all(durations)
 
     def _report(self, running: Running, outcome: Outcome) -> None:
         """Tell the completer how the attempt ended; why it was stopped weighs more than what it did about it."""
@@ -296,6 +347,8 @@ class Worker:
                 return
             outcome = said
         completion = complete(running.claimed, outcome, running.logs())
+        target = target_of(running.lane, running.claimed.options)
+        completion = self._health.weigh(target, running.claimed.attempt, outcome, completion)
         context = running.context_if_made
         apart = context is not None and isinstance(context, Context) and context.completed_in_transaction
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
@@ -365,6 +418,7 @@ class Worker:
     async def _look_for_cancels(self) -> float:
         if self._session is not None and self._running:
             self._cancel(await self._source.cancellations(self._session.id))
+            self._count_durations()
         return _CANCELS_EVERY
 
     def _cancel(self, run_ids: tuple[UUID, ...]) -> None:
@@ -373,6 +427,15 @@ class Worker:
             if running is not None and running.stop is None:
                 log.info("%s: stopping on request", show("run", run_id))
                 self._stop(running, Stop.CANCEL)
+
+
+def _end_span(span: AttemptSpan, running: Running, outcome: Outcome) -> None:
+    if running.stop is not None:
+        span.end(running.stop.name.lower(), f"it was asked to end: {running.stop.value}")
+    elif isinstance(outcome, Failed):
+        span.end(outcome.failure.kind.label, outcome.failure.text.partition("\n")[0])
+    else:
+        span.end(None, None)
 
 
 def _may_have_noticed(running: Running) -> bool:

@@ -95,7 +95,7 @@ async def test_lanes_appear_in_the_order_of_their_ids(store: PostgresStore, sess
     """Whoever polls for lanes above an id must not miss one that was made before it and committed after it."""
     transaction = session.transaction()
     await transaction.start()
-    await session.execute(SQL["make_lanes"], [TENANT], ["first"], [1], ["greet"], [0])
+    await session.execute(SQL["make_lanes"], [TENANT], ["first"], [1], ["greet"], [0], [False])
     second = asyncio.create_task(submit(store, job(queue="second")))
     async with asyncio.timeout(10):
         while not await session.fetchval("select 1 from pg_locks where locktype = 'advisory' and not granted"):

@@ -16,6 +16,7 @@ from duetime.api.views import receipt
 from duetime.errors import Conflict, InvalidInput, StoreRejected
 from duetime.model.access import Action
 from duetime.model.job import NewJob, Submitted
+from duetime.model.tracing import traced
 from duetime.wire.jobs import BatchAnswer, BatchItem, BatchQuery, ItemProblem, JobRequest, Receipt
 
 routes = Routes("Jobs")
@@ -54,7 +55,8 @@ async def create_jobs(call: Call) -> Reply:
         task: await service.tasks.check(call.tenant_id, task) for task in {job.lane.task for job in prepared.values()}
     }
     await service.quota.take(tenant, len(prepared))
-    answers = await _store(call, prepared, refused)
+    with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
+        answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)
     receipts = {
         index: receipt(prepared[index], answer, warnings[prepared[index].lane.task])
         for index, answer in answers.items()
@@ -107,6 +109,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
                 request,
                 tenant_id=call.tenant_id,
                 max_payload=call.service.settings.max_payload,
+                targets=call.service.targets,
                 now=now,
                 idempotency_key=None if batch_key is None else f"{batch_key}/{index}",
                 job_id=job_id,
@@ -114,6 +117,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             if batch_key is not None and request.idempotency_key is None:
                 # Bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, fingerprint=digest)
+            await call.service.secrets.check(call.tenant_id, request.target)
             _take(job, taken)
             prepared[index] = job
         except (Problem, InvalidInput) as error:

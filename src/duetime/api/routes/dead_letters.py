@@ -1,10 +1,11 @@
 """Dead letters: runs whose attempts are spent, kept to be looked at and repeated."""
 
 import os
+from datetime import timedelta
 
 from duetime import ids
 from duetime.api.endpoint import Call, Routes
-from duetime.api.run_views import dead_letter_view
+from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.failure import FailureClass
@@ -12,6 +13,8 @@ from duetime.model.listing import DeadFilter
 from duetime.model.schedule import check_moment
 from duetime.wire.runs import (
     DeadLetterFilter,
+    DeadLetterGroupQuery,
+    DeadLetterGroups,
     DeadLetterPage,
     DeadLetterQuery,
     Discarded,
@@ -33,12 +36,23 @@ async def list_dead_letters(call: Call) -> DeadLetterPage:
     return DeadLetterPage(tuple(dead_letter_view(dead) for dead in page.items), await cursors.write(call, page.next))
 
 
+@routes.get("/v1/dead-letters/groups", Action.READ, query=DeadLetterGroupQuery, answer=DeadLetterGroups)
+async def group_dead_letters(call: Call) -> DeadLetterGroups:
+    """Group dead letters by what went wrong, the largest groups first."""
+    return dead_groups_view(await call.service.store.group_dead_letters(call.tenant_id, call.query.limit))
+
+
 @routes.post("/v1/dead-letters/replay", Action.CONTROL, body=ReplayRequest, answer=ReplayAnswer)
 async def replay_dead_letters(call: Call) -> ReplayAnswer:
     """Repeat the dead letters that match, oldest first, each once."""
     request = call.body
     found = await call.service.store.replay_dead_letters(
-        call.tenant_id, _filter(request), os.urandom(8), request.limit, request.rate
+        call.tenant_id,
+        _filter(request),
+        os.urandom(8),
+        request.limit,
+        request.rate,
+        timedelta(seconds=request.delay),
     )
     await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
     runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)
@@ -65,8 +79,9 @@ def _filter(given: DeadLetterQuery | DeadLetterFilter) -> DeadFilter:
         died_from=None if given.start_time is None else check_moment(given.start_time, "start_time"),
         died_until=None if given.end_time is None else check_moment(given.end_time, "end_time"),
         error=given.error,
+        fingerprint=given.fingerprint,
     )
 
 
 def _about(request: DeadLetterFilter) -> str:
-    return request.run_id or request.job_id or request.task or request.queue or "all that match"
+    return request.run_id or request.job_id or request.task or request.queue or request.fingerprint or "all that match"

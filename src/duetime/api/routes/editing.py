@@ -13,9 +13,12 @@ from duetime.api.views import job_view
 from duetime.editing import Edits, make_changes
 from duetime.errors import InvalidInput
 from duetime.ids import show
+from duetime.model import json
 from duetime.model.access import Action
+from duetime.model.job import Job
 from duetime.model.policy import Misfire
 from duetime.model.schedule import Schedule, make_schedule
+from duetime.model.target import is_target
 from duetime.wire.jobs import JobPatch, JobView, MisfireBody
 
 routes = Routes("Jobs")
@@ -39,11 +42,31 @@ async def change_job(call: Call) -> Reply:
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
     found = await store.job(call.tenant_id, job_id)
     schedule = await _schedule(call, given)
+    target = await _target(call, found, given)
     changes = make_changes(found, None, schedule, _edits(given), max_payload=call.service.settings.max_payload)
+    changes = msgspec.structs.replace(changes, **target)
     job = await store.edit_job(call.tenant_id, job_id, changes, _version(call))
-    await call.act("jobs.change", show("job", job_id), ", ".join(sorted(given)) or None)
+    changed = sorted({*given, *(["target"] if target else [])})
+    await call.act("jobs.change", show("job", job_id), ", ".join(changed) or None)
     report = await store.job_status(call.tenant_id, job_id)
     return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
+
+
+async def _target(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]:
+    """Another target is another task with other arguments. A job keeps its kind: a task stays a task."""
+    if "args" in given and is_target(job.task):
+        raise InvalidInput("a target has no arguments", field="args", remedy="give target")
+    if "target" not in given:
+        return {}
+    if not is_target(job.task):
+        raise InvalidInput("the job does a task", field="target", remedy="create another job")
+    target = given.pop("target")
+    made = call.service.targets.make(target)
+    await call.service.secrets.check(call.tenant_id, target)
+    return {
+        "task": made.task,
+        "args": json.encode(made.args, field="target", limit=call.service.settings.max_payload),
+    }
 
 
 async def _schedule(call: Call, given: dict[str, Any]) -> Schedule | UnsetType:

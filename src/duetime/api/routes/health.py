@@ -3,9 +3,9 @@
 import asyncio
 
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.metrics import MEDIA
 from duetime.api.problems import UNAVAILABLE, Problem
 from duetime.model.access import Action
+from duetime.telemetry.exposition import MEDIA
 from duetime.wire.service import Health
 
 routes = Routes("Health")
@@ -31,5 +31,5 @@ async def readyz(call: Call) -> Health:
 
 @routes.get("/metrics", Action.MANAGE_TENANTS, answers_with=MEDIA)
 async def metrics(call: Call) -> Reply:
-    """What the server counts of itself, for Prometheus. Needs a root key."""
+    """What this node counts, for Prometheus. Needs a root key; `metrics_port` shows the same without one."""
     return Reply(content=call.service.metrics.render(), media=MEDIA)

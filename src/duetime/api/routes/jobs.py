@@ -11,6 +11,7 @@ from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.listing import JobFilter
 from duetime.model.schedule import check_moment
+from duetime.model.tracing import traced
 from duetime.wire.fields import Nothing
 from duetime.wire.jobs import (
     Backfilled,
@@ -47,13 +48,16 @@ async def create_job(call: Call) -> Reply:
         request,
         tenant_id=call.tenant_id,
         max_payload=service.settings.max_payload,
+        targets=service.targets,
         now=await service.store.now() if needs_the_day(request) else None,
         idempotency_key=_idempotency_key(call, request.idempotency_key),
     )
-    warnings = await service.tasks.check(call.tenant_id, request.task)
+    await service.secrets.check(call.tenant_id, request.target)
+    warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     await service.quota.take(tenant, 1)
     try:
-        answer = await service.intake.submit(call.tenant_id, job)
+        with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
+            answer = await service.intake.submit(call.tenant_id, remembering)
     except Exception:
         service.quota.give_back(tenant, 1)
         raise

@@ -1,9 +1,12 @@
 """Queues, and the workers and tasks behind them."""
 
+from msgspec import UNSET
+
 from duetime.api.endpoint import Call, Routes
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import show
 from duetime.model.access import Action
+from duetime.model.limits import QueueLimits, parse_rate
 from duetime.model.name import check_name
 from duetime.model.tenant import Queue
 from duetime.wire.fields import Nothing
@@ -36,7 +39,18 @@ async def get_queue(call: Call) -> QueueView:
 @routes.put("/v1/queues/{queue}", Action.STEER_QUEUES, body=QueueRequest, answer=QueueView)
 async def put_queue(call: Call) -> QueueView:
     """Say how a queue shall be."""
-    return await (_pause(call) if call.body.paused else _resume(call))
+    asked, store, name = call.body, call.service.store, _name(call)
+    queue = await store.queue(call.tenant_id, name)
+    if asked.running is not UNSET or asked.rate is not UNSET:
+        limits = QueueLimits(
+            queue.limits.running if asked.running is UNSET else asked.running,
+            queue.limits.rate if asked.rate is UNSET else asked.rate and parse_rate(asked.rate),
+        )
+        queue = await store.limit_queue(call.tenant_id, name, limits)
+        await call.act("queues.limit", name)
+    if asked.paused is UNSET:
+        return _view(queue)
+    return await (_pause(call) if asked.paused else _resume(call))
 
 
 @routes.post("/v1/queues/{queue}/pause", Action.STEER_QUEUES, body=Nothing, body_optional=True, answer=QueueView)
@@ -101,6 +115,14 @@ def _name(call: Call) -> str:
 
 def _view(queue: Queue) -> QueueView:
     depth = queue.depth
+    limits = queue.limits
     return QueueView(
-        queue.name, queue.paused, queue.paused_at, DepthView(depth.high, depth.medium, depth.low, depth.capped)
+        queue.name,
+        queue.paused,
+        queue.paused_at,
+        DepthView(depth.high, depth.medium, depth.low, depth.capped),
+        limits.running,
+        None if limits.rate is None else str(limits.rate),
+        None if limits.running is None else queue.running,
+        queue.held_back,
     )

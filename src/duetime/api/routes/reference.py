@@ -1,6 +1,8 @@
-"""The API's own description, and the login of browsers."""
+"""The API's own description."""
 
+from base64 import b64encode
 from functools import cache
+from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +10,6 @@ import msgspec
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.openapi import make_document
-from duetime.api.problems import UNAUTHENTICATED, Problem
-from duetime.wire.service import LoginQuery
 
 if TYPE_CHECKING:
     from duetime.api.endpoint import Endpoint
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 routes = Routes("Reference")
 HTML = "text/html; charset=utf-8"
 API_VERSION = "1.0"
+_STYLE = (
+    "body{font:16px/1.5 system-ui;max-width:60em;margin:2em auto;padding:0 1em}"
+    "td{padding:.2em .8em .2em 0;vertical-align:top}"
+)
 
 
 @routes.get("/openapi.json", None, answer=dict[str, Any])
@@ -28,21 +32,7 @@ async def openapi(call: Call) -> Reply:
 @routes.get("/docs", None, answers_with=HTML)
 async def docs(call: Call) -> Reply:
     """This API as a page for people."""
-    return Reply(content=_page().encode(), media=HTML)
-
-
-@routes.get("/login", None, query=LoginQuery, status=303, answers_with=HTML, problems=(401,))
-async def login(call: Call) -> Reply:
-    """Begin a browser's session with the token of a one-time link."""
-    cookie = await call.service.sessions.begin(call.query.token)
-    if cookie is None:
-        raise Problem(
-            UNAUTHENTICATED,
-            "the link was used already, or is too old",
-            field="token",
-            remedy="ask for a new one: duetime prints it when it starts",
-        )
-    return Reply(content=b"", media=HTML, headers={"location": "/", "set-cookie": cookie})
+    return Reply(content=_page().encode(), media=HTML, headers={"content-security-policy": _policy()})
 
 
 @cache
@@ -59,11 +49,17 @@ def _page() -> str:
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>duetime API</title>"
-        "<style>body{font:16px/1.5 system-ui;max-width:60em;margin:2em auto;padding:0 1em}"
-        "td{padding:.2em .8em .2em 0;vertical-align:top}</style>"
+        f"<style>{_STYLE}</style>"
         "<h1>duetime API</h1><p>Every detail is in <a href=/openapi.json>openapi.json</a>.</p>"
         f"<table>{rows}</table></html>"
     )
+
+
+@cache
+def _policy() -> str:
+    """The page may have this one style, and nothing else."""
+    style = b64encode(sha256(_STYLE.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; frame-ancestors 'none'"
 
 
 def _table() -> "tuple[Endpoint, ...]":

@@ -20,15 +20,18 @@ from duetime.ids import new_id, parse, show
 from duetime.model import json
 from duetime.model.access import Action
 from duetime.model.attempt import AttemptState, Claimed, Completion, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.lane import LaneKey
 from duetime.model.name import check_name
 from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.model.target import check_not_reserved
 from duetime.model.worker import WorkerInfo
 from duetime.wire.workers import (
     Ask,
+    AskParents,
     Beat,
     Beaten,
     Dealt,
@@ -39,6 +42,8 @@ from duetime.wire.workers import (
     Left,
     Note,
     Notes,
+    ParentOfRun,
+    Parents,
     Refusals,
     Registered,
     Registration,
@@ -58,7 +63,7 @@ _PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH"
 async def register_worker(call: Call) -> Registered:
     """Begin to work: a lease, under a fresh id"""
     body: Registration = call.body
-    tasks = tuple(sorted({check_name(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
+    tasks = tuple(sorted({_task(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
     if not body.name.isprintable():
         raise InvalidInput("holds characters that cannot be shown", field="name", remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
@@ -137,6 +142,16 @@ async def hand_back_runs(call: Call) -> HandedBack:
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
     desk, worker_id = call.service.desk, call.identity("wrk", "worker_id")
     return HandedBack(handed_back=await desk.hand_back(call.tenant_id, worker_id, runs, body.claims))
+
+
+@routes.post("/v1/workers/{worker_id}/parents", Action.WORK, body=AskParents, answer=Parents, problems=(404, 409))
+async def get_held_parents(call: Call) -> Parents:
+    """What a run depended on that the worker holds, and what came of it"""
+    body: AskParents = call.body
+    run_id = _run_id(body, "run_id")
+    after = None if body.after is None else parse("job", body.after)
+    found = await call.service.desk.parents(call.tenant_id, call.identity("wrk", "worker_id"), run_id, after)
+    return Parents([_parent(item) for item in found], more=bool(found))
 
 
 @routes.delete("/v1/workers/{worker_id}", Action.WORK, answer=Left, problems=(404,))
@@ -218,6 +233,17 @@ def _outcome(report: Report, field: str) -> Outcome:
             )
 
 
+def _parent(item: Parent) -> ParentOfRun:
+    return ParentOfRun(
+        show("job", item.job_id),
+        None if item.run_id is None else show("run", item.run_id),
+        item.name,
+        None if item.state is None else item.state.name,  # type: ignore[arg-type]
+        msgspec.UNSET if item.result is None else msgspec.Raw(item.result),
+        item.error,
+    )
+
+
 def _note(note: Note, field: str) -> RunNote:
     checkpoint = None
     if note.checkpoint is not msgspec.UNSET:
@@ -230,8 +256,12 @@ def _refusals(refused: frozenset[UUID]) -> Refusals:
     return Refusals(refused=sorted(show("run", run_id) for run_id in refused))
 
 
-def _run_id(item: Report | Note | HeldRun, field: str) -> UUID:
+def _run_id(item: Report | Note | HeldRun | AskParents, field: str) -> UUID:
     try:
         return parse("run", item.run_id)
     except InvalidInput as error:
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
+
+
+def _task(name: str, field: str) -> str:
+    return check_not_reserved(check_name(name, field), field)

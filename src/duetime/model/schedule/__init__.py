@@ -3,6 +3,7 @@
     Once      now, at a moment, or after a delay: one run
     Cron      on a cron line, in a time zone
     Every     at an interval from an anchor: exact seconds, or days and months of a zone's calendar
+    After     whenever a run of another job has ended
 
 A recurring schedule is a pure function from a moment to the next fire after it. It never looks at the previous run:
 a crash loop cannot end a cron job, and any number of schedulers compute the same fires.
@@ -16,6 +17,7 @@ a crash loop cannot end a cron job, and any number of schedulers compute the sam
     telling, previewing    from a schedule to what people read
 """
 
+from duetime.model.schedule.after import ONS, After, On, make_after
 from duetime.model.schedule.asking import make_schedule, needs_now
 from duetime.model.schedule.cron import Cron, make_cron
 from duetime.model.schedule.every import Every
@@ -25,7 +27,14 @@ from duetime.model.schedule.moment import EARLIEST, LATEST, UnusableSchedule, ch
 from duetime.model.schedule.once import NOW, Once
 from duetime.model.schedule.previewing import ComingFire, preview
 from duetime.model.schedule.reading import parse_schedule
-from duetime.model.schedule.stored import Recurring, Schedule, decode_schedule, encode_schedule, same_schedule
+from duetime.model.schedule.stored import (
+    Recurring,
+    Schedule,
+    decode_schedule,
+    encode_schedule,
+    same_schedule,
+    shown_schedule,
+)
 from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.words import parse_words
 from duetime.model.schedule.zone import check_zone
@@ -34,10 +43,13 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "NOW",
+    "ONS",
+    "After",
     "ComingFire",
     "Cron",
     "Every",
     "Exclusion",
+    "On",
     "Once",
     "Recurring",
     "Schedule",
@@ -49,6 +61,7 @@ __all__ = [
     "encode_schedule",
     "exact_form",
     "explain",
+    "make_after",
     "make_cron",
     "make_exclusion",
     "make_schedule",
@@ -57,4 +70,5 @@ __all__ = [
     "parse_words",
     "preview",
     "same_schedule",
+    "shown_schedule",
 ]

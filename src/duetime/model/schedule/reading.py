@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from duetime.errors import InvalidInput
+from duetime.model.schedule.after import parse_after
 from duetime.model.schedule.cron import make_cron
 from duetime.model.schedule.making import delayed, make_every
 from duetime.model.schedule.moment import check_moment, looks_like_a_moment
@@ -36,6 +37,8 @@ def parse_schedule(text: str, *, zone: str = "UTC", now: datetime) -> Schedule:
         return Once(at=check_moment(moment, "schedule"))
     if _is_interval(interval := given.removeprefix("every ")):
         return make_every(interval, zone)
+    if (chain := parse_after(given)) is not None:
+        return chain
     if kind == "in" and _DURATION.fullmatch(rest):
         return delayed(rest, zone, check_moment(now, "now"))
     told = parse_words(given, zone=zone, now=check_moment(now, "now"))

@@ -4,13 +4,14 @@ from functools import lru_cache
 
 import msgspec
 
+from duetime.model.schedule.after import After
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.moment import UnusableSchedule
-from duetime.model.schedule.once import Once
+from duetime.model.schedule.once import NOW, Once
 
-Recurring = Cron | Every
-Schedule = Once | Cron | Every
+Recurring = Cron | Every | After
+Schedule = Once | Cron | Every | After
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Schedule] = msgspec.json.Decoder(Schedule)
@@ -26,6 +27,15 @@ def decode_schedule(body: bytes) -> Schedule:
         return _decoder.decode(body)
     except msgspec.DecodeError as error:
         raise UnusableSchedule(f"the stored schedule cannot be read: {error}") from error
+
+
+def shown_schedule(body: bytes) -> Schedule:
+    """For those who only look. One that cannot be read, such as that of a newer release, shows as none at all; the
+    scanner sets its job aside and says why. One row must not keep a whole list from being read."""
+    try:
+        return decode_schedule(body)
+    except UnusableSchedule:
+        return NOW
 
 
 def same_schedule(one: Schedule, other: Schedule) -> bool:

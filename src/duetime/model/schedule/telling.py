@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from duetime.ids import show
+from duetime.model.schedule.after import After
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Exclusion
@@ -25,6 +27,9 @@ def explain(schedule: Schedule, zone: str = "UTC") -> str:
             return ", ".join([tell_line(read_line(schedule.line)), *_limits(schedule), schedule.zone])
         case Every():
             return _every(schedule)
+        case After():
+            how = {"success": "succeeded", "failure": "failed", "any": "ended"}[schedule.on]
+            return f"After each run of {show('job', schedule.job)} that {how}"
         case _:
             assert_never(schedule)
 
@@ -44,6 +49,8 @@ def exact_form(schedule: Schedule) -> str:
                 return f"every {interval}"
             start = "" if schedule.anchor is None or schedule.first else f"{_rfc_3339(schedule.anchor)}/"
             return f"every R{'' if schedule.count is None else schedule.count}/{start}{interval}"
+        case After():
+            return str(schedule)
         case _:
             assert_never(schedule)
 

@@ -10,14 +10,15 @@ import asyncpg
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Sight
-from duetime.store.postgres.control import end_cancelled
+from duetime.model.worker import Seat
+from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING
-from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint, Look
 
 
-class ClaimingRole(Role):
+class ClaimingRole(LimitingRole):
     async def lanes(self, after: int = 0) -> list[Lane]:
         return await self.lane_book.after(after)
 
@@ -38,6 +39,10 @@ class ClaimingRole(Role):
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         lane_ids = [lane for lane, _ in takes]
+        if lane_ids and await self.is_limited(lane_ids):
+            dealt = await self.claim_limited([Seat(worker_id, claim_no, sum(take for _, take in takes))], takes)
+            rows = [] if dealt else await self.database.fetch("claimed_before", worker_id, claim_no)
+            return [run for _, run in dealt] or [Claimed(*row) for row in rows]
         marks = [self.marks[lane] for lane in lane_ids]
         async with self.database.connection() as connection:
             try:
@@ -59,7 +64,7 @@ class ClaimingRole(Role):
             # A number that is taken cannot be claimed under any more; one that is being claimed under is waited for.
             await connection.execute(SQL["take_numbers"], worker_id, list(claim_nos))
             rows = await connection.fetch(SQL["release"], worker_id, list(claim_nos))
-            await end_cancelled(connection, rows)
+            await end_freed(connection, rows)
         if rows:
             self.hints.give(Hint.READY)
         return len(rows)

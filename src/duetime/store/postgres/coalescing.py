@@ -6,12 +6,13 @@ from datetime import timedelta
 from uuid import UUID
 
 import asyncpg
+from msgspec.structs import astuple
 
 from duetime.model.attempt import Claimed
 from duetime.model.worker import Renewal, Seat
 from duetime.store.postgres.claiming import ClaimingRole
-from duetime.store.postgres.control import end_cancelled
-from duetime.store.postgres.database import SQL, columns
+from duetime.store.postgres.control import end_freed
+from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.protocol import Hint
 
 
@@ -19,19 +20,12 @@ class CoalescingRole(ClaimingRole):
     async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
         dealt: dict[UUID, list[Claimed]] = {seat.worker_id: [] for seat in seats}
         lane_ids = [lane for lane, _ in takes]
+        limited = bool(lane_ids) and await self.is_limited(lane_ids)
+        if limited:
+            for worker_id, run in await self.claim_limited(seats, takes):
+                dealt[worker_id].append(run)
         async with self.database.connection() as connection:
-            try:
-                rows = await connection.fetch(
-                    SQL["claim_many"],
-                    lane_ids,
-                    [take for _, take in takes],
-                    [self.marks[lane] for lane in lane_ids],
-                    [seat.worker_id for seat in seats],
-                    [seat.claim_no for seat in seats],
-                    [seat.room for seat in seats],
-                )
-            except asyncpg.UniqueViolationError:
-                rows = []  # another server claimed for one of them this very moment
+            rows = [] if limited else await self._claim_many(connection, seats, takes)
             for row in rows:
                 dealt[row[0]].append(Claimed(*row[1:]))
             if rows:
@@ -42,6 +36,16 @@ class CoalescingRole(ClaimingRole):
                 for row in await connection.fetch(SQL["claims_before"], *columns(empty, 2)):
                     dealt[row[0]].append(Claimed(*row[1:]))
         return dealt
+
+    async def _claim_many(
+        self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
+    ) -> list[Row]:
+        lane_ids = [lane for lane, _ in takes]
+        asked = (lane_ids, [take for _, take in takes], [self.marks[lane] for lane in lane_ids])
+        try:
+            return await connection.fetch(SQL["claim_many"], *asked, *columns([astuple(seat) for seat in seats], 3))
+        except asyncpg.UniqueViolationError:
+            return []  # another server claimed for one of them this very moment
 
     async def renew_many(
         self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
@@ -54,7 +58,7 @@ class CoalescingRole(ClaimingRole):
             renewed = {row[0]: row[1] for row in await connection.fetch(SQL["renew_leases"], ids, lease)}
             alive = list(renewed)
             freed = await connection.fetch(SQL["free_unlisted_of_many"], alive, lease, *columns(listed, 2))
-            await end_cancelled(connection, [row[1:] for row in map(tuple, freed)])
+            await end_freed(connection, [row[1:] for row in map(tuple, freed)])
             for row in await connection.fetch(SQL["cancels_of_workers"], alive):
                 cancelled[row[0]].append(row[1])
         for row in freed:

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
-from duetime.store.completions import as_cancelled, end_state, is_plain, waits_again
+from duetime.model.fingerprint import fingerprint
+from duetime.model.run import Event
+from duetime.store.completions import as_cancelled, end_state, is_handed_over, is_plain, waits_again
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.control import end_cancelled
+from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Completed, Hint
 
 
@@ -17,7 +19,7 @@ def _by_run(item: Completion) -> bytes:
     return item.run_id.bytes
 
 
-class CompletingRole(Role):
+class CompletingRole(LimitingRole):
     @again_after_clash
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
@@ -27,10 +29,12 @@ class CompletingRole(Role):
         if all(is_plain(item) for item in completions):
             ids, fences = [item.run_id for item in completions], [item.fence for item in completions]
             accepted = await self.database.fetchval("succeed_runs", ids, fences, worker_id, closed) or ()
+            if self.has_limits and accepted:
+                self.hints.give(Hint.READY)
             return Completed() if len(accepted) == len(ids) else Completed(frozenset(ids) - frozenset(accepted))
         async with self.database.transaction() as connection:
             accepted = await apply(connection, worker_id, completions, closed)
-        if any(item.verdict.delay is not None for item in completions):
+        if self.has_limits or any(waits_again(item) for item in completions):
             self.hints.give(Hint.READY)
         return Completed(frozenset(item.run_id for item in completions) - accepted)
 
@@ -40,7 +44,7 @@ class CompletingRole(Role):
             return 0
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["hand_back"], worker_id, *columns(runs, 2))
-            await end_cancelled(connection, rows)
+            await end_freed(connection, rows)
         if rows:
             self.hints.give(Hint.READY)
         return len(rows)
@@ -64,17 +68,19 @@ async def apply(
     """Apply completions of any kind, in the order of their runs, inside a transaction; returns the runs accepted."""
     ends: list[Completion] = []
     again: list[Completion] = []
+    over: list[Completion] = []
     for item in completions:
-        (again if waits_again(item) else ends).append(item)
-    if again:
+        (again if waits_again(item) else over if is_handed_over(item) else ends).append(item)
+    if again or over:
         # Several statements: only together they would not keep to the order.
         await connection.execute(SQL["hold_runs"], worker_id, [item.run_id for item in completions])
     accepted = await _end(connection, worker_id, ends, closed)
-    if again:
-        waiting = await _retry(connection, worker_id, again, lanes or {})
-        # What was not made to wait is either not ours any more, or somebody asked for it to be cancelled.
-        rest = [as_cancelled(item) for item in again if item.run_id not in waiting]
-        accepted |= waiting | await _end(connection, worker_id, rest, ())
+    if again or over:
+        going_on = await _retry(connection, worker_id, again, lanes or {}) if again else frozenset()
+        going_on |= await _hand_over(connection, worker_id, over) if over else frozenset()
+        # What does not go on is either not ours any more, or somebody asked for it to be cancelled.
+        rest = [as_cancelled(item) for item in (*again, *over) if item.run_id not in going_on]
+        accepted |= going_on | await _end(connection, worker_id, rest, ())
     return accepted
 
 
@@ -86,7 +92,15 @@ async def _end(
     rows = [(item.attempt_state, end_state(item), item.failure, item.error, item.result, item.logs) for item in items]
     ids, fences = [item.run_id for item in items], [item.fence for item in items]
     found = await connection.fetchval(SQL["end_runs"], ids, fences, worker_id, list(closed), *columns(rows, 6))
-    return frozenset(found or ())
+    accepted = frozenset(found or ())
+    dead = [
+        (item.run_id, fingerprint(item.failure, item.error))
+        for item in items
+        if item.verdict.event is Event.FAIL and item.run_id in accepted
+    ]
+    if dead:
+        await connection.execute(SQL["mark_dead"], *columns(dead, 2))
+    return accepted
 
 
 async def _retry(
@@ -106,4 +120,11 @@ async def _retry(
     ]
     ids, fences = [item.run_id for item in items], [item.fence for item in items]
     found = await connection.fetchval(SQL["retry_runs"], ids, fences, worker_id, *columns(rows, 7))
+    return frozenset(found or ())
+
+
+async def _hand_over(connection: Connection, worker_id: UUID, items: Sequence[Completion]) -> frozenset[UUID]:
+    ids, fences = [item.run_id for item in items], [item.fence for item in items]
+    waits = [item.verdict.delay for item in items]
+    found = await connection.fetchval(SQL["hand_over_runs"], ids, fences, worker_id, waits)
     return frozenset(found or ())

@@ -8,7 +8,7 @@ from uuid import UUID
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
-from duetime.model.job import Job, JobState
+from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.postgres.clashes import again_after_clash
@@ -80,7 +80,9 @@ class ControlRole(ReadingRole):
             row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
-                await connection.execute(SQL["put_cursor"], job_id, cursor.scan_at, cursor.next_fire_at, cursor.exact)
+                if cursor is not None:
+                    place = (cursor.scan_at, cursor.next_fire_at, cursor.exact)
+                    await connection.execute(SQL["put_cursor"], job_id, *place)
                 await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.ACTIVE)
                 await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)
@@ -111,7 +113,7 @@ class ControlRole(ReadingRole):
         row: Fields,
         runs: Sequence[tuple[UUID, datetime, datetime]],
     ) -> None:
-        key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
+        key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
         lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
         rows = [(job_id, run_id, lane_id, due_at, ready_at, False) for run_id, due_at, ready_at in runs]
         await connection.execute(SQL["make_runs"], *columns(rows, 6), True)
@@ -127,9 +129,13 @@ async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fiel
     await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.PAUSED)
 
 
-async def end_cancelled(connection: Connection, freed: Iterable[Iterable[Any]]) -> None:
-    """Runs that wait again, but that somebody asked to cancel meanwhile, end (id, tenant, whether they were asked)."""
-    for run_id, tenant_id, cancel_requested in freed:
+async def end_freed(connection: Connection, freed: Iterable[Iterable[Any]]) -> None:
+    """Runs that wait again (id, tenant, whether somebody asked to cancel it meanwhile) hold no limit any more; those
+    that shall be cancelled end."""
+    rows = [tuple(row) for row in freed]
+    if rows:
+        await connection.fetchval(SQL["free_holds"], [row[0] for row in rows])
+    for run_id, tenant_id, cancel_requested in rows:
         if cancel_requested:
             await connection.fetchval(SQL["cancel_waiting"], tenant_id, [run_id], CANCELLED_BY_REQUEST)
 

@@ -79,6 +79,11 @@ class Database:
         parts = urlsplit(self.url)
         return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
 
+    @property
+    def used(self) -> int:
+        """How many connections somebody works on."""
+        return 0 if self._pool is None else self._pool.get_size() - self._pool.get_idle_size()
+
     async def open(self) -> None:
         with self.meaning():
             # No connection is kept for its own sake: while the database is away, nobody but callers shall try it.

@@ -6,9 +6,8 @@ from uuid import UUID
 
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
-from duetime.model.job import Job
-from duetime.model.lane import LaneKey
-from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
+from duetime.model.job import Job, lane_of
+from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
 from duetime.store.keys import LiveRun
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
@@ -44,7 +43,10 @@ class EditingRole(ReadingRole):
         calendars = await hold_calendars(connection, tenant_id, calendars_named(changes))
         # Read after every lock is held: a new cursor lies after this moment.
         now: datetime = await connection.fetchval(SQL["clock"])
-        edit = plan_edit(job_id, row, runs, changes, now, calendars)
+        ended = None
+        if changes_rhythm(changes):
+            ended = await connection.fetchval(SQL["ended_runs_of_job"], tenant_id, job_id, 1)
+        edit = plan_edit(job_id, row, runs, changes, now, calendars, ended)
         if edit is None:
             await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
             return None
@@ -61,7 +63,8 @@ class EditingRole(ReadingRole):
         if edit.starts_anew:
             await use_calendars(connection, tenant_id, job_id, edit.calendars)
         if edit.revises:
-            key = LaneKey(tenant_id, edit.content.queue, edit.content.tier, edit.content.task)
+            content = edit.content
+            key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
             lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
             await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
         await connection.execute(SQL["restamp_runs"], tenant_id, job_id)

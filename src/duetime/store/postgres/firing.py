@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
+from duetime.model.job import lane_of
 from duetime.model.lane import LaneKey
 from duetime.store.completions import REPLACED
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import stop_runs
 from duetime.store.postgres.database import SQL, Connection, Row, columns
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Hint, PlanFires, Scan
 
 
-class FiringRole(Role):
+class FiringRole(LimitingRole):
     @again_after_clash
     async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
         fires: list[Fire] = []
@@ -46,7 +47,7 @@ class FiringRole(Role):
         return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in)
 
     async def unblock(self, limit: int) -> int:
-        freed = await self.database.execute("unblock", limit)
+        freed = await self.database.execute("unblock", limit) + await self.free_parked(limit)
         if freed:
             self.hints.give(Hint.READY)
         return freed
@@ -62,7 +63,7 @@ async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
     return [
         DueJob(
             row["job_id"],
-            LaneKey(row["tenant_id"], row["queue"], row["tier"], row["task"]),
+            lane_of(row["tenant_id"], row["queue"], row["tier"], row["task"], row["options"]),
             row["schedule"],
             row["next_fire_at"],
             row["options"],

@@ -25,9 +25,9 @@ _INVALID, _IN_FLIGHT, _REUSED = "DT400", "DT409", "DT422"
 class GuestRole(Role):
     async def submit_within(self, connection: object, tenant_id: int, job: NewJob) -> UUID:
         schedule = job.schedule
-        if not isinstance(schedule, Once) or job.key is not None:
+        if not isinstance(schedule, Once) or job.key is not None or job.depends_on is not None:
             raise InvalidInput(
-                "only one-off jobs without key= can be submitted inside a transaction",
+                "only one-off jobs without key= and depends_on= can be submitted inside a transaction",
                 field="connection",
                 remedy="leave out connection=, or give run_at=, run_in= or nothing",
             )

@@ -8,13 +8,14 @@ from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.worker import Worker
 from duetime.store.completions import is_plain
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import SQL
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Hint
 
 
-class HoldingRole(Role):
+class HoldingRole(LimitingRole):
     async def worker(self, worker_id: UUID) -> Worker:
         rows = await self.database.fetch("worker_by_id", worker_id)
         if not rows:
@@ -25,6 +26,7 @@ class HoldingRole(Role):
     async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
         return [Claimed(*row) for row in await self.database.fetch("runs_of_worker", worker_id, list(run_ids))]
 
+    @again_after_clash
     async def complete_many(
         self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
     ) -> list[frozenset[UUID]]:
@@ -39,7 +41,9 @@ class HoldingRole(Role):
                 else:
                     accepted = await apply(connection, worker_id, completions, closed)
                 answers.append(frozenset(ids) - accepted)
-        if any(item.verdict.delay is not None for _, completions, _ in reports for item in completions):
+        if self.has_limits or any(
+            item.verdict.delay is not None for _, completions, _ in reports for item in completions
+        ):
             self.hints.give(Hint.READY)
         return answers
 

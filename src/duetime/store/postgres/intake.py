@@ -9,7 +9,7 @@ from duetime.model.edit import changes_for
 from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
-from duetime.model.schedule import Once, encode_schedule
+from duetime.model.schedule import After, Once, encode_schedule
 from duetime.store.editing import answer_edit
 from duetime.store.keys import (
     IDEMPOTENCY,
@@ -30,6 +30,7 @@ from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fir
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.depending import insert_dependents, insert_follower
 from duetime.store.postgres.editing import EditingRole
 from duetime.store.postgres.labelling import put_labels
 from duetime.store.protocol import Hint
@@ -73,7 +74,7 @@ class IntakeRole(EditingRole):
     ) -> list[Submitted]:
         answers: dict[UUID, Submitted] = {}
         async with self.database.transaction() as connection:
-            await _try_lock_keys(connection, tenant_id, keys_of(jobs))
+            await try_lock_keys(connection, tenant_id, keys_of(jobs))
             for wave in waves(jobs):
                 answers |= await self._insert(connection, tenant_id, wave, lanes)
         return [answers[job.id] for job in jobs]
@@ -99,10 +100,7 @@ class IntakeRole(EditingRole):
                 edited.add(job.id)
             else:
                 placed[job.id] = met or Placed(job)
-        answers |= await _insert_once(connection, tenant_id, placed, lanes)
-        for asked_id, place in placed.items():
-            if not isinstance(place.job.schedule, Once):
-                answers[asked_id] = await _insert_recurring(connection, tenant_id, place)
+        answers |= await _place(connection, tenant_id, placed, lanes)
         keys = key_rows(jobs, known, answers, edited.union(placed))
         if keys:
             await connection.execute(SQL["put_keys"], tenant_id, *columns(keys, 6))
@@ -116,6 +114,27 @@ class IntakeRole(EditingRole):
         assert row is not None
         edit = await self.edit_within(connection, tenant_id, met.job_id, row, runs, changes_for(job))
         return answer_edit(met.job_id, job, edit, row, runs)
+
+
+async def _place(
+    connection: Connection, tenant_id: int, placed: Mapping[UUID, Placed], lanes: Mapping[LaneKey, int]
+) -> dict[UUID, Submitted]:
+    """Store jobs where they belong; answers by the id that was asked with."""
+    alone = {asked_id: place for asked_id, place in placed.items() if place.job.depends_on is None}
+    answers = await _insert_once(connection, tenant_id, alone, lanes)
+    for asked_id, place in alone.items():
+        if isinstance(place.job.schedule, After):
+            answers[asked_id] = await insert_follower(connection, tenant_id, place)
+        elif not isinstance(place.job.schedule, Once):
+            answers[asked_id] = await _insert_recurring(connection, tenant_id, place)
+    if len(alone) < len(placed):
+        rest = {asked_id: place for asked_id, place in placed.items() if asked_id not in alone}
+        answers |= await insert_dependents(connection, tenant_id, rest, lanes)
+    replaced = [place.job.id for place in placed.values() if not place.created]
+    if replaced:
+        for statement in ("refollow_jobs", "refollow_runs"):
+            await connection.execute(SQL[statement], tenant_id, replaced)
+    return answers
 
 
 async def _insert_once(
@@ -186,7 +205,7 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
     return Submitted(job.id, first.next_fire_at, created=placed.created)
 
 
-async def _try_lock_keys(connection: Connection, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
+async def try_lock_keys(connection: Connection, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
     """Take every key without waiting, in one order for everybody; they are free again after the transaction."""
     if keys and not await connection.fetchval(SQL["try_lock_keys"], tenant_id, *columns(keys, 2)):
         raise KeyInFlight("another request with this key has not finished", field="key", remedy="ask again in a moment")

@@ -4,7 +4,7 @@ Whoever needs a lane inside a transaction looks for it on the connection it has,
 who hold a connection of the pool waited for a second one, they would wait for each other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from duetime.model.lane import Lane, LaneKey
 from duetime.store.postgres.database import SQL, Connection, Database, columns
@@ -15,6 +15,13 @@ class LaneBook:
         self._database = database
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
+        self.has_keyed = False
+        """Whether there are lanes whose runs have keys."""
+
+    @property
+    def known(self) -> Mapping[int, LaneKey]:
+        """The lanes that this process has seen."""
+        return self._keys
 
     async def after(self, lane_id: int) -> list[Lane]:
         async with self._database.connection() as connection:
@@ -47,8 +54,11 @@ class LaneBook:
         return self._keys[lane_id]
 
     async def _make(self, connection: Connection, wanted: set[LaneKey]) -> None:
-        rows = [(key.tenant_id, key.queue, key.tier, key.task, key.trial) for key in sorted(wanted - self._ids.keys())]
-        await connection.execute(SQL["make_lanes"], *columns(rows, 5))
+        rows = [
+            (key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed)
+            for key in sorted(wanted - self._ids.keys())
+        ]
+        await connection.execute(SQL["make_lanes"], *columns(rows, 6))
         await self._read(connection, 0)
 
     async def _read(self, connection: Connection, after: int) -> list[Lane]:
@@ -56,4 +66,5 @@ class LaneBook:
         for lane in found:
             self._ids[lane.key] = lane.id
             self._keys[lane.id] = lane.key
+            self.has_keyed = self.has_keyed or lane.key.keyed
         return found

@@ -7,7 +7,7 @@ from uuid import UUID
 from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.control import end_cancelled
+from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
@@ -35,7 +35,7 @@ class LeasingRole(Role):
             if lease_until is None:
                 raise LeaseLost("the worker was reaped: its lease is over")
             freed = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
-            await end_cancelled(connection, freed)
+            await end_freed(connection, freed)
             rows = await connection.fetch(SQL["cancels_of_worker"], worker_id)
         if freed:
             self.hints.give(Hint.READY)

@@ -3,10 +3,21 @@
 from typing import Any
 from uuid import UUID
 
-from duetime.model.listing import DeadFilter, DeadLetter, JobFilter, JobItem, JobReport, Page, RunFilter, RunItem
+from duetime.model.listing import (
+    DeadFilter,
+    DeadGroups,
+    DeadLetter,
+    JobFilter,
+    JobItem,
+    JobReport,
+    Page,
+    RunFilter,
+    RunItem,
+)
 from duetime.model.run import RunState
 from duetime.store.labels import wanted_labels
 from duetime.store.list_views import (
+    dead_group,
     dead_letter,
     ended_job_item,
     ended_run_item,
@@ -75,10 +86,17 @@ class ListingRole(ReadingRole):
                 filter.died_until,
                 filter.error,
                 limit + 1,
+                filter.fingerprint,
             )
         items = [(row["run_id"], dead_letter(row)) for row in rows if row["run_id"] is not None]
         horizon = None if filter.job_id is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
         return make_page([Source(items, horizon)], limit)
+
+    async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            rows = await connection.fetch(SQL["group_dead_letters"], tenant_id, most + 1, limit)
+        counted = rows[0]["counted"] if rows else 0
+        return DeadGroups(tuple(dead_group(row, row["tasks"]) for row in rows), min(counted, most), counted > most)
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:

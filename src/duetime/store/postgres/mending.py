@@ -50,14 +50,20 @@ class MendingRole(ControlRole):
         return found
 
     async def replay_dead_letters(
-        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+        self,
+        tenant_id: int,
+        filter: DeadFilter,
+        nonce: bytes,
+        limit: int = 1000,
+        rate: float = 100.0,
+        delay: timedelta = timedelta(0),
     ) -> Replayed:
         async with self.database.acting_for(tenant_id) as connection:
             rows = await _lock_dead(connection, tenant_id, filter, limit + 1, also_deleted=False)
             now = await connection.fetchval(SQL["clock"])
             old = [row["run_id"] for row in rows[:limit]]
             new = [
-                _repeat(row["run_id"], row, now, nonce, timedelta(seconds=place / rate))
+                _repeat(row["run_id"], row, now, nonce, delay + timedelta(seconds=place / rate))
                 for place, row in enumerate(rows[:limit])
             ]
             await _replace(connection, tenant_id, old, new)
@@ -106,4 +112,5 @@ async def _lock_dead(
         filter.error,
         limit,
         also_deleted,
+        filter.fingerprint,
     )

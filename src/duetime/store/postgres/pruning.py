@@ -20,7 +20,7 @@ _A_PARTITION = timedelta(days=2)
 class PruningRole(Role):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._swept = {"sweep_labels": FIRST_ID, "sweep_payloads": FIRST_ID}
+        self._swept = dict.fromkeys(("sweep_labels", "sweep_payloads", "sweep_edges"), FIRST_ID)
 
     async def prune(
         self,
@@ -33,9 +33,12 @@ class PruningRole(Role):
         await keep_room_ahead(self.database)
         removed = await self.database.execute("prune_jobs", retention, batch)
         await self.database.execute("prune_users", batch)
+        removed += await self.database.execute("prune_graphs", retention, batch)
+        await self.database.execute("prune_followers")
         removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
         removed += await self.database.execute("prune_keys", idempotency_retention, batch)
         removed += await self.database.execute("prune_events", _EVENTS)
+        removed += await self.database.execute("prune_limits", batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self.database.execute("prune_deleted_jobs", longest, batch)
         for name in self._swept:

@@ -1,15 +1,16 @@
 """Queues: paused and resumed, counted up to a cap; and the tasks that live workers have."""
 
+from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.postgres.database import SQL
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Hint
 from duetime.store.queue_views import stored_queues, task_infos
 
 _CAP = 10_000
 
 
-class QueueRole(Role):
+class QueueRole(LimitingRole):
     async def pause_queue(self, tenant_id: int, queue: str) -> Queue:
         async with self.database.acting_for(tenant_id) as connection:
             await connection.execute(SQL["pause_queue"], tenant_id, queue)
@@ -18,6 +19,15 @@ class QueueRole(Role):
     async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
         async with self.database.acting_for(tenant_id) as connection:
             await connection.execute(SQL["resume_queue"], tenant_id, queue)
+        self.hints.give(Hint.READY)
+        return await self.queue(tenant_id, queue)
+
+    async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
+        rate = limits.rate
+        async with self.database.acting_for(tenant_id) as connection:
+            words = (limits.running, rate and rate.count, rate and rate.period)
+            await connection.execute(SQL["set_queue_limits"], tenant_id, queue, *words)
+        await self.rules()
         self.hints.give(Hint.READY)
         return await self.queue(tenant_id, queue)
 

@@ -6,8 +6,10 @@ from duetime.model.lane import trial_after
 from duetime.store.losses import lost_with_worker, past_timeout
 from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import SQL, Connection, Row
+from duetime.store.postgres.handing_over import reap_late
 from duetime.store.postgres.role import Role
-from duetime.store.protocol import Hint, JudgeLost
+from duetime.store.protocol import Hint
+from duetime.store.roles import JudgeLost
 
 
 class ReapingRole(Role):
@@ -20,6 +22,7 @@ class ReapingRole(Role):
                 judged += await self._reap_dead(connection, claim, judge)
             for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
                 judged += await _reap_overdue(connection, claim, judge, overdue)
+            judged += await reap_late(connection, limit, judge)
             await connection.execute(SQL["forget_cancels"])
         if judged:
             self.hints.give(Hint.READY)

@@ -3,22 +3,29 @@
 from collections.abc import Callable
 
 from duetime.store.postgres.access import AccessRole
+from duetime.store.postgres.breakers import BreakerRole
 from duetime.store.postgres.calendars import CalendarRole
 from duetime.store.postgres.coalescing import CoalescingRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.events import EventRole
+from duetime.store.postgres.figures import FigureRole
 from duetime.store.postgres.firing import FiringRole
+from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.guests import GuestRole
+from duetime.store.postgres.handing_over import HandingOverRole
 from duetime.store.postgres.holding import HoldingRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.listing import ListingRole
 from duetime.store.postgres.mending import MendingRole
+from duetime.store.postgres.notifying import NotifyingRole
 from duetime.store.postgres.payloads import PayloadRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
+from duetime.store.postgres.secrets import SecretRole
+from duetime.store.postgres.surveying import SurveyRole
 from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
 
@@ -39,9 +46,16 @@ class PostgresStore(
     TenancyRole,
     AccessRole,
     ListingRole,
+    FigureRole,
     EventRole,
     QueueRole,
+    BreakerRole,
     PayloadRole,
+    GraphRole,
+    NotifyingRole,
+    HandingOverRole,
+    SecretRole,
+    SurveyRole,
 ):
     embedded = False
 

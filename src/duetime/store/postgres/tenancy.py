@@ -4,11 +4,11 @@ import asyncpg
 
 from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
 from duetime.store.postgres.database import SQL
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.service_views import no_tenant, stored_tenant, taken
 
 
-class TenancyRole(Role):
+class TenancyRole(LimitingRole):
     async def create_tenant(self, tenant: NewTenant) -> Tenant:
         async with self.database.connection() as connection:
             try:
@@ -58,6 +58,7 @@ class TenancyRole(Role):
                 raise taken(change.name) from error
         if row is None:
             raise no_tenant(str(tenant_id))
+        await self.rules()
         return stored_tenant(row)
 
     async def stored_jobs(self, tenant_id: int, most: int) -> int:

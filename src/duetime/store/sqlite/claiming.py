@@ -11,15 +11,16 @@ from duetime.model.event import EventKind
 from duetime.model.lane import Lane, Sight
 from duetime.store.protocol import Hint, Look
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_cancelled
-from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.control import end_freed
+from duetime.store.sqlite.lanes import LaneBook
+from duetime.store.sqlite.limiting import Limited, LimitingRole, read_rules
 from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import identity, listed, moment, places
 
 _heads = msgspec.json.Decoder(list[tuple[int, UUID]])
 
 
-class ClaimingRole(Role):
+class ClaimingRole(LimitingRole):
     async def lanes(self, after: int = 0) -> list[Lane]:
         return await self.database.run(lambda connection, _: self.lane_book.after(connection, after))
 
@@ -33,7 +34,7 @@ class ClaimingRole(Role):
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:
             this = {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}
-            return claim_for(connection, this, dict(takes))
+            return claim_for(connection, self.lane_book, this, dict(takes))
 
         return claimed_runs(await self.database.run(work))
 
@@ -55,7 +56,7 @@ def _sight(lane_id: int, heads: list[tuple[int, UUID]]) -> Sight:
 
 
 def claim_for(
-    connection: Connection, this: dict[str, Any], left: dict[int, int], room: int | None = None
+    connection: Connection, book: LaneBook, this: dict[str, Any], left: dict[int, int], room: int | None = None
 ) -> list[tuple[Any, ...]]:
     """Claim for one worker, up to its room; `left` says how much may still be taken from each lane, and is lowered."""
     worker = connection.row("alive", this)
@@ -66,10 +67,17 @@ def claim_for(
         # This very claim has happened: its answer was lost on the way.
         return connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
     rows: list[tuple[Any, ...]] = []
+    rules = read_rules(connection)
+    limited = Limited(connection, this["now"], rules)
     for lane_id, take in left.items():
         wanted = take if room is None else min(take, room - len(rows))
         if wanted > 0 and _serves(connection, worker, lane_id):
-            found = connection.rows("claim", {**this, "lane_id": lane_id, "take": wanted})
+            key = book.key(connection, lane_id)
+            if rules.is_limited(key):
+                book.has_limits = True
+                found = limited.claim(this, lane_id, key, wanted)
+            else:
+                found = connection.rows("claim", {**this, "lane_id": lane_id, "take": wanted})
             left[lane_id] -= len(found)
             rows += found
     if rows:
@@ -85,7 +93,7 @@ def _release(connection: Connection, this: dict[str, Any]) -> int:
     connection.execute("take_numbers", this)  # and nothing can be claimed under it any more
     ids = connection.value("find_claim", this)
     rows = connection.rows("release", {**this, "ids": ids, "places": places(ids)})
-    end_cancelled(connection, this["now"], rows)
+    end_freed(connection, this["now"], rows)
     return len(rows)
 
 

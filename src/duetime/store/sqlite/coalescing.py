@@ -19,7 +19,7 @@ class CoalescingRole(ClaimingRole):
             dealt: dict[UUID, list[Claimed]] = {}
             for seat in seats:
                 this = {"worker_id": seat.worker_id.bytes, "claim_no": seat.claim_no, "now": now}
-                dealt[seat.worker_id] = claimed_runs(claim_for(connection, this, left, seat.room))
+                dealt[seat.worker_id] = claimed_runs(claim_for(connection, self.lane_book, this, left, seat.room))
             return dealt
 
         return await self.database.run(work)

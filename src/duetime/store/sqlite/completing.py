@@ -7,12 +7,15 @@ from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.event import EventKind
-from duetime.model.run import Event
-from duetime.store.completions import as_cancelled, end_state, waits_again
+from duetime.model.fingerprint import fingerprint
+from duetime.model.run import Event, RunState
+from duetime.store.completions import as_cancelled, end_state, is_handed_over, waits_again
 from duetime.store.protocol import Completed, Hint
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_cancelled
+from duetime.store.sqlite.control import end_freed
+from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.settling import note_ends
 from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import Texts, listed, microseconds, packed
 
@@ -28,7 +31,7 @@ class CompletingRole(Role):
             return refused
 
         refused = await self.database.run(work)
-        if any(item.verdict.delay is not None for item in completions):
+        if self.lane_book.has_limits or any(waits_again(item) for item in completions):
             self.hints.give(Hint.READY)
         return Completed(refused)
 
@@ -41,7 +44,7 @@ class CompletingRole(Role):
 
         def work(connection: Connection, now: int) -> int:
             rows = connection.rows("hand_back", {**pairs, "now": now})
-            end_cancelled(connection, now, rows)
+            end_freed(connection, now, rows)
             return len(rows)
 
         count = await self.database.run(work)
@@ -75,21 +78,24 @@ def apply(
         if is_heard(connection, now):
             _tell(connection, now, completions, (), ())
         _succeed(connection, now, completions)
+        free_holds(connection, now, ids)
         return frozenset()
     refused: set[UUID] = set()
     cancelled: set[UUID] = set()
     for place, shall_be_cancelled in exceptions:
         (cancelled if shall_be_cancelled else refused).add(completions[place].run_id)
-    little, ends, again = [], [], []
+    little, ends, again, over = [], [], [], []
     for item in completions:
         if item.run_id in refused:
             continue
         if _says_little(item):
             little.append(item)
-        elif not waits_again(item):
+        elif not waits_again(item) and not is_handed_over(item):
             ends.append(item)
         elif item.run_id in cancelled:
             ends.append(as_cancelled(item))
+        elif is_handed_over(item):
+            over.append(item)
         else:
             again.append(item)
     if is_heard(connection, now):
@@ -100,6 +106,12 @@ def apply(
         _end(connection, now, ends)
     if again:
         _retry(connection, now, again, lanes or {})
+    if over:
+        waits = listed([microseconds(item.verdict.delay) for item in over if item.verdict.delay is not None])
+        run_ids = packed(item.run_id for item in over)
+        connection.execute("hand_over_runs", {"ids": run_ids, "waits": waits, "now": now})
+    gone_on = refused | {item.run_id for item in over}
+    free_holds(connection, now, [item.run_id.bytes for item in completions if item.run_id not in gone_on])
     return frozenset(refused)
 
 
@@ -130,6 +142,7 @@ def _succeed(connection: Connection, now: int, items: Sequence[Completion]) -> N
     texts = Texts()
     results = listed([texts.add(item.result) for item in items])
     ids = packed(item.run_id for item in items)
+    note_ends(connection, now, ids, listed([RunState.SUCCEEDED] * len(items)))
     connection.execute("succeed_runs", {"ids": ids, "results": results, "texts": texts.blob, "now": now})
 
 
@@ -143,10 +156,12 @@ def _end(connection: Connection, now: int, items: Sequence[Completion]) -> None:
             item.error,
             texts.add(item.result),
             texts.add(item.logs),
+            fingerprint(item.failure, item.error) if item.verdict.event is Event.FAIL else None,
         )
         for item in items
     ]
     ids = packed(item.run_id for item in items)
+    note_ends(connection, now, ids, listed([end_state(item) for item in items]))
     connection.execute("end_runs", {"ids": ids, "words": listed(words), "texts": texts.blob, "now": now})
 
 

@@ -64,6 +64,8 @@ class Connection:
     """What runs named statements. It belongs to the store's own thread."""
 
     def __init__(self, path: Path | None) -> None:
+        self.ends_noted = False
+        """Whether the end of a run that somebody waits for was noted since the last commit."""
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"this Python comes with SQLite {sqlite3.sqlite_version}, which is too old",

@@ -1,6 +1,6 @@
 """Control: what people ask for while jobs are on their way."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -8,12 +8,13 @@ from uuid import UUID
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
-from duetime.model.job import Job, JobState
+from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.editing import steerable
+from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
 from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, moment, stamp
@@ -84,8 +85,9 @@ class ControlRole(ReadingRole):
             if row["state"] == JobState.PAUSED:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
                 cursor = cursor_after_pause(row, moment(now))
-                place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
-                connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
+                if cursor is not None:
+                    place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
+                    connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
                 connection.execute("set_job_state", {**of_job, "state": JobState.ACTIVE})
                 tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return read_job(connection, tenant_id, job_id)
@@ -125,7 +127,7 @@ class ControlRole(ReadingRole):
         row: Fields,
         runs: Sequence[tuple[UUID, datetime, datetime]],
     ) -> None:
-        key = LaneKey(tenant_id, row["queue"], row["tier"], row["task"])
+        key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
         of_job = {"job_id": job_id.bytes, "lane_id": self.lane_book.ids(connection, [key])[key], "now": now}
         tell(connection, now, EventKind.FIRED, tenant_id, [run_id for run_id, _, _ in runs])
         connection.many(
@@ -160,8 +162,10 @@ class ControlRole(ReadingRole):
         )
 
 
-def end_cancelled(connection: Connection, now: int, freed: Iterable[tuple[Any, ...]]) -> None:
-    """Runs that wait again, but that somebody asked to cancel meanwhile, end (id, tenant, whether they were asked)."""
+def end_freed(connection: Connection, now: int, freed: Sequence[tuple[Any, ...]]) -> None:
+    """Runs that wait again (id, tenant, whether somebody asked to cancel it meanwhile) hold no limit any more; those
+    that shall be cancelled end."""
+    free_holds(connection, now, [row[0] for row in freed])
     for run_id, tenant_id, cancel_requested in freed:
         if cancel_requested:
             _end_waiting(connection, now, tenant_id, run_id)

@@ -42,10 +42,18 @@ class Answer(NamedTuple):
 
 
 class Database:
-    def __init__(self, path: Path | None, clock: Clock, *, on_rollback: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        clock: Clock,
+        *,
+        on_rollback: Callable[[], None],
+        on_ends: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path = path
         self.clock = clock
         self._on_rollback = on_rollback
+        self._on_ends = on_ends
         self._guard = Lock()
         self._queue: SimpleQueue[Asked | None] = SimpleQueue()
         self._thread: Thread | None = None
@@ -53,6 +61,11 @@ class Database:
     @property
     def shown(self) -> str:
         return ":memory:" if self.path is None else str(self.path)
+
+    @property
+    def used(self) -> int:
+        """Whether somebody waits for the one connection."""
+        return 0 if self._queue.empty() else 1
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -126,6 +139,9 @@ class Database:
                 raw.execute("rollback")
             self._on_rollback()
             return [Answer(asked, None, meaning(error, self.shown)) for asked in batch]
+        if connection.ends_noted:
+            connection.ends_noted = False
+            self._on_ends()
         return answers
 
     def _answer(self, connection: Connection, asked: Asked, *, alone: bool) -> Answer:

@@ -5,9 +5,8 @@ from uuid import UUID
 
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
-from duetime.model.job import Job
-from duetime.model.lane import LaneKey
-from duetime.store.editing import Edit, calendars_named, check_version, plan_edit
+from duetime.model.job import Job, lane_of
+from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
 from duetime.store.keys import LiveRun
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
@@ -45,10 +44,12 @@ class EditingRole(ReadingRole):
     ) -> Edit | None:
         """Edit a job; None when nothing changes."""
         calendars = hold_calendars(connection, tenant_id, calendars_named(changes))
-        edit = plan_edit(job_id, row, runs, changes, moment(now), calendars)
+        of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+        ended = connection.value("ended_runs_of_job", {**of_job, "limit": 1}) if changes_rhythm(changes) else None
+        newest = None if ended is None else identity(ended)
+        edit = plan_edit(job_id, row, runs, changes, moment(now), calendars, newest)
         if edit is None:
             return None
-        of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
         withdrawn = 0
         if edit.starts_anew:
             withdrawn = connection.execute("withdraw_runs", of_job)
@@ -67,7 +68,8 @@ class EditingRole(ReadingRole):
         if edit.starts_anew:
             use_calendars(connection, tenant_id, job_id, edit.calendars)
         if edit.revises:
-            key = LaneKey(tenant_id, edit.content.queue, edit.content.tier, edit.content.task)
+            content = edit.content
+            key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
             lane_id = self.lane_book.ids(connection, [key])[key]
             connection.execute("revise_runs", {**of_job, "lane_id": lane_id, "now": now})
         if edit.content.options != row["options"]:

@@ -7,11 +7,12 @@ from uuid import UUID
 
 from duetime.model.event import EventKind
 from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
-from duetime.model.lane import LaneKey
+from duetime.model.job import lane_of
 from duetime.store.completions import REPLACED
 from duetime.store.protocol import Hint, PlanFires, Scan
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
+from duetime.store.sqlite.limiting import free_parked
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.telling import is_heard, tell
 from duetime.store.sqlite.values import duration, identity, maybe_stamp, moment, stamp
@@ -47,9 +48,11 @@ class FiringRole(Role):
         return scan
 
     async def unblock(self, limit: int) -> int:
-        freed = await self.database.run(
-            lambda connection, now: len(connection.rows("unblock", {"limit": limit, "now": now}))
-        )
+        def work(connection: Connection, now: int) -> int:
+            freed = len(connection.rows("unblock", {"limit": limit, "now": now}))
+            return freed + free_parked(connection, now, limit)
+
+        freed = await self.database.run(work)
         if freed:
             self.hints.give(Hint.READY)
         return freed
@@ -91,7 +94,7 @@ def _due(connection: Connection, row: tuple[Any, ...]) -> DueJob:
     if exact:
         found = connection.rows("live_runs_of", {"tenant_id": tenant_id, "job_id": job_id})
         live = tuple(LiveRun(identity(run_id), bool(running)) for run_id, running in found)
-    lane = LaneKey(tenant_id, queue, tier, task)
+    lane = lane_of(tenant_id, queue, tier, task, options)
     return DueJob(identity(job_id), lane, schedule, moment(next_fire_at), options, made, live)
 
 

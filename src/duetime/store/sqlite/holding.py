@@ -50,7 +50,9 @@ class HoldingRole(Role):
             return answers
 
         answers = await self.database.run(work)
-        if any(item.verdict.delay is not None for _, completions, _ in reports for item in completions):
+        if self.lane_book.has_limits or any(
+            item.verdict.delay is not None for _, completions, _ in reports for item in completions
+        ):
             self.hints.give(Hint.READY)
         return answers
 

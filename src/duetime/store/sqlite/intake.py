@@ -10,7 +10,7 @@ from duetime.model.event import EventKind
 from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
-from duetime.model.schedule import Once, encode_schedule
+from duetime.model.schedule import After, Once, encode_schedule
 from duetime.store.editing import answer_edit
 from duetime.store.keys import (
     IDEMPOTENCY,
@@ -29,6 +29,7 @@ from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fir
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.depending import insert_dependents, insert_follower
 from duetime.store.sqlite.editing import EditingRole, live_runs
 from duetime.store.sqlite.labelling import put_labels
 from duetime.store.sqlite.telling import tell
@@ -77,6 +78,11 @@ class IntakeRole(EditingRole):
         at = moment(now)
         straight, later = [], []
         for asked_id, place in placed.items():
+            if place.job.depends_on is not None:
+                continue
+            if isinstance(place.job.schedule, After):
+                answers[asked_id] = insert_follower(connection, now, tenant_id, place)
+                continue
             if not isinstance(place.job.schedule, Once):
                 answers[asked_id] = _insert_recurring(connection, now, tenant_id, place)
                 continue
@@ -92,6 +98,7 @@ class IntakeRole(EditingRole):
             connection.many("insert_ready", straight)
         if later:
             connection.many("insert_once", later)
+        answers |= _depend(connection, now, tenant_id, placed, lanes)
         keys = key_rows(jobs, known, answers, edited.union(placed))
         if keys:
             connection.many(
@@ -138,6 +145,20 @@ def _insert_ready(
     tell(connection, now, EventKind.SUBMITTED, tenant_id, [job.id for job in jobs])
     due_at = moment(now)
     return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
+
+
+def _depend(
+    connection: Connection, now: int, tenant_id: int, placed: dict[UUID, Placed], lanes: dict[LaneKey, int]
+) -> dict[UUID, Submitted]:
+    """Store those jobs that depend on others; and let jobs that were replaced be followed like those before."""
+    dependents = {asked_id: place for asked_id, place in placed.items() if place.job.depends_on is not None}
+    answers = insert_dependents(connection, now, tenant_id, dependents, lanes) if dependents else {}
+    for place in placed.values():
+        if not place.created:
+            of_job = {"tenant_id": tenant_id, "job_id": place.job.id.bytes}
+            connection.execute("refollow_jobs", of_job)
+            connection.execute("refollow_runs", of_job)
+    return answers
 
 
 def _due_at(schedule: Once, now: datetime) -> datetime:

@@ -9,7 +9,7 @@ from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.control import end_cancelled
+from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, places
 
@@ -84,7 +84,7 @@ def _free_unlisted(connection: Connection, this: dict[str, Any]) -> int:
     freed = 0
     for claim_no, ids in connection.rows("unlisted_claims", this):
         rows = connection.rows("free_unlisted", {**this, "claim_no": claim_no, "ids": ids, "places": places(ids)})
-        end_cancelled(connection, this["now"], rows)
+        end_freed(connection, this["now"], rows)
         freed += len(rows)
     return freed
 

@@ -3,10 +3,21 @@
 from typing import Any
 from uuid import UUID
 
-from duetime.model.listing import DeadFilter, DeadLetter, JobFilter, JobItem, JobReport, Page, RunFilter, RunItem
+from duetime.model.listing import (
+    DeadFilter,
+    DeadGroups,
+    DeadLetter,
+    JobFilter,
+    JobItem,
+    JobReport,
+    Page,
+    RunFilter,
+    RunItem,
+)
 from duetime.model.run import RunState
 from duetime.store.labels import wanted_labels
 from duetime.store.list_views import (
+    dead_group,
     dead_letter,
     ended_job_item,
     ended_run_item,
@@ -34,7 +45,7 @@ from duetime.store.listings import (
 from duetime.store.service_views import FIRST_ID, LAST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.reading import ReadingRole, find_job, runs_of_job
-from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, packed, places
+from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, names, packed, places
 
 
 class ListingRole(ReadingRole):
@@ -83,6 +94,13 @@ class ListingRole(ReadingRole):
         items = [(row["run_id"], dead_letter(row)) for row in rows if row["run_id"] is not None]
         horizon = None if filter.job_id is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
         return make_page([Source(items, horizon)], limit)
+
+    async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
+        wanted = {"tenant_id": tenant_id, "most": most + 1, "limit": limit}
+        rows = await self.database.run(lambda connection, _: connection.records("group_dead_letters", wanted))
+        counted = rows[0]["counted"] if rows else 0
+        groups = tuple(dead_group(row, sorted(names(row["tasks"]))) for row in rows)
+        return DeadGroups(groups, min(counted, most), counted > most)
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
         def work(connection: Connection, _now: int) -> JobReport:
@@ -212,6 +230,7 @@ def dead_wanted(filter: DeadFilter) -> dict[str, Any]:
         "died_from": maybe_stamp(filter.died_from),
         "died_until": maybe_stamp(filter.died_until),
         "error": filter.error,
+        "fingerprint": filter.fingerprint,
     }
 
 

@@ -57,13 +57,19 @@ class MendingRole(ControlRole):
         return found
 
     async def replay_dead_letters(
-        self, tenant_id: int, filter: DeadFilter, nonce: bytes, limit: int = 1000, rate: float = 100.0
+        self,
+        tenant_id: int,
+        filter: DeadFilter,
+        nonce: bytes,
+        limit: int = 1000,
+        rate: float = 100.0,
+        delay: timedelta = timedelta(0),
     ) -> Replayed:
         def work(connection: Connection, now: int) -> Replayed:
             rows = _matching(connection, tenant_id, filter, limit + 1, also_deleted=False)
             old = [row["run_id"] for row in rows[:limit]]
             new = [
-                _repeat(row["run_id"], row, moment(now), nonce, timedelta(seconds=place / rate))
+                _repeat(row["run_id"], row, moment(now), nonce, delay + timedelta(seconds=place / rate))
                 for place, row in enumerate(rows[:limit])
             ]
             _replace(connection, now, tenant_id, old, new)

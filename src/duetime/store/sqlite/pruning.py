@@ -13,6 +13,7 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import microseconds, moment, places
 
+_KEYS_OF_LIMITS = timedelta(hours=1)
 _EVENTS = timedelta(minutes=10)
 _A_PARTITION = timedelta(days=2)
 
@@ -20,7 +21,7 @@ _A_PARTITION = timedelta(days=2)
 class PruningRole(Role):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._swept = {"labels": FIRST_ID.bytes, "payloads": FIRST_ID.bytes}
+        self._swept = dict.fromkeys(("labels", "payloads", "edges"), FIRST_ID.bytes)
 
     async def prune(
         self,
@@ -32,13 +33,17 @@ class PruningRole(Role):
     ) -> int:
         removed = await self._prune("prune_jobs", retention, batch)
         await self._prune("prune_users", retention, batch)
+        removed += await self._prune("prune_graphs", retention, batch)
+        await self._prune("prune_followers", retention, batch)
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
         removed += await self._prune("prune_keys", idempotency_retention, batch)
         removed += await self._prune("prune_events", _EVENTS, batch)
+        removed += await self._prune("prune_limits", _KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", longest, batch)
         removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", retention, batch)
         removed += await self._sweep("payloads", "payloads_in_turn", "sweep_payloads", retention, batch)
+        removed += await self._sweep("edges", "edges_in_turn", "sweep_edges", retention, batch)
         return removed + await self._prune("prune_history", retention, batch)
 
     async def _prune(self, name: str, age: timedelta, batch: int) -> int:

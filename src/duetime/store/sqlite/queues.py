@@ -1,11 +1,12 @@
 """Queues: paused and resumed, counted up to a cap; and the tasks that live workers have."""
 
+from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.protocol import Hint
 from duetime.store.queue_views import stored_queues, task_infos
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import names
+from duetime.store.sqlite.values import microseconds, names
 
 _CAP = 10_000
 
@@ -16,6 +17,22 @@ class QueueRole(Role):
 
     async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
         found = await self._steer("resume_queue", tenant_id, queue)
+        self.hints.give(Hint.READY)
+        return found
+
+    async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
+        rate = limits.rate
+        words = {
+            "running": limits.running,
+            "rate": rate and rate.count,
+            "period": rate and microseconds(rate.period),
+        }
+
+        def work(connection: Connection, now: int) -> Queue:
+            connection.execute("set_queue_limits", {"tenant_id": tenant_id, "name": queue, "now": now, **words})
+            return _queue(connection, tenant_id, queue, _CAP)
+
+        found = await self.database.run(work)
         self.hints.give(Hint.READY)
         return found
 

@@ -5,9 +5,11 @@ from typing import Any
 
 from duetime.model.lane import trial_after
 from duetime.store.losses import lost_with_worker, past_timeout
-from duetime.store.protocol import Hint, JudgeLost
+from duetime.store.protocol import Hint
+from duetime.store.roles import JudgeLost
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.handing_over import reap_late
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, microseconds, places
 
@@ -24,6 +26,7 @@ class ReapingRole(Role):
                 judged += self._reap_dead(connection, _claim(claim, now), judge)
             for claim in connection.rows("overdue_claims", {**this, "now": now}):
                 judged += _reap_overdue(connection, _claim(claim, now), judge, overdue)
+            judged += reap_late(connection, now, limit, judge)
             connection.execute("forget_cancels", {})
             return judged
 

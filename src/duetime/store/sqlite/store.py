@@ -5,22 +5,29 @@ from collections.abc import Callable
 
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.access import AccessRole
+from duetime.store.sqlite.breakers import BreakerRole
 from duetime.store.sqlite.calendars import CalendarRole
 from duetime.store.sqlite.coalescing import CoalescingRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.events import EventRole
+from duetime.store.sqlite.figures import FigureRole
 from duetime.store.sqlite.firing import FiringRole
+from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.guests import GuestRole
+from duetime.store.sqlite.handing_over import HandingOverRole
 from duetime.store.sqlite.holding import HoldingRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.listing import ListingRole
 from duetime.store.sqlite.mending import MendingRole
+from duetime.store.sqlite.notifying import NotifyingRole
 from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
+from duetime.store.sqlite.secrets import SecretRole
+from duetime.store.sqlite.surveying import SurveyRole
 from duetime.store.sqlite.tenancy import TenancyRole
 
 
@@ -40,9 +47,16 @@ class SqliteStore(
     TenancyRole,
     AccessRole,
     ListingRole,
+    FigureRole,
     EventRole,
     QueueRole,
+    BreakerRole,
     PayloadRole,
+    GraphRole,
+    NotifyingRole,
+    HandingOverRole,
+    SecretRole,
+    SurveyRole,
 ):
     embedded = True
     _is_companion = False

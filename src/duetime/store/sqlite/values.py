@@ -19,13 +19,20 @@ _ID_LENGTH = 16
 _MOMENTS = frozenset(
     {
         "at",
+        "changed_at",
+        "checked_at",
         "created_at",
         "died_at",
         "due_at",
+        "end_finished_at",
+        "end_started_at",
+        "ended_at",
         "expires_at",
         "finished_at",
+        "first_died_at",
         "last_fire_at",
         "last_used_at",
+        "live_started_at",
         "lease_until",
         "next_fire_at",
         "paused_at",
@@ -34,9 +41,10 @@ _MOMENTS = frozenset(
         "revoked_at",
         "started_at",
         "waiting",
+        "wrong_since",
     }
 )
-_IDS = frozenset({"id", "job_id", "highest", "key_id", "lowest", "run_id", "worker_id"})
+_IDS = frozenset({"id", "job_id", "end_id", "highest", "key_id", "live_id", "lowest", "run_id", "worker_id"})
 _DURATIONS = frozenset({"ran_for"})
 
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__

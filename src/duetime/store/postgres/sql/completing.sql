@@ -5,6 +5,10 @@ select duetime.succeed_runs($1::uuid[], $2::int[], $3, $4::bigint[]);
 select duetime.end_runs($1::uuid[], $2::int[], $3, $4::bigint[], $5::smallint[], $6::smallint[], $7::smallint[],
     $8::text[], $9::bytea[], $10::bytea[]);
 
+-- mark_dead: keep what tells the errors of dead letters apart
+update duetime.dead_letters d set fingerprint = x.fingerprint
+from unnest($1::uuid[], $2::text[]) as x(run_id, fingerprint) where d.run_id = x.run_id;
+
 -- retry_runs: make runs wait again, with a row in history for the attempt; not those that shall be cancelled
 select duetime.retry_runs($1::uuid[], $2::int[], $3, $4::smallint[], $5::smallint[], $6::text[], $7::bytea[],
     $8::interval[], $9::boolean[], $10::int[]);

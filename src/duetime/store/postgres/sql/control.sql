@@ -37,6 +37,10 @@ with gone as (
 cursor_of as (
     delete from duetime.cursors where job_id = $2
 ),
+handed_on as (
+    insert into duetime.ended (run_id, job_id, tenant_id, end_state, finished_at)
+    select $3, id, tenant_id, 6, duetime.now() from gone where followed
+),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
     select duetime.now(), 6, $1, array[$3::uuid] from duetime.listening l where l.one and l.until > duetime.now()

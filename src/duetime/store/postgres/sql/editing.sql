@@ -13,8 +13,8 @@ on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = ex
 -- revise_runs: let waiting runs of a job say what it says now; what changes its lane is ready anew there
 update duetime.runs r
 set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = $3::int,
-    lane_id = case when r.lane_id is null then null else $3::int end,
-    ready_at = case when r.home_lane = $3::int then r.ready_at else greatest(r.due_at, duetime.clock()) end
+    lane_id = case when r.lane_id is null then null else $3::int end, parked_by = null,
+    ready_at = case when r.home_lane = $3::int and coalesce(r.lane_id, 1) > 0 then r.ready_at else greatest(r.due_at, duetime.clock()) end
 from duetime.jobs j
 where j.id = $2 and r.tenant_id = $1 and r.job_id = $2 and r.fence = 0 and not r.manual;
 

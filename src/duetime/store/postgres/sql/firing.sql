@@ -15,9 +15,9 @@ select id from duetime.runs where id = any($1::uuid[]);
 -- make_runs: make runs of stored jobs; those that are blocked have no lane yet
 with made as (
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
-    timeout_ms)
+    timeout_ms, followed)
 select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id, f.blocked::int,
-    $7::boolean, f.due_at, greatest(f.ready_at, duetime.clock()), j.args, j.options, j.timeout_ms
+    $7::boolean, f.due_at, greatest(f.ready_at, duetime.clock()), j.args, j.options, j.timeout_ms, j.followed
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::boolean[])
     as f(job_id, run_id, lane_id, due_at, ready_at, blocked)
 join duetime.jobs j on j.id = f.job_id

@@ -2,12 +2,12 @@
 with turn as materialized (
     select pg_advisory_xact_lock(hashtextextended('duetime lanes', 0))
 )
-insert into duetime.lanes (tenant_id, queue, tier, task, trial)
-select l.* from turn, unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[]) as l
+insert into duetime.lanes (tenant_id, queue, tier, task, trial, keyed)
+select l.* from turn, unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[], $6::boolean[]) as l
 on conflict do nothing;
 
 -- lanes_after: the lanes above an id
-select id, tenant_id, queue, tier, task, trial from duetime.lanes where id > $1 order by id;
+select id, tenant_id, queue, tier, task, trial, keyed from duetime.lanes where id > $1 order by id;
 
 -- insert_once: store one-off jobs; those due within the look-ahead go straight to their runs
 with job as materialized (

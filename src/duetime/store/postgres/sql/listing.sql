@@ -150,24 +150,40 @@ left join found f on true;
 -- list_dead_letters: dead letters, newest first, and the bounds of what was looked at
 with looked as materialized (
     select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
-        d.options
+        d.options, d.fingerprint
     from duetime.dead_letters_below($1, $2, $5) as w(run_id)
     cross join lateral (select * from duetime.dead_letters d where d.run_id = w.run_id limit 1) d
     where $3::uuid is null and d.tenant_id = $1
     union all
-    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
+    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options, fingerprint
     from duetime.dead_letters where tenant_id = $1 and run_id < $2 and job_id = $3
 ),
 found as (
     select l.run_id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.failure,
-        left(l.error, 500) as error, l.due_at, l.died_at, l.options
+        left(l.error, 500) as error, l.due_at, l.died_at, l.options, l.fingerprint
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
     where ($4::uuid is null or l.run_id = $4) and ($6::text is null or n.task = $6)
         and ($7::text is null or n.queue = $7) and ($8::smallint is null or l.failure = $8)
         and ($9::timestamptz is null or l.died_at >= $9) and ($10::timestamptz is null or l.died_at < $10)
-        and ($11::text is null or strpos(l.error, $11) > 0)
+        and ($11::text is null or strpos(l.error, $11) > 0) and ($13::text is null or l.fingerprint = $13)
     order by l.run_id desc limit $12
 )
 select b.seen, b.lowest, f.*
 from (select count(*) as seen, (select run_id from looked order by run_id limit 1) as lowest from looked) b
 left join found f on true;
+
+-- group_dead_letters: dead letters by what went wrong, the largest groups first, and how many were looked at
+with looked as materialized (
+    select d.run_id, d.lane_id, coalesce(d.fingerprint, '') as fingerprint, d.died_at
+    from duetime.dead_letters d where d.tenant_id = any (array[$1::int])
+    order by d.tenant_id desc, d.run_id desc limit $2
+),
+grouped as (
+    select l.fingerprint, count(*) as size, min(l.died_at) as first_died_at, max(l.died_at) as died_at,
+        (array_agg(l.run_id order by l.run_id desc))[1] as run_id, array_agg(distinct n.task) as tasks
+    from looked l join duetime.lanes n on n.id = l.lane_id
+    group by l.fingerprint order by count(*) desc, l.fingerprint limit $3
+)
+select g.fingerprint, g.size, g.first_died_at, g.died_at, g.run_id, g.tasks, d.failure, left(d.error, 500) as error,
+    (select count(*) from looked) as counted
+from grouped g join duetime.dead_letters d on d.run_id = g.run_id order by g.size desc, g.fingerprint;

@@ -24,7 +24,7 @@ where d.tenant_id = $1 and ($2::uuid is null or d.run_id = $2) and ($3::uuid is 
     and ($4::text is null or n.task = $4) and ($5::text is null or n.queue = $5)
     and ($6::smallint is null or d.failure = $6)
     and ($7::timestamptz is null or d.died_at >= $7) and ($8::timestamptz is null or d.died_at < $8)
-    and ($9::text is null or strpos(d.error, $9) > 0)
+    and ($9::text is null or strpos(d.error, $9) > 0) and ($12::text is null or d.fingerprint = $12)
     and ($11 or not exists (select 1 from duetime.deleted_jobs x where x.job_id = d.job_id))
 order by d.run_id limit $10 for update of d skip locked;
 
@@ -34,9 +34,10 @@ delete from duetime.dead_letters where tenant_id = $1 and run_id = any($2::uuid[
 -- repeat_runs: make runs in place of others that are over
 with made as (
     insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms,
-        manual)
+        manual, followed)
     select x.id, x.job_id, $1, x.lane, x.lane, x.due_at, greatest(x.ready_at, duetime.clock()), x.args, x.options,
-        x.timeout_ms, true
+        x.timeout_ms, true, exists (select 1 from duetime.jobs j where j.id = x.job_id and j.followed)
+            or exists (select 1 from duetime.nodes n where n.job_id = x.job_id)
     from unnest($2::uuid[], $3::uuid[], $4::int[], $5::timestamptz[], $6::timestamptz[], $7::bytea[], $8::bytea[],
                 $9::int[]) as x(id, job_id, lane, due_at, ready_at, args, options, timeout_ms)
     on conflict (id) do nothing

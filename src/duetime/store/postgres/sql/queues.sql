@@ -5,18 +5,33 @@ on conflict (tenant_id, name) do update set paused_at = coalesce(duetime.queues.
 -- resume_queue: start again
 update duetime.queues set paused_at = null where tenant_id = $1 and name = $2;
 
--- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap
+-- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap, and why
 with known as (
     select name, paused_at from duetime.queues where tenant_id = $1 and ($2::text is null or name = $2)
     union all
     select distinct l.queue, null::timestamptz from duetime.lanes l
     where l.tenant_id = $1 and ($2::text is null or l.queue = $2)
         and not exists (select 1 from duetime.queues q where q.tenant_id = $1 and q.name = l.queue)
+    union all
+    select o.name, null::timestamptz from duetime.limits o
+    where o.tenant_id = $1 and o.kind = 2 and ($2::text is null or o.name = $2)
+        and not exists (select 1 from duetime.queues q where q.tenant_id = $1 and q.name = o.name)
+        and not exists (select 1 from duetime.lanes l where l.tenant_id = $1 and l.queue = o.name)
 )
 select k.name, k.paused_at, l.tier, (
     select count(*) from (
-        select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null limit $3) w) as depth
+        select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null limit $3) w) as depth,
+    case when l.keyed then (
+        select count(*) from (select 1 from duetime.runs r where r.lane_id = -l.id limit $3) w) + (
+        select count(*) from (
+            select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null and r.put_off limit $3) w)
+    else 0 end as held_back,
+    o.running, o.rate, o.period, (
+        select count(*) from duetime.holds h join duetime.runs r
+            on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
+        where h.limit_id = o.id) as live
 from known k left join duetime.lanes l on l.tenant_id = $1 and l.queue = k.name
+left join duetime.limits o on o.tenant_id = $1 and o.kind = 2 and o.name = k.name
 order by k.name, l.tier;
 
 -- paused_lanes: the lanes that nobody may claim from now

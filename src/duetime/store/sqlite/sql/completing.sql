@@ -24,9 +24,9 @@ select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value -
     substr(:texts, x.value ->> 5 >> 32, x.value ->> 5 & 0xffffffff), x.value ->> 3
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 insert into dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
-    timeout_ms, args, options)
+    timeout_ms, args, options, fingerprint)
 select r.id, r.job_id, r.tenant_id, r.home_lane, r.attempt - (x.value ->> 0 = 3), r.lost + (x.value ->> 0 = 3),
-    x.value ->> 2, x.value ->> 3, r.due_at, :now, r.timeout_ms, r.args, r.options
+    x.value ->> 2, x.value ->> 3, r.due_at, :now, r.timeout_ms, r.args, r.options, x.value ->> 6
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
 where x.value ->> 1 = 5;
 delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:words) x);

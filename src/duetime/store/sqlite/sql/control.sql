@@ -1,4 +1,7 @@
 -- cancel_waiting: end runs that wait
+insert into ended (run_id, job_id, tenant_id, end_state, finished_at)
+select id, job_id, tenant_id, 6, :now from runs
+where tenant_id = :tenant_id and id = :run_id and worker_id is null and followed;
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
     due_at, ready_at, finished_at, timeout_ms, args, options, error)
 select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, :now, timeout_ms, args,
@@ -21,6 +24,8 @@ insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, a
     due_at, finished_at, timeout_ms, args, options, error)
 select :run_id, id, tenant_id, :lane_id, 0, 0, 0, 5, 6, 4, :due_at, :now, timeout_ms, args, options, :error
 from jobs where tenant_id = :tenant_id and id = :job_id;
+insert into ended (run_id, job_id, tenant_id, end_state, finished_at)
+select :run_id, id, tenant_id, 6, :now from jobs where tenant_id = :tenant_id and id = :job_id and followed;
 delete from cursors where job_id = :job_id;
 delete from jobs where tenant_id = :tenant_id and id = :job_id;
 

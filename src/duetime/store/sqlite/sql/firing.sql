@@ -8,9 +8,9 @@ select id, worker_id is not null from runs where tenant_id = :tenant_id and job_
 
 -- make_runs: make a run of a stored job; one that is blocked has no lane yet
 insert into runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
-    timeout_ms)
+    timeout_ms, followed)
 select :run_id, j.id, j.tenant_id, case when :blocked then null else :lane_id end, :lane_id, :blocked, :manual, :due_at,
-    max(:ready_at, :now), j.args, j.options, j.timeout_ms
+    max(:ready_at, :now), j.args, j.options, j.timeout_ms, j.followed
 from jobs j where j.id = :job_id
 on conflict (id) do nothing;
 

@@ -1,8 +1,8 @@
 -- make_lanes: add the lanes that are missing
-insert into lanes (tenant_id, queue, tier, task, trial) values (?, ?, ?, ?, ?) on conflict do nothing;
+insert into lanes (tenant_id, queue, tier, task, trial, keyed) values (?, ?, ?, ?, ?, ?) on conflict do nothing;
 
 -- lanes_after: the lanes above an id
-select id, tenant_id, queue, tier, task, trial from lanes where id > :after order by id;
+select id, tenant_id, queue, tier, task, trial, keyed from lanes where id > :after order by id;
 
 -- insert_once: store one-off jobs that are not due within the look-ahead, each with its cursor
 insert into jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version, created_at)

@@ -94,8 +94,9 @@ select substr(:ids, x.key * 16 + 1, 16) as job_id from json_each(:places) x wher
     select 1 from history h where h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
         and h.end_state is not null and h.run_id > substr(:run_ids, x.key * 16 + 1, 16));
 
--- held_runs: the runs of all claims
+-- held_runs: the runs of all claims, and those that were handed over
 select run_ids from claims;
+select run_id from handovers;
 
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with looked as materialized (
@@ -193,22 +194,39 @@ from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest fro
 -- list_dead_letters: dead letters, newest first, and the bounds of what was looked at
 with looked as materialized (
     select * from (
-        select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
+        select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options,
+            fingerprint
         from dead_letters where tenant_id = :tenant_id and run_id < :before and :job_id is null
         order by run_id desc limit :bound)
     union all
-    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options
+    select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options, fingerprint
     from dead_letters where tenant_id = :tenant_id and run_id < :before and job_id = :job_id
 ),
 found as (
     select l.run_id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.failure,
-        substr(l.error, 1, 500) as error, l.due_at, l.died_at, l.options
+        substr(l.error, 1, 500) as error, l.due_at, l.died_at, l.options, l.fingerprint
     from looked l join lanes n on n.id = l.lane_id
     where (:run_id is null or l.run_id = :run_id) and (:task is null or n.task = :task)
         and (:queue is null or n.queue = :queue) and (:failure is null or l.failure = :failure)
         and (:died_from is null or l.died_at >= :died_from) and (:died_until is null or l.died_at < :died_until)
         and (:error is null or instr(l.error, :error) > 0)
+        and (:fingerprint is null or l.fingerprint = :fingerprint)
     order by l.run_id desc limit :limit
 )
 select b.seen, b.lowest, f.* from (select count(*) as seen, min(run_id) as lowest from looked) b
 left join found f on true;
+
+-- group_dead_letters: dead letters by what went wrong, the largest groups first, and how many were looked at
+with looked as materialized (
+    select run_id, lane_id, coalesce(fingerprint, '') as fingerprint, died_at from dead_letters
+    where tenant_id = :tenant_id order by run_id desc limit :most
+),
+grouped as (
+    select l.fingerprint, count(*) as size, min(l.died_at) as first_died_at, max(l.died_at) as died_at,
+        max(l.run_id) as run_id, json_group_array(distinct n.task) as tasks
+    from looked l join lanes n on n.id = l.lane_id
+    group by l.fingerprint order by count(*) desc, l.fingerprint limit :limit
+)
+select g.fingerprint, g.size, g.first_died_at, g.died_at, g.run_id, g.tasks, d.failure,
+    substr(d.error, 1, 500) as error, (select count(*) from looked) as counted
+from grouped g join dead_letters d on d.run_id = g.run_id order by g.size desc, g.fingerprint;

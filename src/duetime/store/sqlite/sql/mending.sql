@@ -25,6 +25,7 @@ where d.tenant_id = :tenant_id and (:run_id is null or d.run_id = :run_id)
     and (:failure is null or d.failure = :failure)
     and (:died_from is null or d.died_at >= :died_from) and (:died_until is null or d.died_at < :died_until)
     and (:error is null or instr(d.error, :error) > 0)
+    and (:fingerprint is null or d.fingerprint = :fingerprint)
     and (:also_deleted or not exists (select 1 from deleted_jobs x where x.job_id = d.job_id))
 order by d.run_id limit :limit;
 
@@ -32,6 +33,8 @@ order by d.run_id limit :limit;
 delete from dead_letters where tenant_id = :tenant_id and run_id = :run_id;
 
 -- repeat_runs: make a run in place of another that is over
-insert into runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms, manual)
-values (:id, :job_id, :tenant_id, :lane_id, :lane_id, :due_at, :ready_at, :args, :options, :timeout_ms, 1)
+insert into runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms, manual, followed)
+values (:id, :job_id, :tenant_id, :lane_id, :lane_id, :due_at, :ready_at, :args, :options, :timeout_ms, 1,
+    exists (select 1 from jobs j where j.id = :job_id and j.followed)
+    or exists (select 1 from nodes n where n.job_id = :job_id))
 on conflict (id) do nothing;

@@ -5,18 +5,33 @@ on conflict (tenant_id, name) do update set paused_at = coalesce(queues.paused_a
 -- resume_queue: start again
 update queues set paused_at = null where tenant_id = :tenant_id and name = :name;
 
--- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap
+-- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap, and why
 with known as (
     select name, paused_at from queues where tenant_id = :tenant_id and (:name is null or name = :name)
     union all
     select distinct l.queue, null from lanes l
     where l.tenant_id = :tenant_id and (:name is null or l.queue = :name)
         and not exists (select 1 from queues q where q.tenant_id = :tenant_id and q.name = l.queue)
+    union all
+    select o.name, null from limits o
+    where o.tenant_id = :tenant_id and o.kind = 2 and (:name is null or o.name = :name)
+        and not exists (select 1 from queues q where q.tenant_id = :tenant_id and q.name = o.name)
+        and not exists (select 1 from lanes l where l.tenant_id = :tenant_id and l.queue = o.name)
 )
 select k.name, k.paused_at, l.tier, (
     select count(*) from (
-        select 1 from runs r where r.lane_id = l.id and r.worker_id is null limit :cap)) as depth
+        select 1 from runs r where r.lane_id = l.id and r.worker_id is null limit :cap) w) as depth,
+    case when l.keyed then (
+        select count(*) from (select 1 from runs r where r.lane_id = -l.id limit :cap) w) + (
+        select count(*) from (
+            select 1 from runs r where r.lane_id = l.id and r.worker_id is null and r.put_off limit :cap) w)
+    else 0 end as held_back,
+    o.running, o.rate, o.period, (
+        select count(*) from holds h join runs r
+            on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
+        where h.limit_id = o.id) as live
 from known k left join lanes l on l.tenant_id = :tenant_id and l.queue = k.name
+left join limits o on o.tenant_id = :tenant_id and o.kind = 2 and o.name = k.name
 order by k.name, l.tier;
 
 -- paused_lanes: the lanes that nobody may claim from now

@@ -1,0 +1,66 @@
+"""Bloat: an hour's worth of churn (3.6 million runs, submitted and run flat out) while a transaction is held open.
+
+Vacuum can remove nothing that the open transaction might still see. A sixtieth of the churn is a minute's worth: the
+last must go at least three quarters as fast as the first.
+"""
+
+import asyncio
+import time
+
+import asyncpg
+
+from bench.context import Bench
+from bench.drain import fill
+from bench.goals import Target
+from bench.report import console
+from bench.stores import migrated
+from bench.tasks import on_the_loop
+from duetime.store.postgres import PostgresStore
+from duetime.worker.store_source import StoreSource
+from duetime.worker.task import define
+from duetime.worker.worker import Worker, WorkerLimits
+
+MINUTES = 60
+TARGETS = {("postgres", "last minute over first"): Target(least=0.75)}
+
+
+async def run(bench: Bench) -> None:
+    report = bench.report("bloat", "runs/s")
+    minute = max(1_000, bench.knobs.churn // MINUTES)
+    report.notes |= {"runs": minute * MINUTES, "a minute's worth": minute}
+    dsn = bench.databases.postgres()
+    async with migrated(PostgresStore(dsn)) as store:
+        holding = await asyncpg.connect(dsn)
+        transaction = holding.transaction(isolation="repeatable_read")
+        await transaction.start()
+        await holding.fetchval("select count(*) from duetime.runs")
+        rates = await _churn(store, minute)
+        dead = await holding.fetchval("select pg_size_pretty(pg_total_relation_size('duetime.runs'))")
+        report.notes |= {"runs/s in each minute": [round(rate) for rate in rates], "size of runs at the end": dead}
+        await transaction.rollback()
+        await holding.close()
+    # Three minutes at each end, so that one checkpoint does not decide.
+    first, last = (sum(part) / len(part) for part in (rates[:3], rates[-3:]))
+    report.ours("postgres", "first minute", first)
+    report.ours("postgres", "last minute", last)
+    report.ours("postgres", "last minute over first", last / first, unit="×")
+    report.finish(TARGETS)
+
+
+async def _churn(store: PostgresStore, minute: int) -> list[float]:
+    worker = Worker(StoreSource(store), {"nothing": define("nothing", on_the_loop)}, WorkerLimits(slots=1000))
+    working = asyncio.create_task(worker.run())
+    await fill(store, 1_000)  # everything is warm when counting begins
+    rates: list[float] = []
+    for number in range(MINUTES):
+        wanted = 1_000 + (number + 1) * minute
+        began = time.perf_counter()
+        await fill(store, minute)
+        while worker.completed < wanted:
+            await asyncio.sleep(0.005)
+        rates.append(minute / (time.perf_counter() - began))
+        if number % 5 == 0:
+            console.print(f"    minute {number + 1}: {rates[-1]:,.0f} runs/s", style="dim")
+    worker.stop()
+    await working
+    return rates

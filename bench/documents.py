@@ -1,0 +1,207 @@
+"""`python -m bench.documents`: the model, the plots, docs/performance.md and docs/scaling.md, from the results."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.knobs import Knobs, from_environ
+from bench.model.predicting import predict
+from bench.peers.environments import REQUIREMENTS, CannotRun, python_of
+from bench.scaling_doc import BUSY, scaling
+
+DOCS = Path(__file__).parents[1] / "docs"
+ORDER = (
+    *("drain", "steady", "submit", "latency", "precision", "fire", "herd", "stored", "nodes", "list", "bloat"),
+    *("memory", "remote", "next_fire", "neighbour", "breaker", "targets"),
+)
+
+HEAD = """# Performance
+
+What duetime reaches, beside the limit of the machine and beside what people use today. **Written from
+`bench/results/*.json` by `make bench-docs`; do not edit.**
+
+## How to read it
+
+- Every scenario measures duetime, the limit and the peers in turns, in the same run on the same machine, and takes
+  medians. Machines differ: what counts are the ratios, above 1 where duetime is better.
+- **The limit** is a pinned loop of plain SQL (`bench/limits/`): the same tables and promises, batches of 500, one
+  connection, and nothing around it. For HTTP it is the raw framework that reads the same body and answers.
+- **The peers** run in environments of their own, with pinned versions, in their best documented settings
+  (`bench/peers/`). Those on Redis keep jobs in its memory only; duetime, the limit and those on PostgreSQL commit
+  durably. `apscheduler-memory` keeps its jobs in the process that runs them, and forgets them with it: it is a peer
+  like all others, and the last column says how duetime stands without it. graphile-worker is Node's, and stands beside
+  the best Python peer. Peers drain from their first start to their last; duetime is counted from the start of its
+  worker to the last completion.
+- PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers, and durable commits.
+
+## How to repeat it
+
+```
+make bench                                    everything (an hour and more; fills ten million jobs the first time)
+make bench SCENARIO=drain                     one scenario; PEERS=0 leaves the peers out, PEERS=huey,arq picks some
+make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short try
+make bench SCENARIO=stored STORED=100000      with fewer stored jobs
+make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone
+make bench-docs                               plots and these pages again, from the results
+```
+
+Peers' environments are made under `bench/.peers`, filled databases are kept under `bench/.data`; both can be deleted.
+Peers on Redis need a `redis-server`: the one in `REDIS_SERVER`, the system's, or Debian's package, which is unpacked
+there. A peer that cannot run is named with the reason.
+"""
+
+
+def main() -> None:
+    results = from_environ().results
+    # What was measured into another folder is not what the docs tell.
+    docs = DOCS if results == Knobs().results else results
+    if (results / "cost.json").exists() and (results / "nodes.json").exists():
+        predict(results)
+        (docs / "scaling.md").write_text(scaling(results))
+    _plot(results)
+    (docs / "performance.md").write_text(performance(results))
+
+
+def performance(results: Path) -> str:
+    found = [
+        json.loads((results / f"{name}.json").read_text()) for name in ORDER if (results / f"{name}.json").exists()
+    ]
+    parts = [HEAD, _summary(found), *(_section(body, results) for body in found), _settings(found)]
+    return "\n".join(part.strip() + "\n" for part in parts if part)
+
+
+def was_busy(body: dict[str, Any]) -> bool:
+    """Whether others kept the machine busy: then figures are too low, and targets cannot be judged."""
+    return bool(body["machine"]["busy_before"] > BUSY)
+
+
+def _plot(results: Path) -> None:
+    try:
+        python = python_of("plots")
+    except CannotRun as error:
+        print(f"no plots: {error}", file=sys.stderr)
+        return
+    subprocess.run([str(python), str(Path(__file__).with_name("plotting.py")), str(results)], check=True)
+
+
+def _summary(found: list[dict[str, Any]]) -> str:
+    lines = [
+        "## What must be reached",
+        "",
+        "| scenario | store | variant | figure | to reach | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for body in found:
+        for store, variant, target in _each(body["target"]):
+            reached = body["reached"].get(store, {}).get(variant)
+            told = {True: "✓", False: "**not reached**", None: "not compared"}[reached]
+            if was_busy(body):
+                told += " (busy machine)"
+            lines.append(
+                f"| {body['scenario']} | {store} | {variant} | {_figure(body, store, variant)} | {target} | {told} |"
+            )
+    return "\n".join(lines)
+
+
+def _section(body: dict[str, Any], results: Path) -> str:
+    name, machine = body["scenario"], body["machine"]
+    lines = [f"## {name}", "", _about(name), ""]
+    if was_busy(body):
+        lines += ["**The machine was busy with something else meanwhile: only the ratios say something.**", ""]
+    lines += [
+        "| store | variant | duetime | limit | × limit | best Python peer | × peer | × best that keeps jobs |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for store, variant, _ in _each(body["ours"]):
+        limit = body["limit"].get(store, {}).get(variant)
+        best = body["best_peer"].get(store, {}).get(variant)
+        peer = "–" if best is None else f"{best} {_show(body['peers'][store][variant][best])}"
+        lines.append(
+            f"| {store} | {variant} | {_figure(body, store, variant)} | {_show(limit)}"
+            f" | {_show(body['ratio_to_limit'][store][variant])} | {peer}"
+            f" | {_show(body['ratio_to_best_peer'][store][variant])}"
+            f" | {_show(body.get('ratio_to_best_keeping_peer', {}).get(store, {}).get(variant))} |"
+        )
+    lines += _peers(body)
+    if (results / f"{name}.png").exists():
+        lines += ["", f"![{name}](../bench/results/{name}.png)"]
+    notes = [f"{key}: {_note(value)}" for key, value in body["notes"].items() if not isinstance(value, dict)]
+    lines += ["", f"Measured at {body['measured_at']} on {machine['processors']} cores ({machine['architecture']},"]
+    lines[-1] += f" Python {machine['python']}, {machine['busy_before']:.0%} busy before)"
+    lines[-1] += f"; {'; '.join(notes)}." if notes else "."
+    return "\n".join(lines)
+
+
+def _peers(body: dict[str, Any]) -> list[str]:
+    """All peers, where they were measured: the same figures for each store."""
+    places = {variant: named for _, variant, named in _each(body["peers"])}
+    if not places and not body["unavailable_peers"]:
+        return []
+    names = sorted({name for named in places.values() for name in named})
+    lines = ["", f"| peer | {' | '.join(places)} |", f"|---|{'---|' * len(places)}"]
+    lines += [f"| {name} | {' | '.join(_show(named.get(name)) for named in places.values())} |" for name in names]
+    for name, why in body["unavailable_peers"].items():
+        lines.append(f"| {name} | {'not measured: ' + why.replace('|', '/')} |" + " |" * (len(places) - 1))
+    return lines
+
+
+def _settings(found: list[dict[str, Any]]) -> str:
+    lines = ["## The peers' settings", "", "| peer | versions | settings |", "|---|---|---|"]
+    for file in sorted((Path(__file__).parent / "peers" / "drivers").iterdir()):
+        if file.stem in ("__init__", "duetime") or file.suffix not in (".py", ".mjs"):
+            continue
+        lines.append(f"| {file.stem} | {_versions(file.stem)} | {_opening(file)} |")
+    return "\n".join(lines)
+
+
+def _opening(file: Path) -> str:
+    text = file.read_text()
+    if file.suffix == ".mjs":
+        return text.split("\n", 1)[0].removeprefix("// ")
+    return " ".join(text.split('"""')[1].split("\n\n")[0].split())
+
+
+def _versions(name: str) -> str:
+    wanted = {name, "redis", "psycopg", "asyncpg", "sqlalchemy", "uvloop"}
+    file = REQUIREMENTS / f"{name}.txt"
+    if not file.exists():
+        needs = json.loads((REQUIREMENTS / name / "package.json").read_text())["dependencies"]
+        return ", ".join(f"{package} {version}" for package, version in needs.items())
+    pins = [line.split("==") for line in file.read_text().split() if "==" in line]
+    return ", ".join(f"{package} {version}" for package, version in pins if package.lower() in wanted)
+
+
+def _about(name: str) -> str:
+    module = {"list": "lists"}.get(name, name)
+    text = (Path(__file__).parent / f"{module}.py").read_text().split('"""')[1]
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
+
+
+def _each(nested: dict[str, dict[str, Any]]) -> list[tuple[str, str, Any]]:
+    return [(store, variant, value) for store, variants in nested.items() for variant, value in variants.items()]
+
+
+def _figure(body: dict[str, Any], store: str, variant: str) -> str:
+    return f"{_show(body['ours'][store][variant])} {body['unit'][store][variant]}"
+
+
+def _show(figure: float | None) -> str:
+    if figure is None:
+        return "–"
+    return f"{figure:,.0f}" if abs(figure) >= 100 or figure == int(figure) else f"{figure:,.2f}"
+
+
+def _note(value: Any) -> str:
+    if isinstance(value, list):
+        return (
+            ", ".join(_note(each) for each in value)
+            if len(value) < 10
+            else f"from {_note(value[0])} to {_note(value[-1])}"
+        )
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    main()

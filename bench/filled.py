@@ -1,0 +1,167 @@
+"""Databases with millions of stored jobs, filled once by set-based statements through the real tables, and kept.
+
+Half of the jobs recur, from every minute to monthly; a thousand tenants share them. None of them fires by itself for a
+month: what a scenario wants to be due, it moves there. There is as much history as there are jobs.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+import asyncpg
+
+from bench.report import console
+from bench.stores import SERVER_OPTIONS
+from duetime.engine.intake import prepare
+from duetime.model.job import DEFAULT_TENANT, Options
+from duetime.model.schedule import make_schedule
+from duetime.store.postgres import PostgresStore
+from duetime.store.sql import parse
+from tests.support.postgres import Server, installed
+
+ARGS = b'{"to":"' + b"x" * 60 + b'@example.com"}'
+KINDS = (
+    *((f"*/{minutes} * * * *", 1) for minutes in (1, 5)),
+    *((f"{minute} * * * *", 3) for minute in (0, 17, 30)),
+    *((f"{minute} {hour} * * *", 2) for minute in (0, 30) for hour in (0, 3, 6, 9, 12, 18)),
+    *((f"0 {hour} * * {day}", 1) for hour in (6, 9) for day in ("MON", "WED", "FRI", "SUN")),
+    *((f"30 4 {day} * *", 1) for day in (1, 15)),
+)
+"""Cron lines and how many shares of the recurring jobs each has: mostly daily."""
+_CHUNK = 250_000
+_STALE = timedelta(days=25)
+
+SQL = dict(parse(Path(__file__).with_name("filling.sql").read_text("utf-8")))
+
+
+class Filled:
+    """The server that keeps them: running inside a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: Server | None = None
+
+    def __enter__(self) -> Self:
+        binaries = installed()[0]
+        self._server = Server(binaries, keep=self._folder / f"postgres-{binaries.origin}", settings=SERVER_OPTIONS)
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        self._server = None
+
+    async def database(self, stored: int) -> str:
+        """The address of a database with so many jobs, filled now if it is not there."""
+        assert self._server is not None
+        name = f"filled_{stored}"
+        if not await self._is_usable(name):
+            self._server.drop_database(name)
+            dsn = self._server.create_database(name)
+            await _fill(dsn, stored)
+        return self._server.dsn(name)
+
+    async def _is_usable(self, name: str) -> bool:
+        assert self._server is not None
+        try:
+            connection = await asyncpg.connect(self._server.dsn(name))
+        except asyncpg.InvalidCatalogNameError:
+            return False
+        try:
+            filled_at = await connection.fetchval("select filled_at from filled.facts where filled_at is not null")
+        except asyncpg.PostgresError:
+            return False
+        finally:
+            await connection.close()
+        if filled_at is None or filled_at < datetime.now(UTC) - _STALE:
+            return False
+        store = PostgresStore(self._server.dsn(name))
+        await store.open()
+        try:
+            await store.migrate()  # it may have been filled by older code
+        except Exception as error:  # whatever it is: it is filled again
+            console.print(f"  {name} is of no use any more: {error}", style="dim", markup=False)
+            return False
+        finally:
+            await store.close()
+        return True
+
+
+async def _fill(dsn: str, stored: int) -> None:
+    began = time.perf_counter()
+    store = PostgresStore(dsn)
+    await store.open()
+    await store.migrate()
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(SQL["facts"])
+        await _kinds(store, connection)
+        now = datetime.now(UTC)
+        first = int(now.timestamp() * 1000) - stored // 10 - 1000
+        await connection.execute("insert into filled.facts values ($1, $2, $3)", stored, first, now)
+        await connection.execute(SQL["tenants"])
+        await connection.execute(SQL["lanes"])
+        await _days(connection, now)
+        for start in range(0, stored, _CHUNK):
+            end = min(stored, start + _CHUNK) - 1
+            await connection.execute(SQL["jobs"], start, end, ARGS)
+            await connection.execute(SQL["cursors"], start, end)
+            await connection.execute(SQL["labels"], start, end)
+            await connection.execute(SQL["history"], start, end, ARGS, stored)
+            took = time.perf_counter() - began
+            console.print(f"  stored {end + 1:,} of {stored:,} jobs in {took:.0f} s", style="dim")
+        await connection.execute(SQL["dead_letters"])
+        console.print("  vacuum analyze", style="dim")
+        await connection.execute("vacuum analyze")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()
+        await store.close()
+
+
+async def _kinds(store: PostgresStore, connection: "asyncpg.Connection[Any]") -> None:
+    """Schedules and options as intake writes them: each is submitted once, kept, and taken back."""
+    rows = []
+    for number, (line, shares) in enumerate(KINDS):
+        options = Options(owner=f"user-{number % 7}", tags=("nightly", f"team-{number % 5}"))
+        schedule = make_schedule(cron=line, tz="Europe/Berlin" if number % 2 else "UTC")
+        job = prepare(task="report", args={}, max_payload=1000, schedule=schedule, options=options)
+        await store.submit(DEFAULT_TENANT, [job])
+        found = await connection.fetch("select schedule, options from duetime.jobs where id = $1", job.id)
+        await store.delete_job(DEFAULT_TENANT, job.id)
+        rows += [tuple(found[0])] * shares
+    await connection.executemany("insert into filled.kinds (schedule, options) values ($1, $2)", rows)
+
+
+async def _days(connection: "asyncpg.Connection[Any]", now: datetime) -> None:
+    """The partitions of the days before."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for back in range(22):
+        day = today - timedelta(days=back)
+        name = f"history_{day:%Y%m%d}"
+        if not await connection.fetchval("select to_regclass($1) is not null", f"duetime.{name}"):
+            await connection.execute(
+                f"create table duetime.{name} partition of duetime.history"
+                f" for values from ('{day.isoformat()}') to ('{(day + timedelta(days=1)).isoformat()}')"
+            )
+
+
+async def tidy(connection: "asyncpg.Connection[Any]", jobs: list[UUID]) -> None:
+    """Put these jobs back where they do not fire, and forget the runs that are there."""
+    await make_due(connection, jobs, datetime.now(UTC) + timedelta(days=30))
+    await connection.execute("delete from duetime.runs")
+    await connection.execute("delete from duetime.claims")
+
+
+async def sample(connection: "asyncpg.Connection[Any]", count: int) -> list[UUID]:
+    """Recurring jobs out of all that are stored."""
+    return [row[0] for row in await connection.fetch(SQL["sample"], count)]
+
+
+async def make_due(connection: "asyncpg.Connection[Any]", jobs: list[UUID], at: datetime) -> None:
+    """Let these jobs be due at a moment."""
+    for start in range(0, len(jobs), 10_000):
+        await connection.execute(SQL["due"], jobs[start : start + 10_000], at)

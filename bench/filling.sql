@@ -1,0 +1,78 @@
+-- facts: what a filled database knows about itself
+create schema filled;
+create table filled.facts (stored bigint, first_ms bigint, filled_at timestamptz);
+create table filled.kinds (kind int generated always as identity, schedule bytea, options bytea);
+-- The id of the job with this number: time-ordered, ten of them in a millisecond, and always the same.
+create function filled.job_id(number bigint, first_ms bigint) returns uuid language sql immutable as $$
+    select (lpad(to_hex(first_ms + number / 10), 12, '0') || '7' || substr(md5(number::text), 1, 3)
+        || '8' || substr(md5(number::text), 4, 15))::uuid $$;
+
+-- tenants: a thousand of them, each with a lane for what is stored
+insert into duetime.tenants (name)
+select 'tenant-' || n from generate_series(2, 1000) n;
+
+-- lanes: one for each tenant and task
+insert into duetime.lanes (tenant_id, queue, tier, task)
+select t.id, 'default', 1, x.task from duetime.tenants t cross join (values ('report'), ('digest')) as x(task)
+on conflict do nothing;
+
+-- jobs: the numbers from $1 to $2: even ones recur, odd ones run once
+insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, created_at)
+select filled.job_id(n, f.first_ms), 1 + (n / 2) % 1000, case when n % 2 = 1 and n % 101 = 0 then 'digest' else 'report' end,
+    'default', 1,
+    case when n % 2 = 0 then k.schedule else convert_to(json_build_object('type', 'once', 'at', to_char(
+        (f.filled_at + interval '30 days' + (n * 7919 % 2592000) * interval '1 second') at time zone 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text, 'UTF8') end,
+    n % 2 = 0, $3, case when n % 10 = 0 then k.options end, f.filled_at
+from generate_series($1::bigint, $2::bigint) n
+cross join filled.facts f
+join filled.kinds k on k.kind = 1 + (n / 2) % (select count(*) from filled.kinds);
+
+-- cursors: when they fire next: between a month and two from when they were filled
+insert into duetime.cursors (job_id, scan_at, next_fire_at)
+select filled.job_id(n, f.first_ms), x.at - interval '15 seconds', x.at
+from generate_series($1::bigint, $2::bigint) n cross join filled.facts f
+cross join lateral (
+    select f.filled_at + interval '30 days' + (n * 7919 % 2592000) * interval '1 second' as at) x;
+
+-- labels: what one in ten is found by
+insert into duetime.labels (tenant_id, kind, value, job_id)
+select 1 + (n / 2) % 1000, l.kind::"char", l.value, filled.job_id(n, f.first_ms)
+from generate_series((($1 + 9) / 10 * 10)::bigint, $2::bigint, 10) n
+cross join filled.facts f
+join filled.kinds k on k.kind = 1 + (n / 2) % (select count(*) from filled.kinds)
+cross join lateral (
+    select 'o' as kind, convert_from(k.options, 'UTF8')::json ->> 'owner' as value
+    union all
+    select 't', json_array_elements_text(convert_from(k.options, 'UTF8')::json -> 'tags')) l
+on conflict do nothing;
+
+-- history: the rows from $1 to $2 of $4, spread over the twenty days before; one in a hundred failed
+insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+    failure, due_at, ready_at, started_at, finished_at, args, error)
+select (lpad(to_hex((extract(epoch from x.at) * 1000)::bigint), 12, '0') || '8' || substr(md5(n::text), 1, 3)
+        || '8' || substr(md5(n::text), 4, 15))::uuid,
+    filled.job_id(x.job, f.first_ms), t.tenant, l.id, 1, 1, 0, case when n % 100 = 0 then 2 else 1 end,
+    case when n % 100 = 0 then 5 else 4 end, case when n % 100 = 0 then 1 end,
+    x.at, x.at, x.at + interval '4 ms', x.at + interval '9 ms', $3,
+    case when n % 100 = 0 then 'ValueError: there is no report for ' || n end
+from generate_series($1::bigint, $2::bigint) n
+cross join filled.facts f
+cross join lateral (
+    select f.filled_at - interval '20 days' + n * (interval '20 days' / $4::float8) as at,
+        2 * (n * 7919 % (f.stored / 2)) as job) x
+cross join lateral (select (1 + (x.job / 2) % 1000)::int as tenant) t
+join duetime.lanes l on l.tenant_id = t.tenant and l.task = 'report' and l.queue = 'default' and l.trial = 0;
+
+-- dead_letters: those of history that failed
+insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, args)
+select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, finished_at, args
+from duetime.history where end_state = 5 and args is not null
+on conflict do nothing;
+
+-- sample: ids of recurring jobs, as many as are asked for, spread over all that are stored
+select filled.job_id(2 * (n * 104729 % (f.stored / 2)), f.first_ms) from generate_series(1, $1::bigint) n cross join filled.facts f;
+
+-- due: the cursors of these jobs, moved to a moment
+update duetime.cursors set next_fire_at = $2, scan_at = $2::timestamptz - interval '15 seconds', last_fire_at = null
+where job_id = any($1::uuid[]);

@@ -1,0 +1,84 @@
+"""Fire: recurring jobs that are due, made into runs by one node: next fires computed, cursors moved, runs inserted."""
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+import asyncpg
+
+from bench import limits
+from bench.context import Bench
+from bench.goals import Target
+from bench.report import Report
+from bench.stores import migrated
+from duetime.engine.intake import prepare
+from duetime.engine.scanner import Scanner
+from duetime.model.job import DEFAULT_TENANT
+from duetime.store.postgres import PostgresStore
+from duetime.store.protocol import Store
+from duetime.store.sqlite import SqliteStore
+from tests.support.texts import cron_lines
+
+TARGETS = {("postgres", "recurring"): Target(least=12_000)}
+
+_POSTGRES_DUE = "update duetime.cursors set next_fire_at = now(), scan_at = now() - interval '15 s'"
+_SQLITE_DUE = "update cursors set next_fire_at = ?1, scan_at = ?1 - 15000000"
+
+
+async def run(bench: Bench) -> None:
+    report = bench.report("fire", "jobs/s")
+    jobs = bench.knobs.scaled(50_000)
+    report.notes["jobs"] = jobs
+    for _ in range(bench.knobs.rounds):
+        await _postgres(bench, report, jobs)
+        await _sqlite(bench, report, jobs // 2)
+    report.finish(TARGETS)
+
+
+async def _postgres(bench: Bench, report: Report, jobs: int) -> None:
+    dsn = bench.databases.postgres()
+    async with migrated(PostgresStore(dsn)) as store:
+        await submit_recurring(store, jobs)
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(_POSTGRES_DUE)
+        await connection.execute("vacuum analyze duetime.cursors")
+        await connection.execute("checkpoint")
+        await connection.close()
+        report.ours("postgres", "recurring", await fire_all(store, jobs))
+    report.limit("postgres", "recurring", await limits.fire_postgres(bench.databases.postgres(), jobs))
+
+
+async def _sqlite(bench: Bench, report: Report, jobs: int) -> None:
+    file: Path = bench.databases.file()
+    async with migrated(SqliteStore(file)) as store:
+        await submit_recurring(store, jobs)
+    # The file belongs to its store while that is open.
+    with sqlite3.connect(file) as connection:
+        connection.execute(_SQLITE_DUE, (int(time.time() * 1e6),))
+    connection.close()
+    async with migrated(SqliteStore(file)) as store:
+        report.ours("sqlite", "recurring", await fire_all(store, jobs))
+    report.limit("sqlite", "recurring", await asyncio.to_thread(limits.fire_sqlite, bench.databases.file(), jobs))
+
+
+async def submit_recurring(store: Store, count: int) -> None:
+    lines = cron_lines(1_000)
+    for start in range(0, count, 1000):
+        jobs = [
+            prepare(task="nothing", args={"to": "x" * 190}, max_payload=1000, schedule=lines[number % len(lines)])
+            for number in range(start, min(count, start + 1000))
+        ]
+        await store.submit(DEFAULT_TENANT, jobs)
+
+
+async def fire_all(store: Store, count: int) -> float:
+    """Jobs fired a second, by the scanner of one node."""
+    scanner = Scanner(store)
+    began = time.perf_counter()
+    while await scanner.tick() == 0.0:
+        pass
+    elapsed = time.perf_counter() - began
+    fired = (await store.counts()).runs
+    assert fired >= count, f"{fired} of {count} were fired"
+    return count / elapsed

@@ -1,0 +1,45 @@
+"""What figures must reach."""
+
+
+class Target:
+    """What a figure must reach: itself (`least`, `most`), or as a ratio to the limit or the best peer."""
+
+    def __init__(
+        self,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        of_limit: float | None = None,
+        of_best_peer: float | None = None,
+    ) -> None:
+        self.wanted: dict[str, float] = {
+            name: value
+            for name, value in (
+                ("least", least),
+                ("most", most),
+                ("of_limit", of_limit),
+                ("of_best_peer", of_best_peer),
+            )
+            if value is not None
+        }
+
+    def reached(self, ours: float, of_limit: float | None, of_peer: float | None) -> bool | None:
+        """None when what it is compared with was not measured."""
+        checks: list[bool | None] = []
+        for name, wanted in self.wanted.items():
+            match name:
+                case "least":
+                    checks.append(ours >= wanted)
+                case "most":
+                    checks.append(ours <= wanted)
+                case "of_limit":
+                    checks.append(None if of_limit is None else of_limit >= wanted)
+                case _:
+                    checks.append(None if of_peer is None else of_peer >= wanted)
+        if False in checks:
+            return False
+        return None if None in checks else True
+
+    def __str__(self) -> str:
+        texts = {"least": "≥ {:,g}", "most": "≤ {:,g}", "of_limit": "≥ {:g} × limit", "of_best_peer": "≥ {:g} × peer"}
+        return ", ".join(texts[name].format(value) for name, value in self.wanted.items())

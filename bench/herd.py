@@ -1,0 +1,90 @@
+"""Herd: 100,000 jobs due in the same second, out of ten million stored; with and without jitter.
+
+A server process fires them, a worker process runs them; lag is counted from when each run was due.
+"""
+
+import asyncio
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from bench.context import Bench
+from bench.filled import make_due, sample, tidy
+from bench.goals import Target
+from bench.peers.tally import Tally
+from bench.processes import duetime_server, duetime_worker
+from bench.report import Report, console
+from bench.shares import share
+from duetime.model.job import Options, encode_options
+
+AHEAD = timedelta(seconds=25)
+JITTER = 30.0
+TARGETS = {
+    ("postgres", "all started"): Target(most=5.0),
+    ("postgres", "with 30 s jitter p95"): Target(most=1.0),
+}
+
+
+async def run(bench: Bench) -> None:
+    report = bench.report("herd", "s after due", better="lower")
+    herd = bench.knobs.scaled(100_000)
+    report.notes |= {"stored": bench.knobs.stored, "due at once": herd}
+    with bench.server_with_many() as filled:
+        dsn = await filled.database(bench.knobs.stored)
+        connection = await asyncpg.connect(dsn, command_timeout=600)
+        try:
+            jobs = await sample(connection, herd)
+            for _ in range(max(1, bench.knobs.rounds - 1)):
+                await _measure(report, dsn, connection, jobs, jitter=0.0)
+                await _measure(report, dsn, connection, jobs, jitter=JITTER)
+        finally:
+            await connection.close()
+    report.finish(TARGETS)
+
+
+async def _measure(
+    report: Report, dsn: str, connection: "asyncpg.Connection[Any]", jobs: list[UUID], *, jitter: float
+) -> None:
+    await tidy(connection, jobs)
+    options = encode_options(Options(jitter=jitter))
+    await connection.execute("update duetime.jobs set options = $2 where id = any($1::uuid[])", jobs, options)
+    await connection.execute("checkpoint")
+    with (
+        tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder,
+        duetime_server(dsn),
+        duetime_worker(dsn, Path(folder)),
+    ):
+        due = datetime.now(UTC).replace(microsecond=0) + AHEAD + timedelta(seconds=len(jobs) / 10_000)
+        await make_due(connection, jobs, due)
+        left = (due - datetime.now(UTC)).total_seconds()
+        console.print(f"    {len(jobs):,} are due in {left:.0f} s", style="dim")
+        lags = await _lags(Path(folder), len(jobs), due.timestamp(), jitter)
+    await tidy(connection, jobs)
+    if jitter:
+        for name, part in (("p50", 0.5), ("p95", 0.95), ("max", 1.0)):
+            report.ours("postgres", f"with 30 s jitter {name}", share(lags, part))
+    else:
+        report.ours("postgres", "all started", lags[-1])
+        report.ours("postgres", "p50", share(lags, 0.5))
+        report.ours("postgres", "p95", share(lags, 0.95))
+    report.ours("postgres", "started early", sum(lag < 0 for lag in lags), unit="runs")
+
+
+async def _lags(folder: Path, count: int, due: float, jitter: float) -> list[float]:
+    """Of the herd, not of what those jobs fire later on."""
+    tally = Tally(folder)
+    patience = due - time.time() + jitter + 120
+    deadline = time.monotonic() + patience
+    while True:
+        tally.count()
+        herd = sorted(start - sent for sent, start in tally.starts if due - 0.001 <= sent <= due + jitter + 0.001)
+        if len(herd) >= count:
+            return herd
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(herd):,} of {count:,} runs started within {patience:.0f} s")
+        await asyncio.sleep(0.5)

@@ -1,0 +1,10 @@
+"""The pinned loops: what the database can do with these statements, and nothing else around them.
+
+Nobody may slow these down to look good.
+"""
+
+from bench.limits.drain import drain_postgres, drain_sqlite
+from bench.limits.fire import fire_postgres, fire_sqlite
+from bench.limits.submit import submit_postgres, submit_sqlite
+
+__all__ = ["drain_postgres", "drain_sqlite", "fire_postgres", "fire_sqlite", "submit_postgres", "submit_sqlite"]

@@ -1,0 +1,143 @@
+"""Claim and complete: heap-only claims from one lane with fence and claims row, batches of 500, 200-byte arguments,
+history written, one connection, durable commits."""
+
+import sqlite3
+import time
+import uuid
+from pathlib import Path
+
+import asyncpg
+
+from duetime.ids import new_ids
+
+BATCH = 500
+ARGS = b'{"to":"' + b"x" * 190 + b'"}'
+
+TABLES = """
+drop schema if exists pinned cascade;
+create schema pinned;
+create table pinned.runs (
+    id uuid primary key, job_id uuid not null, tenant_id int not null, lane_id int, home_lane int not null,
+    fence int not null default 0, attempt smallint not null default 0, claim_no bigint, worker uuid,
+    ready_at timestamptz not null, due_at timestamptz not null, started_at timestamptz, args bytea
+) with (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02);
+create index on pinned.runs (lane_id, ready_at, id) where lane_id is not null;
+create table pinned.claims (worker uuid, claim_no bigint, run_ids uuid[], primary key (worker, claim_no));
+create table pinned.history (
+    id uuid not null, tenant_id int, lane int, job_id uuid, attempt smallint, fence int, state smallint,
+    due_at timestamptz, started_at timestamptz, finished_at timestamptz not null, worker uuid, error text, args bytea
+) partition by range (finished_at);
+create table pinned.history_all partition of pinned.history for values from (minvalue) to (maxvalue);
+create index on pinned.history (job_id, id);
+"""
+NEW_ID = (
+    "(lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')"
+    " || substr(md5(random()::text), 1, 20))::uuid"
+)
+_FILL = f"""
+insert into pinned.runs (id, job_id, tenant_id, lane_id, home_lane, ready_at, due_at, args)
+select {NEW_ID}, {NEW_ID}, 1, 1, 1, clock_timestamp(), now(), $2 from generate_series(1, $1::int)
+"""
+_CLAIM = """
+with picked as materialized (
+    select ctid as place from pinned.runs
+    where lane_id = 1 and ready_at >= $3 and ready_at <= now() and worker is null
+    order by ready_at, id limit 500 for update skip locked),
+taken as (
+    update pinned.runs set worker = $1, claim_no = $2, fence = fence + 1, attempt = attempt + 1, started_at = now()
+    where ctid = any(array(select place from picked)) returning id, job_id, fence, args, ready_at),
+noted as (insert into pinned.claims select $1, $2, array_agg(id) from taken having count(*) > 0)
+select * from taken
+"""
+_COMPLETE = """
+with done as (
+    delete from pinned.runs r using unnest($1::uuid[], $2::int[]) as x(id, fence)
+    where r.id = x.id and r.fence = x.fence and r.worker = $3
+    returning r.*),
+closed as (delete from pinned.claims where worker = $3 and claim_no = $4),
+kept as (
+    insert into pinned.history
+    select id, tenant_id, home_lane, job_id, attempt, fence, 2, due_at, started_at, now(), worker, null, args from done)
+select count(*) from done
+"""
+
+
+async def drain_postgres(dsn: str, runs: int) -> float:
+    """Runs a second through claim and completion."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(TABLES)
+        for start in range(0, runs, 10_000):
+            await connection.execute(_FILL, min(10_000, runs - start), ARGS)
+        await connection.execute("vacuum analyze pinned.runs")
+        await connection.execute("checkpoint")
+        worker, done, number = uuid.uuid4(), 0, 0
+        mark = await connection.fetchval("select min(ready_at) from pinned.runs")
+        began = time.perf_counter()
+        while done < runs:
+            number += 1
+            rows = await connection.fetch(_CLAIM, worker, number, mark)
+            mark = max(row[4] for row in rows)
+            ids, fences = [row[0] for row in rows], [row[2] for row in rows]
+            done += await connection.fetchval(_COMPLETE, ids, fences, worker, number)
+        return done / (time.perf_counter() - began)
+    finally:
+        await connection.execute("drop schema pinned cascade")
+        await connection.close()
+
+
+SQLITE_TABLES = """
+pragma journal_mode = wal;
+pragma synchronous = full;
+pragma cache_size = -200000;
+create table runs (
+    id blob primary key, job_id blob, tenant_id int, lane_id int, fence int default 0, attempt int default 0,
+    claim_no int, worker blob, ready_at int, due_at int, started_at int, args blob);
+create index ready on runs (lane_id, ready_at, id) where worker is null;
+create table claims (worker blob, claim_no int, run_ids blob, primary key (worker, claim_no)) without rowid;
+create table history (
+    id blob, tenant_id int, lane int, job_id blob, attempt int, fence int, state int, due_at int, started_at int,
+    finished_at int, worker blob, error text, args blob);
+create index history_job on history (job_id, id);
+"""
+
+
+def drain_sqlite(file: Path, runs: int) -> float:
+    """The same in SQLite."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.executescript(SQLITE_TABLES)
+    for start in range(0, runs, 10_000):
+        connection.execute("begin immediate")
+        size = min(10_000, runs - start)
+        drawn = new_ids(2 * size)
+        rows = [(drawn[2 * index].bytes, drawn[2 * index + 1].bytes, start + index, ARGS) for index in range(size)]
+        connection.executemany("insert into runs values (?, ?, 1, 1, 0, 0, null, null, ?, 0, null, ?)", rows)
+        connection.execute("commit")
+    worker, done, number = uuid.uuid4().bytes, 0, 0
+    began = time.perf_counter()
+    while done < runs:
+        number += 1
+        connection.execute("begin immediate")
+        claimed = connection.execute(
+            "update runs set worker = ?1, claim_no = ?2, fence = fence + 1, attempt = attempt + 1, started_at = 5"
+            " where id in (select id from runs where lane_id = 1 and ready_at <= 1000000000 and worker is null"
+            " order by ready_at, id limit 500) returning id, job_id, fence, args",
+            (worker, number),
+        ).fetchall()
+        ids = b"".join(row[0] for row in claimed)
+        connection.execute("insert into claims values (?, ?, ?)", (worker, number, ids))
+        connection.execute("commit")
+        connection.execute("begin immediate")
+        match = [(row[0], row[2], worker) for row in claimed]
+        connection.executemany(
+            "insert into history select id, tenant_id, lane_id, job_id, attempt, fence, 2, due_at, started_at, 9,"
+            " worker, null, args from runs where id = ? and fence = ? and worker = ?",
+            match,
+        )
+        connection.executemany("delete from runs where id = ? and fence = ? and worker = ?", match)
+        connection.execute("delete from claims where worker = ? and claim_no = ?", (worker, number))
+        connection.execute("commit")
+        done += len(claimed)
+    elapsed = time.perf_counter() - began
+    connection.close()
+    return done / elapsed

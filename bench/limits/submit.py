@@ -1,0 +1,46 @@
+"""Submit: jobs inserted into the tables of the drain, `batch` of them in a statement and a commit."""
+
+import sqlite3
+import time
+from pathlib import Path
+
+import asyncpg
+
+from bench.limits.drain import ARGS, SQLITE_TABLES, TABLES
+from duetime.ids import new_ids
+
+
+async def submit_postgres(dsn: str, jobs: int, batch: int) -> float:
+    """Jobs a second."""
+    connection = await asyncpg.connect(dsn)
+    insert = (
+        "insert into pinned.runs (id, job_id, tenant_id, lane_id, home_lane, ready_at, due_at, args)"
+        " select i, j, 1, 1, 1, clock_timestamp(), now(), a from unnest($1::uuid[], $2::uuid[], $3::bytea[])"
+        " as x(i, j, a)"
+    )
+    try:
+        await connection.execute(TABLES)
+        await connection.execute("checkpoint")
+        began = time.perf_counter()
+        for _ in range(0, jobs, batch):
+            await connection.execute(insert, new_ids(batch), new_ids(batch), [ARGS] * batch)
+        return jobs / (time.perf_counter() - began)
+    finally:
+        await connection.execute("drop schema pinned cascade")
+        await connection.close()
+
+
+def submit_sqlite(file: Path, jobs: int, batch: int) -> float:
+    """The same in SQLite."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.executescript(SQLITE_TABLES)
+    began = time.perf_counter()
+    for start in range(0, jobs, batch):
+        drawn = new_ids(2 * batch)
+        rows = [(drawn[2 * at].bytes, drawn[2 * at + 1].bytes, start + at, ARGS) for at in range(batch)]
+        connection.execute("begin immediate")
+        connection.executemany("insert into runs values (?, ?, 1, 1, 0, 0, null, null, ?, 0, null, ?)", rows)
+        connection.execute("commit")
+    elapsed = time.perf_counter() - began
+    connection.close()
+    return jobs / elapsed

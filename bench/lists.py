@@ -1,0 +1,106 @@
+"""List: every list and filter of the API with ten million jobs and ten million rows of history; p95 of each page.
+
+Asked for by a tenant's key: the first page, and pages further down. One request at a time.
+"""
+
+import random
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from bench.context import Bench
+from bench.goals import Target
+from bench.load import Connection
+from bench.processes import duetime_server, root_key
+from bench.shares import share
+from bench.stores import migrated
+from duetime.store.postgres import PostgresStore
+
+PAGES = 5
+MOST = 50.0
+LISTS = {
+    "jobs": "/v1/jobs?page_size=50",
+    "jobs, 200 a page": "/v1/jobs?page_size=200",
+    "jobs by status": "/v1/jobs?status=PENDING",
+    "jobs that failed": "/v1/jobs?status=FAILED",
+    "jobs that succeeded": "/v1/jobs?status=SUCCEEDED",
+    "jobs by owner": "/v1/jobs?owner=user-3",
+    "jobs by tag": "/v1/jobs?tag=nightly",
+    "jobs by owner and tag": "/v1/jobs?owner=user-3&tag=team-3",
+    "jobs by task": "/v1/jobs?task=digest",
+    "jobs by a task that nobody has": "/v1/jobs?task=unheard_of",
+    "recurring jobs": "/v1/jobs?recurring=true",
+    "jobs due in a week": "/v1/jobs?start_time={week}&end_time={after_it}",
+    "runs": "/v1/runs?page_size=50",
+    "runs, 200 a page": "/v1/runs?page_size=200",
+    "runs that failed": "/v1/runs?status=FAILED",
+    "runs that succeeded": "/v1/runs?status=SUCCEEDED",
+    "runs under way": "/v1/runs?status=RUNNING",
+    "runs by task": "/v1/runs?task=digest",
+    "runs of a job": "/v1/jobs/{job}/runs",
+    "a job": "/v1/jobs/{job}",
+    "a job's status": "/v1/jobs/{job}/status",
+    "dead letters": "/v1/dead-letters",
+    "dead letters by error": "/v1/dead-letters?error=report",
+    "queues": "/v1/queues",
+    "tenants": "/v1/admin/tenants",
+}
+SLOWEST = "the slowest of them"
+TARGETS = {("postgres", SLOWEST): Target(most=MOST)}
+
+
+async def run(bench: Bench) -> None:
+    report = bench.report("list", "ms p95", better="lower")
+    asks = bench.knobs.scaled(40, least=5)
+    report.notes |= {"jobs and rows of history": bench.knobs.stored, "pages asked for, each list": asks * PAGES}
+    with bench.server_with_many() as filled:
+        dsn = await filled.database(bench.knobs.stored)
+        async with migrated(PostgresStore(dsn)) as store:
+            key = await root_key(store)
+        with duetime_server(dsn) as server:
+            connection = await Connection(server.url, key).open()
+            for path in LISTS.values():  # what was just started has nothing in its caches
+                with suppress(AssertionError):
+                    await _ask(connection, path, 3)
+            for _ in range(bench.knobs.rounds):
+                for name, path in LISTS.items():
+                    took = await _ask(connection, path, asks)
+                    report.ours("postgres", name, share(took, 0.95))
+            connection.close()
+            report.ours("postgres", "server's memory", server.memory, unit="MB")
+    report.ours("postgres", SLOWEST, max(report.median_of("postgres", name) for name in LISTS))
+    report.finish(TARGETS)
+
+
+async def _ask(connection: Connection, path: str, asks: int) -> list[float]:
+    """Milliseconds, sorted: the first page and a few more, each time for another tenant."""
+    dice = random.Random(7)
+    took: list[float] = []
+    for _ in range(asks):
+        tenant = dice.randrange(2, 1000)
+        about = {"duetime-tenant": f"tenant-{tenant}"}
+        wanted = path if "/admin/" in path else await _filled_in(connection, path, about, dice)
+        cursor = ""
+        for _ in range(PAGES):
+            began = time.perf_counter()
+            answer = msgspec.json.decode(await connection.get(wanted + cursor, about))
+            took.append((time.perf_counter() - began) * 1000)
+            if not (found := answer.get("next_cursor")):
+                break
+            cursor = f"{'&' if '?' in wanted else '?'}cursor={quote(found)}"
+    return sorted(took)
+
+
+async def _filled_in(connection: Connection, path: str, about: dict[str, str], dice: random.Random) -> str:
+    if "{job}" in path:
+        page: dict[str, Any] = msgspec.json.decode(await connection.get("/v1/runs?page_size=50", about))
+        path = path.replace("{job}", dice.choice(page["items"])["job_id"])
+    # A week in the month in which what is stored falls due.
+    week = datetime.now(UTC) + timedelta(days=35)
+    return path.replace("{week}", f"{week:%Y-%m-%dT%H:%M:%SZ}").replace(
+        "{after_it}", f"{week + timedelta(days=7):%Y-%m-%dT%H:%M:%SZ}"
+    )

@@ -1,0 +1,38 @@
+"""Nodes: 1, 2 and 4 worker processes drain the same lane on PostgreSQL. Two cores serve them and the database."""
+
+from bench.context import Bench
+from bench.gates import gate
+from bench.goals import Target
+from bench.peers.peer import Peer
+
+PROCESSES = (1, 2, 4)
+TARGETS = {
+    ("postgres", "2 over 1"): Target(least=1.2),
+    ("postgres", "4 over 1"): Target(least=1.0),
+}
+
+
+async def drain_by(peer: Peer, runs: int, workers: int, **environ: str) -> float:
+    """Runs a second by so many worker processes, all of them up before they begin."""
+    dsn = peer.place()
+    await peer.fill(dsn, runs, **environ)
+    async with gate(dsn) as before:
+        await before.close()
+        async with peer.working(dsn, workers, **environ) as tally:
+            await before.open(workers)
+            return await peer.drained(tally, runs)
+
+
+async def run(bench: Bench) -> None:
+    report = bench.report("nodes", "runs/s")
+    runs = bench.knobs.scaled(200_000)
+    report.notes["runs"] = runs
+    for _ in range(bench.knobs.rounds):
+        for processes in PROCESSES:
+            name = f"{processes} process{'es' if processes > 1 else ''}"
+            report.ours("postgres", name, await drain_by(bench.ours, runs, processes))
+    one = report.median_of("postgres", "1 process")
+    for processes in PROCESSES[1:]:
+        ratio = report.median_of("postgres", f"{processes} processes") / one
+        report.ours("postgres", f"{processes} over 1", ratio, unit="×")
+    report.finish(TARGETS)

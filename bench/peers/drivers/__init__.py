@@ -1,0 +1,1 @@
+"""One driver per peer: its best documented settings, and nothing else."""

@@ -1,0 +1,53 @@
+"""arq on Redis: many jobs at once, short polls, results not kept; submitted many at a time on one connection."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import uvloop
+from arq import create_pool, func
+from arq.connections import RedisSettings
+from arq.worker import Worker
+
+from bench.peers.driver import ARGUMENT, Driver
+from bench.peers.tally import hit
+
+AT_ONCE = 100
+
+
+async def nothing(context: dict[str, Any], sent: float, to: str) -> None:
+    hit(sent)
+
+
+class ArqDriver(Driver):
+    run = staticmethod(uvloop.run)
+
+    async def open(self) -> None:
+        self._pool = await create_pool(RedisSettings.from_dsn(self.url))
+
+    async def close(self) -> None:
+        await self._pool.aclose()
+
+    async def reset(self) -> None:
+        await self._pool.flushdb()
+
+    async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
+        for start in range(0, len(moments), AT_ONCE if bulk else 1):
+            part = moments[start : start + (AT_ONCE if bulk else 1)]
+            await asyncio.gather(*(self._pool.enqueue_job("nothing", moment, ARGUMENT) for moment in part))
+
+    def work(self) -> None:
+        logging.disable(logging.WARNING)
+        asyncio.set_event_loop(uvloop.new_event_loop())
+        Worker(
+            [func(nothing, name="nothing", keep_result=0)],
+            redis_settings=RedisSettings.from_dsn(self.url),
+            max_jobs=200,
+            poll_delay=0.01,
+            queue_read_limit=1000,
+            keep_result=0,
+        ).run()
+
+
+DRIVER = ArqDriver

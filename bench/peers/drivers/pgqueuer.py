@@ -1,0 +1,56 @@
+"""PgQueuer on PostgreSQL: asyncpg, uvloop, large batches both ways; durable tables and its log kept, as it installs."""
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+import asyncpg
+import uvloop
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
+from pgqueuer.models import Job
+from pgqueuer.queries import Queries
+
+from bench.peers.driver import ARGUMENT, Driver
+from bench.peers.tally import hit
+
+BATCH = 1_000
+
+
+class PgQueuerDriver(Driver):
+    run = staticmethod(uvloop.run)
+
+    async def open(self) -> None:
+        self._connection = await asyncpg.connect(self.url)
+        self._queries = Queries(AsyncpgDriver(self._connection))
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def reset(self) -> None:
+        await self._queries.install()
+
+    async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
+        step = len(moments) if bulk else 1
+        for start in range(0, len(moments), step):
+            part = moments[start : start + step]
+            bodies: list[bytes | None] = [f"{moment!r} {ARGUMENT}".encode() for moment in part]
+            await self._queries.enqueue(["nothing"] * len(part), bodies, [0] * len(part))
+
+    def work(self) -> None:
+        logging.disable(logging.WARNING)
+        uvloop.run(self._work())
+
+    async def _work(self) -> None:
+        pool = await asyncpg.create_pool(self.url, min_size=4, max_size=8)
+        manager = PgQueuer(AsyncpgPoolDriver(pool))
+
+        @manager.entrypoint("nothing")
+        async def nothing(job: Job) -> None:
+            assert job.payload is not None
+            hit(float(job.payload[: job.payload.index(b" ")]))
+
+        await manager.run(dequeue_timeout=timedelta(seconds=1), batch_size=BATCH)
+
+
+DRIVER = PgQueuerDriver

@@ -1,0 +1,51 @@
+"""RQ on Redis: two workers of the kind that does not fork for each job (`SimpleWorker`), results not kept."""
+
+import logging
+import multiprocessing
+import signal
+from collections.abc import Sequence
+
+from redis import Redis
+from rq import Queue, SimpleWorker
+
+from bench.peers.driver import ARGUMENT, Driver
+from bench.peers.tally import hit
+
+WORKERS = 2
+
+
+def nothing(sent: float, to: str) -> None:
+    hit(sent)
+
+
+class RqDriver(Driver):
+    async def open(self) -> None:
+        self._redis = Redis.from_url(self.url)
+        self._queue = Queue(connection=self._redis)
+
+    async def reset(self) -> None:
+        self._redis.flushdb()
+
+    async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
+        task = "bench.peers.drivers.rq.nothing"
+        if bulk:
+            made = [Queue.prepare_data(task, (moment, ARGUMENT), result_ttl=0) for moment in moments]
+            self._queue.enqueue_many(made)
+        else:
+            for moment in moments:
+                self._queue.enqueue(task, moment, ARGUMENT, result_ttl=0)
+
+    def work(self) -> None:
+        children = [multiprocessing.get_context("spawn").Process(target=work, args=(self.url,)) for _ in range(WORKERS)]
+        signal.signal(signal.SIGTERM, lambda *_: [child.kill() for child in children])
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+
+
+def work(url: str) -> None:
+    SimpleWorker(["default"], connection=Redis.from_url(url)).work(logging_level=logging.ERROR)
+
+
+DRIVER = RqDriver

@@ -1,0 +1,179 @@
+"""A peer as the harness sees it: submit so many, drain so many, send at a rate and see how late they start."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bench.peers.environments import CannotRun, node_home, python_of
+from bench.peers.tally import Tally
+from bench.shares import share
+
+ROOT = Path(__file__).parents[2]
+_STILL = 20.0
+"""A worker that starts nothing for so long, in seconds, will not."""
+_LOSSES = 0.001
+"""What part of the runs may be missing at the end of a drain."""
+
+
+class Peer:
+    """`place` gives an address to work on: an empty database, a Redis, or `memory`."""
+
+    def __init__(
+        self,
+        name: str,
+        place: Callable[[], str],
+        *,
+        driver: str | None = None,
+        drains: int = 100_000,
+        node: bool = False,
+        together: bool = False,
+        python: str | None = None,
+    ) -> None:
+        self.name = name
+        self.drains = drains
+        """How many runs it drains where duetime drains 100,000: enough for several seconds."""
+        self.node = node
+        self._python = python
+        self._together = together
+        self.place = place
+        self.driver = driver or name
+
+    def prepare(self) -> None:
+        """Make its environment; raises `CannotRun`."""
+        self._command()
+
+    async def submit(self, count: int, *, bulk: bool) -> float:
+        """Jobs a second."""
+        url = self.place()
+        await self._ask(url, "reset")
+        seconds = await self._ask(url, "submit", str(count), "bulk" if bulk else "single")
+        return (count - 1) / float(seconds)
+
+    async def drain(self, count: int) -> float:
+        """Runs a second, from the first start to the last."""
+        url = self.place()
+        if self._together:
+            async with self.working(url, FILL=str(count)) as tally:
+                return await self.drained(tally, count)
+        await self.fill(url, count)
+        async with self.working(url) as tally:
+            return await self.drained(tally, count)
+
+    async def fill(self, url: str, count: int, **environ: str) -> None:
+        """Jobs that wait for a worker."""
+        await self._ask(url, "reset")
+        await self._ask(url, "submit", str(count), "bulk", **environ)
+
+    async def drained(self, tally: Tally, count: int) -> float:
+        """Wait for all of them; runs a second."""
+        await self._until(tally, count)
+        if len(tally.starts) < count * (1 - _LOSSES):
+            raise CannotRun(f"{len(tally.starts):,} of {count:,} runs started")
+        return tally.rate()
+
+    async def lags(self, rate: float, seconds: float, *, skip: float = 1.0) -> list[float]:
+        """How late each one starts, in seconds, sorted, while they come at this rate; `inf` when it never starts."""
+        url = self.place()
+        if self._together:
+            async with self.working(url, SEND=f"{rate} {seconds}") as tally:
+                await self._until(tally, int(rate * seconds), most=3 * seconds)
+                return _all_lags(tally, int(rate * seconds), skip)
+        await self._ask(url, "reset")
+        await self._ask(url, "submit", "200", "bulk")
+        async with self.working(url) as tally:
+            await self._until(tally, 200)  # it is up and warm
+            tally.starts.clear()
+            sent = int(await self._ask(url, "send", str(rate), str(seconds)))
+            await self._until(tally, sent, most=2 * seconds)
+            return _all_lags(tally, int(rate * seconds), skip)
+
+    async def p95(self, rate: float, seconds: float) -> float:
+        return share(await self.lags(rate, seconds), 0.95)
+
+    async def _until(self, tally: Tally, count: int, *, most: float = 600.0) -> None:
+        began = last = time.monotonic()
+        seen = 0
+        while (now := tally.count()) < count:
+            if now > seen:
+                began = time.monotonic() if not seen else began  # what came before is starting up
+                seen, last = now, time.monotonic()
+            still = time.monotonic() - last
+            if now and (still > _STILL or time.monotonic() - began > most):
+                return
+            if still > 2 * _STILL and not now:
+                raise CannotRun(f"its worker started nothing in {2 * _STILL:.0f} s")
+            await asyncio.sleep(0.05)
+
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        if self.node:
+            home = node_home(self.driver)
+            return ["node", str(Path(__file__).parent / "drivers" / f"{self.driver}.mjs")], {"PEER_HOME": str(home)}
+        python = self._python or python_of(self.driver)
+        return [str(python), "-m", "bench.peers.driver", self.driver], {}
+
+    def _environ(self, url: str, **more: str) -> dict[str, str]:
+        return {**os.environ, "PEER_URL": url, "PYTHONPATH": str(ROOT), **self._command()[1], **more}
+
+    async def _ask(self, url: str, *arguments: str, **environ: str) -> float:
+        process = await asyncio.create_subprocess_exec(
+            *self._command()[0],
+            *arguments,
+            env=self._environ(url, **environ),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, errors = await process.communicate()
+        if process.returncode:
+            last = errors.decode(errors="replace").strip().splitlines()[-1:]
+            raise CannotRun(f"{arguments[0]} failed: {' '.join(last)}")
+        answer: float = json.loads(out.decode().strip().splitlines()[-1])
+        return answer
+
+    def _start(self, url: str, **more: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [*self._command()[0], "work"],
+            env=self._environ(url, **more),
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @asynccontextmanager
+    async def working(self, url: str, workers: int = 1, **more: str) -> AsyncIterator[Tally]:
+        """Its workers, each in a process group of its own that ends with the block."""
+        with tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder:
+            processes = [self._start(url, TALLY=folder, **more) for _ in range(workers)]
+            try:
+                yield Tally(Path(folder))
+            finally:
+                for process in processes:
+                    await asyncio.to_thread(_end, process)
+
+
+def _all_lags(tally: Tally, count: int, skip: float) -> list[float]:
+    missing = max(0, count - len(tally.starts))
+    lags = tally.lags(skip=skip) if tally.starts else []
+    return lags + [float("inf")] * missing
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """The group is ours alone: it was started as a session of its own."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()

@@ -1,0 +1,85 @@
+"""Starts, counted without slowing down those who start: each process notes them in a file of its own, in memory that
+others can read while it is written. A start is a pair of moments: when the job was sent (or meant to be), and when its
+task began.
+
+Nothing but the standard library: this is imported inside the peers' environments too.
+"""
+
+import itertools
+import mmap
+import os
+import struct
+import threading
+import time
+from pathlib import Path
+
+CAPACITY = 4_000_000
+_PAIR = struct.Struct("=dd")
+
+_lock = threading.Lock()
+_pid = 0
+_numbers = itertools.count()
+_memory: mmap.mmap
+
+
+def hit(sent: float) -> None:
+    """A task has begun that was sent at this moment."""
+    now = time.time()
+    if os.getpid() != _pid:  # the first start in this process, which may be the fork of another one that counts
+        _open()
+    _PAIR.pack_into(_memory, next(_numbers) * _PAIR.size, sent, now)
+
+
+def begin() -> None:
+    """From now on is counted; where nothing says so, the first start is the beginning."""
+    (Path(os.environ["TALLY"]) / "began").write_text(repr(time.time()))
+
+
+def _open() -> None:
+    global _pid, _numbers, _memory
+    with _lock:
+        if os.getpid() == _pid:
+            return
+        file = Path(os.environ["TALLY"]) / f"{os.getpid()}.tally"
+        with file.open("w+b") as opened:
+            opened.truncate(CAPACITY * _PAIR.size)  # holes take no room
+            _memory = mmap.mmap(opened.fileno(), 0)
+        _numbers = itertools.count()
+        _pid = os.getpid()
+
+
+class Tally:
+    """Reads what all processes have noted in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.starts: list[tuple[float, float]] = []
+        self._read: dict[Path, int] = {}
+
+    def count(self) -> int:
+        """How many have started so far."""
+        for file in self.folder.glob("*.tally"):
+            with file.open("rb") as opened:
+                place = self._read.get(file, 0)
+                opened.seek(place)
+                while chunk := opened.read(_PAIR.size * 4096):
+                    whole = chunk[: len(chunk) // _PAIR.size * _PAIR.size]
+                    found = list(itertools.takewhile(lambda pair: pair[1], _PAIR.iter_unpack(whole)))
+                    self.starts += found
+                    place += len(found) * _PAIR.size
+                    if len(found) * _PAIR.size < len(chunk):
+                        break
+                self._read[file] = place
+        return len(self.starts)
+
+    def rate(self) -> float:
+        """Starts a second, from the first (or from where it was said to begin) to the last."""
+        moments = [start for _, start in self.starts]
+        said = self.folder / "began"
+        began = float(said.read_text()) if said.exists() else min(moments)
+        return (len(moments) - 1) / (max(moments) - began)
+
+    def lags(self, *, skip: float = 0.0) -> list[float]:
+        """How long after it was sent each one started, in seconds, sorted; without those sent in the first `skip`."""
+        first = min(sent for sent, _ in self.starts)
+        return sorted(start - sent for sent, start in self.starts if sent >= first + skip)

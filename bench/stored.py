@@ -1,0 +1,96 @@
+"""Stored: the same figures with ten thousand, a million and ten million stored jobs. They must not grow.
+
+Half of the jobs recur, from every minute to monthly, and a thousand tenants share them. Submit: jobs for a far day, in
+batches of 1,000. Fire: a sample of all recurring jobs falls due at once. Claim: what was fired is drained, out of a
+thousand lanes. Lag: jobs spread over time, a few hundred a second.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from bench.context import Bench
+from bench.drain import drain
+from bench.filled import make_due, sample, tidy
+from bench.goals import Target
+from bench.precision import measure
+from bench.report import Report
+from bench.shares import share
+from bench.stores import migrated
+from bench.tasks import on_the_loop
+from duetime.engine.intake import prepare
+from duetime.engine.scanner import Scanner
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.schedule import Once
+from duetime.store.postgres import PostgresStore
+from duetime.worker.task import define
+
+FIGURES = {"submit": "higher", "fire": "higher", "claim": "higher", "lag p95": "lower"}
+TARGETS = {("postgres", f"{name}: most over fewest"): Target(most=1.25) for name in FIGURES}
+RATE = 500
+
+
+async def run(bench: Bench) -> None:
+    report = bench.report("stored", "jobs/s")
+    sizes = sorted({10_000, max(10_000, bench.knobs.stored // 10), bench.knobs.stored})
+    report.notes["stored"] = sizes
+    count = min(bench.knobs.scaled(20_000), sizes[0] // 2)
+    with bench.server_with_many() as filled:
+        addresses = {size: await filled.database(size) for size in sizes}
+        for number in range(bench.knobs.rounds + 1):
+            for size, dsn in addresses.items():
+                # The first round warms caches: that of ten million jobs is read from disk.
+                await _measure(bench, report if number else None, dsn, size, count)
+    for name, better in FIGURES.items():
+        fewest, most = (report.median_of("postgres", f"{name} at {size:,}") for size in (sizes[0], sizes[-1]))
+        grown = most / fewest if better == "lower" else fewest / most
+        report.ours("postgres", f"{name}: most over fewest", grown, unit="×", better="lower")
+    report.finish(TARGETS)
+
+
+async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, count: int) -> None:
+    connection = await asyncpg.connect(dsn, command_timeout=600)
+    try:
+        async with migrated(PostgresStore(dsn)) as store:
+            await tidy(connection, [])
+            figures = {
+                "submit": await _submit(store, connection, count),
+                "fire": await _fire(store, connection, count),
+                "claim": await drain(store, define("report", on_the_loop), count, name="report"),
+            }
+            lags = await measure(store, bench.knobs.scaled(RATE, least=50), min(5.0, bench.knobs.seconds))
+    finally:
+        await connection.close()
+    if report is None:
+        return
+    for name, figure in figures.items():
+        report.ours("postgres", f"{name} at {size:,}", figure)
+    report.ours("postgres", f"lag p95 at {size:,}", share(lags, 0.95), unit="ms", better="lower")
+
+
+async def _submit(store: PostgresStore, connection: "asyncpg.Connection[Any]", count: int) -> float:
+    far = Once(at=datetime.now(UTC) + timedelta(days=45))
+    made = []
+    began = time.perf_counter()
+    for _ in range(0, count, 1000):
+        jobs = [prepare(task="report", args={"to": "x" * 60}, max_payload=1000, schedule=far) for _ in range(1000)]
+        await store.submit(DEFAULT_TENANT, jobs)
+        made += [job.id for job in jobs]
+    elapsed = time.perf_counter() - began
+    for table, column in (("cursors", "job_id"), ("jobs", "id")):
+        await connection.execute(f"delete from duetime.{table} where {column} = any($1::uuid[])", made)
+    return len(made) / elapsed
+
+
+async def _fire(store: PostgresStore, connection: "asyncpg.Connection[Any]", count: int) -> float:
+    jobs = await sample(connection, count)
+    await make_due(connection, jobs, datetime.now(UTC) - timedelta(seconds=1))
+    scanner = Scanner(store)
+    began = time.perf_counter()
+    while await scanner.tick() == 0.0:
+        pass
+    elapsed = time.perf_counter() - began
+    await make_due(connection, jobs, datetime.now(UTC) + timedelta(days=30))  # till the next round
+    return len(jobs) / elapsed

@@ -1,0 +1,34 @@
+"""A scenario's figures as a table for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+
+def table(body: Mapping[str, Any]) -> Table:
+    shown = Table(title=f"{body['scenario']} (medians)")
+    for heading in ("store", "variant", "duetime", "limit", "× limit", "best peer", "× peer", "to reach", ""):
+        shown.add_column(heading, justify="left" if heading in ("store", "variant", "best peer") else "right")
+    for store, variants in body["ours"].items():
+        for variant, figure in variants.items():
+            limit = body["limit"].get(store, {}).get(variant)
+            best = body["best_peer"].get(store, {}).get(variant)
+            peer = None if best is None else body["peers"][store][variant][best]
+            reached = body["reached"].get(store, {}).get(variant)
+            shown.add_row(
+                store,
+                variant,
+                f"{figure:,.1f} {body['unit'][store][variant]}",
+                "–" if limit is None else f"{limit:,.1f}",
+                _show_ratio(body["ratio_to_limit"][store][variant]),
+                "–" if best is None else f"{best} {peer:,.1f}",
+                _show_ratio(body["ratio_to_best_peer"][store][variant]),
+                body["target"].get(store, {}).get(variant, "–"),
+                {True: "✓", False: "✗", None: ""}[reached],
+            )
+    return shown
+
+
+def _show_ratio(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"

@@ -1,0 +1,32 @@
+"""The tasks that are measured: they do nothing, but for saying when they began."""
+
+import asyncio
+
+from bench.peers.tally import hit
+from duetime import App, Context
+
+app = App()
+
+
+@app.task(name="nothing", timeout="30s")
+async def nothing(sent: float, to: str) -> None:
+    hit(sent)
+
+
+@app.task(name="report")
+async def report(ctx: Context, to: str) -> None:
+    """What stored jobs run: counted from when it was due."""
+    hit(ctx.due_at.timestamp())
+
+
+@app.task(name="asleep")
+async def asleep(to: str) -> None:
+    await asyncio.sleep(3600)
+
+
+async def on_the_loop(to: str) -> None:
+    """Nothing at all, for workers that are watched from inside."""
+
+
+def in_a_thread(to: str) -> None:
+    """The same, blocking."""

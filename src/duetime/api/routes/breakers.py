@@ -1,0 +1,38 @@
+"""Breakers: which targets are left alone, and why."""
+
+from typing import Any
+
+from duetime.api.endpoint import Call, Routes
+from duetime.model.access import Action
+from duetime.model.breaker import Breaker
+from duetime.wire.breakers import BreakerList, BreakerReset, BreakerView
+
+routes = Routes("Breakers")
+
+
+@routes.get("/v1/breakers", Action.READ, answer=BreakerList)
+async def list_breakers(call: Call) -> BreakerList:
+    """List the targets that are left alone, and those that were tried within 30 seconds."""
+    return BreakerList(tuple(_view(each) for each in await call.service.store.breakers(call.tenant_id)))
+
+
+@routes.post("/v1/breakers/reset", Action.STEER_QUEUES, body=BreakerReset, answer=BreakerView)
+async def reset_breaker(call: Call) -> BreakerView:
+    """Close a breaker at once, and forget what was counted."""
+    breaker = await call.service.store.reset_breaker(call.tenant_id, call.body.target)
+    await call.act("breakers.reset", breaker.target)
+    return _view(breaker)
+
+
+def _view(breaker: Breaker) -> BreakerView:
+    state: Any = breaker.state.name.lower()
+    return BreakerView(
+        breaker.target,
+        state,
+        breaker.since,
+        breaker.until,
+        breaker.trips,
+        breaker.tried,
+        breaker.failed,
+        breaker.retried,
+    )

@@ -1,0 +1,66 @@
+"""Completions: a receiver that answered 202 says how it went. Its link is all that it needs."""
+
+from collections.abc import Sequence
+from random import Random
+
+from duetime.api.endpoint import Call, Routes
+from duetime.errors import Conflict, NotFound
+from duetime.ids import show
+from duetime.model import json
+from duetime.model.attempt import AttemptState, Completion, Run
+from duetime.model.failure import Failure, FailureClass
+from duetime.model.job import decode_options
+from duetime.model.outcome import Failed
+from duetime.model.retry import Verdict, decide
+from duetime.model.run import Event
+from duetime.model.worker import Lost
+from duetime.targets.completion_link import Completable
+from duetime.wire.targets import CompletionAnswer, CompletionRequest
+
+routes = Routes("Completions")
+_random = Random()
+
+
+@routes.post(
+    "/v1/completions/{token}",
+    None,
+    body=CompletionRequest,
+    body_limit="job",
+    body_optional=True,
+    answer=CompletionAnswer,
+    problems=(404, 409),
+)
+async def complete_run(call: Call) -> CompletionAnswer:
+    """End a run that was handed over, by its completion link. Saying the same again changes nothing."""
+    service = call.service
+    attempt = await service.links.read(call.path["token"])
+    if attempt is None:
+        raise NotFound("there is no such completion link", remedy="use the link as it was sent")
+    request: CompletionRequest = call.body
+    result = None
+    if request.status == "succeeded" and request.result is not None:
+        result = json.encode(request.result, field="result", limit=service.settings.max_result)
+
+    def judge(found: Sequence[Lost]) -> list[Completion]:
+        return [_completion(run, request, result) for run in found]
+
+    finished = await service.store.finish(attempt.run_id, attempt.fence, judge)
+    run = await service.store.run(attempt.tenant_id, attempt.run_id)
+    if not finished and not _said_before(run, attempt, request):
+        raise Conflict("this attempt is over", remedy="look at the run: it has ended, or is tried again")
+    return CompletionAnswer(show("run", run.id), run.state.name)
+
+
+def _completion(run: Lost, request: CompletionRequest, result: bytes | None) -> Completion:
+    if request.status == "succeeded":
+        return Completion(run.run_id, run.fence, Verdict(Event.SUCCEED), AttemptState.SUCCEEDED, result=result)
+    kind = FailureClass.TARGET_FAILED if request.retry else FailureClass.TARGET_REFUSED
+    failure = Failure(kind, request.error or "its receiver said that it failed")
+    verdict = decide(Failed(failure), decode_options(run.options).retry, run.attempt, _random)
+    return Completion(run.run_id, run.fence, verdict, AttemptState.FAILED, kind, failure.text)
+
+
+def _said_before(run: Run, attempt: Completable, request: CompletionRequest) -> bool:
+    """Whether this very attempt has ended in this way: the answer was lost, and the receiver asks again."""
+    wanted = AttemptState.SUCCEEDED if request.status == "succeeded" else AttemptState.FAILED
+    return any(each.fence == attempt.fence and each.state is wanted for each in run.attempts)

@@ -1,0 +1,149 @@
+"""Figures: how a tenant stands, what happened lately, what is to come. What many people look at is read once."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+from duetime.api.endpoint import Call, Routes
+from duetime.engine.options import check_duration
+from duetime.errors import InvalidInput
+from duetime.ids import parse, show
+from duetime.model.access import Action
+from duetime.model.figures import Count, Recent, Standing
+from duetime.model.forecast import forecast
+from duetime.model.listing import RunEnd
+from duetime.model.schedule import check_moment
+from duetime.model.tenant import Queue
+from duetime.wire.figures import (
+    CountView,
+    FailingView,
+    FireCount,
+    Fires,
+    FiresQuery,
+    LagView,
+    RecentRun,
+    RecentRuns,
+    RecentRunsOfJob,
+    RecentRunsQuery,
+    Stats,
+    StatsQuery,
+    StepView,
+    WaitingView,
+)
+from duetime.wire.service import DepthView
+
+routes = Routes("Figures")
+STEPS = 60
+MOST_STEPS = 400
+FARTHEST = timedelta(days=35)
+_SECOND = timedelta(seconds=1)
+_HOUR = timedelta(hours=1)
+
+
+@routes.get("/v1/stats", Action.READ, query=StatsQuery, answer=Stats)
+async def get_stats(call: Call) -> Stats:
+    """How the tenant stands, and what happened lately: counts, lag, outcomes."""
+    window = check_duration(call.query.window, "window")
+    if not timedelta(minutes=1) <= window <= _HOUR:
+        raise InvalidInput("is too short or too long", field="window", remedy="from 1m to 1h")
+    seen, place = call.service.seen_stats, (call.tenant_id, window)
+    return seen.get(place) or seen.put(place, await _stats(call, window))
+
+
+async def _stats(call: Call, window: timedelta) -> Stats:
+    store, tenant_id = call.service.store, call.tenant_id
+    step = window / STEPS
+    recent: Recent = await store.recent(tenant_id, window, step)
+    standing: Standing = await store.standing(tenant_id)
+    queues: list[Queue] = await store.queues(tenant_id)
+    alive = [worker for worker in await store.workers(tenant_id) if worker.lease_until > recent.until]
+    tasks = {task for worker in alive for task in worker.tasks}
+    paused = {queue.name for queue in queues if queue.paused}
+    depths = [queue.depth for queue in queues]
+    return Stats(
+        at=recent.until,
+        since=recent.since,
+        step=step / _SECOND,
+        steps=tuple(
+            StepView(s.at, s.succeeded, s.failed, s.cancelled, s.skipped, s.retried, s.lost) for s in recent.steps
+        ),
+        lag=None
+        if recent.lag is None
+        else LagView(recent.lag.p50 / _SECOND, recent.lag.p95 / _SECOND, recent.lag.most / _SECOND),
+        failing=tuple(FailingView(each.task, each.failed, each.attempts) for each in recent.failing),
+        jobs=_count(standing.jobs),
+        running=_count(standing.running),
+        dead_letters=_count(standing.dead_letters),
+        depth=DepthView(
+            sum(depth.high for depth in depths),
+            sum(depth.medium for depth in depths),
+            sum(depth.low for depth in depths),
+            any(depth.capped for depth in depths),
+        ),
+        waiting=tuple(
+            WaitingView(each.task, each.queue, each.since, each.task in tasks, each.queue in paused)
+            for each in standing.waiting[:20]
+        ),
+        paused_queues=tuple(sorted(paused)),
+        workers=len(alive),
+        slots=sum(worker.slots for worker in alive),
+    )
+
+
+@routes.get("/v1/fires", Action.READ, query=FiresQuery, answer=Fires)
+async def list_fires(call: Call) -> Fires:
+    """How many runs fire when, by queue: the next hour, or any time ahead."""
+    query, service = call.query, call.service
+    now = await service.store.now()
+    start = now.replace(microsecond=0) if query.start is None else check_moment(query.start, "start")
+    end = start + _HOUR if query.end is None else check_moment(query.end, "end")
+    step = check_duration(query.step, "step")
+    steps = _steps(start, end, step, now)
+    # Whoever asks for the time from now on asks for another one each second.
+    place = (call.tenant_id, query.start or "now", query.end or "now", step)
+    return service.seen_fires.get(place) or service.seen_fires.put(place, await _fires(call, start, step, steps))
+
+
+def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> int:
+    if step < _SECOND:
+        raise InvalidInput("is too short", field="step", remedy="1s or longer")
+    if end <= start or end > now + FARTHEST:
+        raise InvalidInput("lies before the start, or too far ahead", field="end", remedy="up to 35 days from now")
+    steps = -(-(end - start) // step)
+    if steps > MOST_STEPS:
+        raise InvalidInput(f"makes {steps} stretches", field="step", remedy=f"{MOST_STEPS} at most: take a longer step")
+    return steps
+
+
+async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fires:
+    ahead = await call.service.store.ahead(call.tenant_id, start, step, steps)
+    # Walking schedules takes a while: others are answered meanwhile.
+    found = await asyncio.to_thread(forecast, ahead, start, step, steps)
+    items = tuple(
+        FireCount(start + step * number, queue, count) for (number, queue), count in sorted(found.counts.items())
+    )
+    return Fires(start=start, end=start + step * steps, step=step / _SECOND, exact=found.exact, items=items)
+
+
+@routes.get("/v1/recent-runs", Action.READ, query=RecentRunsQuery, answer=RecentRuns)
+async def list_recent_runs(call: Call) -> RecentRuns:
+    """How the last runs of some jobs ended, for many jobs at once."""
+    wanted = call.query.job_ids.split(",")
+    if len(wanted) > 100:
+        raise InvalidInput("are too many", field="job_ids", remedy="100 at most")
+    try:
+        ids = [parse("job", text.strip()) for text in wanted]
+    except InvalidInput as error:
+        raise InvalidInput("holds what is no id of a job", field="job_ids", remedy=error.remedy) from None
+    found = await call.service.store.recent_runs(call.tenant_id, ids, call.query.count)
+    return RecentRuns(
+        tuple(RecentRunsOfJob(show("job", job_id), tuple(map(_recent, runs))) for job_id, runs in found.items())
+    )
+
+
+def _recent(run: RunEnd) -> RecentRun:
+    lasted = None if run.started_at is None else (run.finished_at - run.started_at) / _SECOND
+    return RecentRun(show("run", run.run_id), run.state.name, run.due_at, lasted)  # type: ignore[arg-type]
+
+
+def _count(count: Count) -> CountView:
+    return CountView(count.value, count.kind)

@@ -1,0 +1,131 @@
+"""Graphs: jobs that depend on each other, as a whole; and what a run depended on."""
+
+import asyncio
+import os
+
+import msgspec
+
+from duetime import ids
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.graph_views import graph_summary, graph_view, parent_view
+from duetime.api.submitting import make_job, needs_the_day
+from duetime.engine.graphs import Wish, make_graph, make_rule
+from duetime.errors import InvalidInput
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.dependency import Rule
+from duetime.model.graph import NewGraph
+from duetime.wire.fields import Nothing, PageQuery
+from duetime.wire.graphs import GraphPage, GraphQuery, GraphRequest, GraphView, NodeDependsOn, ParentPage
+
+routes = Routes("Graphs")
+_BREATH = 500
+"""Nodes after which others on the event loop have their turn."""
+
+
+@routes.post(
+    "/v1/graphs",
+    Action.SUBMIT,
+    body=GraphRequest,
+    body_limit="batch",
+    answer=GraphView,
+    status=201,
+    problems=(409, 429),
+    headers={"Idempotency-Key": "The same key and body again give the first answer again."},
+)
+async def create_graph(call: Call) -> Reply:
+    """Create up to 10,000 jobs that depend on each other, in one transaction."""
+    service, request = call.service, call.body
+    tenant = await service.gate.tenant(call.tenant_id)
+    told = service.limits.spend(tenant, len(request.nodes))
+    graph = await _make(call, request)
+    for task in {node.job.lane.task for node in graph.nodes}:
+        await service.tasks.check(call.tenant_id, task)
+    await service.quota.take(tenant, len(graph.nodes))
+    try:
+        found = await service.store.submit_graph(call.tenant_id, graph)
+    except Exception:
+        service.quota.give_back(tenant, len(graph.nodes))
+        raise
+    if found.created:
+        await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
+    else:
+        service.quota.give_back(tenant, len(graph.nodes))
+        told = told | {"idempotency-replayed": "true"}
+    return Reply(graph_view(found), headers=told)
+
+
+@routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage)
+async def list_graphs(call: Call) -> GraphPage:
+    """List graphs, newest first, without their nodes."""
+    cursors = call.service.cursors
+    page = await call.service.store.list_graphs(call.tenant_id, await cursors.read(call), call.query.page_size)
+    return GraphPage(tuple(graph_summary(item) for item in page.items), await cursors.write(call, page.next))
+
+
+@routes.get("/v1/graphs/{graph_id}", Action.READ, answer=GraphView)
+async def get_graph(call: Call) -> GraphView:
+    """Read a graph: its nodes, how they stand and how long they took, and what depends on what."""
+    return graph_view(await call.service.store.graph(call.tenant_id, call.identity("gra", "graph_id")))
+
+
+@routes.post("/v1/graphs/{graph_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView)
+async def cancel_graph(call: Call) -> GraphView:
+    """Cancel a graph: what waits ends, what runs is asked to stop."""
+    graph_id = call.identity("gra", "graph_id")
+    graph = await call.service.store.cancel_graph(call.tenant_id, graph_id)
+    await call.act("graphs.cancel", show("gra", graph_id))
+    return graph_view(graph)
+
+
+@routes.post(
+    "/v1/graphs/{graph_id}/rerun", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView, problems=(409,)
+)
+async def rerun_graph(call: Call) -> GraphView:
+    """Run a graph again from its failed nodes: those that did not succeed, and all that depend on them."""
+    graph_id = call.identity("gra", "graph_id")
+    graph = await call.service.store.rerun_graph(call.tenant_id, graph_id, os.urandom(8))
+    await call.act("graphs.rerun", show("gra", graph_id))
+    return graph_view(graph)
+
+
+@routes.get("/v1/runs/{run_id}/parents", Action.READ, query=PageQuery, answer=ParentPage)
+async def list_parents(call: Call) -> ParentPage:
+    """List what a run depended on, with the results."""
+    cursors, size = call.service.cursors, call.query.page_size
+    after = await cursors.read(call)
+    found = await call.service.store.parents(call.tenant_id, call.identity("run"), after, size)
+    following = found[-1].job_id if len(found) == size else None
+    return ParentPage(tuple(parent_view(item) for item in found), await cursors.write(call, following))
+
+
+async def _make(call: Call, request: GraphRequest) -> NewGraph:
+    wishes = {}
+    settings = call.service.settings
+    now = await call.service.store.now() if any(needs_the_day(node) for node in request.nodes.values()) else None
+    job_ids = ids.new_ids(len(request.nodes))
+    for index, ((name, node), job_id) in enumerate(zip(request.nodes.items(), job_ids, strict=True)):
+        if index % _BREATH == _BREATH - 1:
+            await asyncio.sleep(0)
+        depends_on = node.depends_on
+        parents, rule = (depends_on, Rule()) if isinstance(depends_on, tuple) else _rule(depends_on)
+        try:
+            alone = msgspec.structs.replace(node, depends_on=())
+            job = make_job(
+                alone,
+                tenant_id=call.tenant_id,
+                max_payload=settings.max_payload,
+                targets=call.service.targets,
+                now=now,
+                job_id=job_id,
+            )
+            await call.service.secrets.check(call.tenant_id, alone.target)
+        except InvalidInput as error:
+            field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
+            raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
+        wishes[name] = Wish(job, parents, rule)
+    return make_graph(wishes, name=request.name, idempotency_key=call.header(b"idempotency-key"))
+
+
+def _rule(given: NodeDependsOn) -> tuple[tuple[str, ...], Rule]:
+    return given.nodes, make_rule(given.need, given.on, given.otherwise)

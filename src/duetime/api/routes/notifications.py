@@ -1,0 +1,148 @@
+"""Subscriptions and alerts: what a tenant wants to be told, and the figures that it has watched."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duetime.api.endpoint import Call, Routes
+from duetime.errors import InvalidInput
+from duetime.ids import parse, show
+from duetime.model.access import Action
+from duetime.model.alert import TOPICS, Alert, AlertRule, Figure, make_rule
+from duetime.model.notification import Email, Recipient, Slack, Subscription, Webhook, make_subscription
+from duetime.targets.url import check_url
+from duetime.wire.jobs import Deleted
+from duetime.wire.notifications import (
+    AlertList,
+    AlertRequest,
+    AlertView,
+    EmailTo,
+    SlackTo,
+    SubscriptionList,
+    SubscriptionRequest,
+    SubscriptionView,
+    To,
+    WebhookTo,
+)
+
+routes = Routes("Notifications")
+
+
+@routes.get("/v1/subscriptions", Action.READ, answer=SubscriptionList)
+async def list_subscriptions(call: Call) -> SubscriptionList:
+    """List what is told to whom."""
+    found = await call.service.store.subscriptions(call.tenant_id)
+    return SubscriptionList(tuple(_view(each) for _, each in found))
+
+
+@routes.put("/v1/subscriptions/{subscription}", Action.CONTROL, body=SubscriptionRequest, answer=SubscriptionView)
+async def put_subscription(call: Call) -> SubscriptionView:
+    """Set what is told under a name, new or not. Everything that happens from now on is told."""
+    request: SubscriptionRequest = call.body
+    if not isinstance(request.to, EmailTo):
+        check_url(request.to.url, call.service.targets.guard, "to.url")
+    wanted = make_subscription(
+        Subscription(
+            call.path["subscription"],
+            _recipient(request.to),
+            request.topics,
+            request.queues,
+            request.tags,
+            tuple(_job_id(text, index) for index, text in enumerate(request.job_ids)),
+            request.late_after,
+            request.paused,
+        )
+    )
+    await call.service.store.put_subscription(call.tenant_id, wanted)
+    await call.act("subscriptions.set", wanted.name, ", ".join(wanted.topics)[:200])
+    return _view(wanted)
+
+
+@routes.delete("/v1/subscriptions/{subscription}", Action.CONTROL, answer=Deleted)
+async def delete_subscription(call: Call) -> Deleted:
+    """Tell it no more; what is on its way still arrives."""
+    name = call.path["subscription"]
+    await call.service.store.delete_subscription(call.tenant_id, name)
+    await call.act("subscriptions.delete", name)
+    return Deleted()
+
+
+@routes.get("/v1/alerts", Action.READ, answer=AlertList)
+async def list_alerts(call: Call) -> AlertList:
+    """List the alert rules, and how they stand."""
+    return AlertList(tuple(_alert(each) for each in await call.service.store.alerts(call.tenant_id)))
+
+
+@routes.put("/v1/alerts/{alert}", Action.CONTROL, body=AlertRequest, answer=AlertView)
+async def put_alert(call: Call) -> AlertView:
+    """Set an alert rule, new or not."""
+    request: AlertRequest = call.body
+    given: dict[str, Any] = msgspec.structs.asdict(request)
+    rule = make_rule(AlertRule(call.path["alert"], **{**given, "figure": Figure(request.figure)}))
+    alert = await call.service.store.put_alert(call.tenant_id, rule)
+    await call.act("alerts.set", rule.name, f"{rule.figure} {rule.threshold:g}")
+    return _alert(alert)
+
+
+@routes.delete("/v1/alerts/{alert}", Action.CONTROL, answer=Deleted)
+async def delete_alert(call: Call) -> Deleted:
+    """Remove an alert rule."""
+    name = call.path["alert"]
+    await call.service.store.delete_alert(call.tenant_id, name)
+    await call.act("alerts.delete", name)
+    return Deleted()
+
+
+def _job_id(text: str, index: int) -> UUID:
+    try:
+        return parse("job", text)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, field=f"job_ids[{index}]", remedy=error.remedy) from None
+
+
+def _recipient(to: To) -> Recipient:
+    match to:
+        case WebhookTo(url):
+            return Webhook(url)
+        case SlackTo(url):
+            return Slack(url)
+        case EmailTo(address):
+            return Email(address)
+
+
+def _view(subscription: Subscription) -> SubscriptionView:
+    match subscription.to:
+        case Webhook(url):
+            to: To = WebhookTo(url)
+        case Slack(url):
+            to = SlackTo(url)
+        case Email(address):
+            to = EmailTo(address)
+    return SubscriptionView(
+        subscription.name,
+        to,
+        subscription.topics,
+        subscription.queues,
+        subscription.tags,
+        tuple(show("job", each) for each in subscription.jobs),
+        subscription.late_after,
+        subscription.paused,
+    )
+
+
+def _alert(alert: Alert) -> AlertView:
+    rule = alert.rule
+    return AlertView(
+        rule.name,
+        rule.figure.value,
+        rule.threshold,
+        rule.good,
+        rule.for_seconds,
+        rule.queue,
+        TOPICS[rule.figure],
+        alert.open,
+        alert.value,
+        alert.changed_at,
+        alert.checked_at if alert.value is not None else None,
+    )

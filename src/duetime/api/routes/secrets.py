@@ -1,0 +1,79 @@
+"""Secrets that headers name, and what a tenant's requests are signed with."""
+
+from datetime import datetime, timedelta
+
+from duetime.api.endpoint import Call, Routes
+from duetime.engine.options import check_duration
+from duetime.errors import InvalidInput
+from duetime.ids import show
+from duetime.model.access import Action
+from duetime.model.secret import SigningSecret
+from duetime.model.target import check_secret_name
+from duetime.targets.values import check_value
+from duetime.wire.jobs import Deleted
+from duetime.wire.targets import (
+    RotationRequest,
+    SecretList,
+    SecretRequest,
+    SecretStored,
+    SecretView,
+    SigningList,
+    SigningSecretMade,
+    SigningView,
+)
+
+routes = Routes("Secrets")
+_LONGEST_OVERLAP = timedelta(days=90)
+
+
+@routes.get("/v1/secrets", Action.MANAGE_KEYS, answer=SecretList)
+async def list_secrets(call: Call) -> SecretList:
+    """List the secrets by name. What they are is told to nobody."""
+    found = await call.service.store.tenant_secrets(call.tenant_id)
+    return SecretList(tuple(SecretView(each.name, each.created_at, each.changed_at) for each in found))
+
+
+@routes.put("/v1/secrets/{secret}", Action.MANAGE_KEYS, body=SecretRequest, answer=SecretStored, problems=(409,))
+async def put_secret(call: Call) -> SecretStored:
+    """Set a secret, new or not; headers of targets may name it. It is stored encrypted, and never shown."""
+    name = check_secret_name(call.path["secret"])
+    changed_at = await call.service.vault.put(call.tenant_id, name, check_value(call.body.value, "value"))
+    await call.act("secrets.set", name)
+    return SecretStored(name, changed_at)
+
+
+@routes.delete("/v1/secrets/{secret}", Action.MANAGE_KEYS, answer=Deleted)
+async def delete_secret(call: Call) -> Deleted:
+    """Delete a secret: attempts that need it fail from now on."""
+    await call.service.store.drop_secret(call.tenant_id, call.path["secret"])
+    await call.act("secrets.delete", call.path["secret"])
+    return Deleted()
+
+
+@routes.get("/v1/signing-secrets", Action.MANAGE_KEYS, answer=SigningList)
+async def list_signing_secrets(call: Call) -> SigningList:
+    """List what requests to targets are signed with, newest first."""
+    found = await call.service.store.signing_secrets(call.tenant_id)
+    return SigningList(tuple(SigningView(*_told(each)) for each in found))
+
+
+@routes.post(
+    "/v1/signing-secrets/rotate",
+    Action.MANAGE_KEYS,
+    body=RotationRequest,
+    body_optional=True,
+    answer=SigningSecretMade,
+    status=201,
+)
+async def rotate_signing_secret(call: Call) -> SigningSecretMade:
+    """Make a new signing secret. The old ones sign along for a while, so that receivers can change over."""
+    overlap = check_duration(call.body.overlap, "overlap")
+    if overlap > _LONGEST_OVERLAP:
+        raise InvalidInput(f"{call.body.overlap} is too long", field="overlap", remedy="at most 90 days")
+    made, text = await call.service.vault.rotate(call.tenant_id, overlap)
+    await call.act("signing_secrets.rotate", show("sig", made.id))
+    return SigningSecretMade(*_told(made), secret=text)
+
+
+def _told(secret: SigningSecret) -> tuple[str, datetime, datetime | None]:
+    return show("sig", secret.id), secret.created_at, secret.expires_at

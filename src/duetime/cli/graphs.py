@@ -1,0 +1,91 @@
+"""`graphs`: jobs that depend on each other, as a whole."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from duetime.cli.groups import group
+from duetime.cli.jobs import Limit
+from duetime.cli.talking import Talk, limited, read_lines, talks
+from duetime.errors import InvalidInput
+from duetime.wire.graphs import GraphView
+
+graphs = group("Jobs that depend on each other: submit, look, cancel, run again.")
+
+GraphId = Annotated[str, typer.Argument(metavar="GRAPH", help="Its id: gra_…")]
+
+
+@graphs.command("list")
+@talks
+def list_graphs(talk: Talk, limit: Limit = 50) -> None:
+    """List graphs, newest first."""
+    columns = {
+        "graph id": lambda graph: graph.graph_id,
+        "name": lambda graph: graph.name,
+        "status": lambda graph: graph.status,
+        "nodes": lambda graph: graph.size,
+        "created": lambda graph: graph.created_at,
+        "ended": lambda graph: graph.ended_at,
+    }
+    talk.table(limited(talk.client.graphs(page_size=min(limit, 200)), limit), columns)
+
+
+@graphs.command()
+@talks
+def submit(
+    talk: Talk,
+    file: Annotated[Path, typer.Argument(help="A JSON file: name, and nodes by name (- reads it from a pipe).")],
+) -> None:
+    """Submit a graph: all of its nodes, or none."""
+    try:
+        body = msgspec.json.decode("\n".join(read_lines(file)), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"is not a JSON object: {error}", field=str(file)) from None
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", field=str(file)) from None
+    unknown = sorted(body.keys() - {"name", "nodes"})
+    if unknown or not isinstance(body.get("nodes"), dict):
+        raise InvalidInput("holds `nodes` and perhaps a `name`", field=str(file), remedy="see docs/graphs.md")
+    _show(talk, talk.client.create_graph(body["nodes"], name=body.get("name")))
+
+
+@graphs.command()
+@talks
+def show(talk: Talk, graph: GraphId) -> None:
+    """Show a graph: its nodes, how they stand and how long they took."""
+    _show(talk, talk.client.get_graph(graph))
+
+
+@graphs.command()
+@talks
+def cancel(talk: Talk, graph: GraphId) -> None:
+    """End what waits, and ask what runs to stop."""
+    _show(talk, talk.client.cancel_graph(graph))
+
+
+@graphs.command()
+@talks
+def rerun(talk: Talk, graph: GraphId) -> None:
+    """Run again what did not succeed, and all that depends on it."""
+    _show(talk, talk.client.rerun_graph(graph))
+
+
+def _show(talk: Talk, graph: GraphView) -> None:
+    if talk.json:
+        talk.show(graph)
+        return
+    talk.say(f"{graph.graph_id}  {graph.name or ''}  {graph.status}")
+    parents: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        parents.setdefault(edge.child, []).append(edge.parent)
+    columns = {
+        "node": lambda node: node.name,
+        "task": lambda node: node.task,
+        "status": lambda node: node.status,
+        "seconds": lambda node: node.duration,
+        "after": lambda node: parents.get(node.name, []),
+        "run id": lambda node: node.run_id,
+    }
+    talk.table(graph.nodes, columns)

@@ -1,0 +1,90 @@
+// What pages share: data that is asked for and kept fresh, the ticking clock, the address.
+
+import { listen } from "./live.js";
+import { useEffect, useRef, useState } from "./view.js";
+import { now } from "./words.js";
+
+const AFTER_NEWS = 1000;
+
+/**
+ * Ask for data, and again when news matter (`live`) or time has passed (`every`). What was there stays until the next
+ * answer; an answer that comes too late is dropped. One request is under way at a time.
+ */
+export function useData(load, about, { live = null, every = 0 } = {}) {
+  const [state, setState] = useState({ about: null, data: undefined, error: null });
+  const again = useRef(() => {});
+  const key = JSON.stringify(about);
+  useEffect(() => {
+    const stop = new AbortController();
+    let busy = false;
+    let wanted = false;
+    let timer = null;
+    const run = async () => {
+      timer = null;
+      if (busy) {
+        wanted = true;
+        return;
+      }
+      busy = true;
+      try {
+        const data = await load(stop.signal);
+        if (!stop.signal.aborted) setState({ about: key, data, error: null });
+      } catch (error) {
+        if (!stop.signal.aborted) {
+          setState((was) => ({ about: key, data: was.about === key ? was.data : undefined, error }));
+        }
+      }
+      busy = false;
+      if (wanted && !stop.signal.aborted) {
+        wanted = false;
+        timer = setTimeout(run, AFTER_NEWS);
+      }
+    };
+    run();
+    again.current = run;
+    const leave = live ? listen((news) => live(news) && !timer && run()) : () => {};
+    const ticking = every ? setInterval(() => document.hidden || run(), every) : null;
+    return () => {
+      stop.abort();
+      leave();
+      clearInterval(ticking);
+      clearTimeout(timer);
+    };
+  }, [key, every]);
+  const mine = state.about === key;
+  return { data: mine ? state.data : undefined, error: mine ? state.error : null, reload: () => again.current() };
+}
+
+const ticking = new Set();
+setInterval(() => document.hidden || ticking.forEach((callback) => callback()), 1000);
+
+/** The server's time, anew each second. */
+export function useNow() {
+  const [at, setAt] = useState(now);
+  useEffect(() => {
+    const tick = () => setAt(now());
+    ticking.add(tick);
+    return () => ticking.delete(tick);
+  }, []);
+  return at;
+}
+
+const moved = new Set();
+
+export function go(url, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", url);
+  moved.forEach((callback) => callback());
+}
+
+window.addEventListener("popstate", () => moved.forEach((callback) => callback()));
+
+export function useAddress() {
+  const read = () => ({ path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) });
+  const [found, setFound] = useState(read);
+  useEffect(() => {
+    const callback = () => setFound(read());
+    moved.add(callback);
+    return () => moved.delete(callback);
+  }, []);
+  return found;
+}

@@ -1,0 +1,119 @@
+// What changes, as it changes: one stream for the whole page. Events are summed up, and handed on once a second at most,
+// so that a thousand of them cost no more than one. While nobody looks at the page, nothing is handed on.
+
+import { headersFor } from "./http.js";
+
+const MOST_IDS = 500;
+const AT_MOST_EVERY = 1000;
+
+const listeners = new Set();
+const watchers = new Set();
+let state = "starting";
+let sum = null;
+let timer = null;
+let last = null;
+let stop = null;
+
+function fresh() {
+  return { kinds: new Set(), ids: new Set(), many: false };
+}
+
+export function listen(callback) {
+  listeners.add(callback);
+  return () => listeners.delete(callback);
+}
+
+export function watchState(callback) {
+  watchers.add(callback);
+  callback(state);
+  return () => watchers.delete(callback);
+}
+
+export function openStream() {
+  closeStream();
+  stop = new AbortController();
+  follow(stop.signal);
+}
+
+export function closeStream() {
+  if (stop) stop.abort();
+  stop = last = null;
+}
+
+async function follow(signal) {
+  for (let wait = 500; !signal.aborted; wait = Math.min(wait * 2, 15000)) {
+    try {
+      if (await read(signal)) wait = 250;
+    } catch (error) {
+      if (signal.aborted) return;
+    }
+    tell("away");
+    await new Promise((done) => setTimeout(done, wait));
+  }
+}
+
+async function read(signal) {
+  const headers = headersFor(last ? { "Last-Event-ID": last } : {});
+  const answer = await fetch("/v1/events", { headers, signal, cache: "no-store" });
+  if (!answer.ok || !answer.body) return false;
+  const missed = state === "away";
+  tell("live");
+  if (missed) take({ kind: "", ids: [], many: true });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return true;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    blocks.forEach(understand);
+  }
+}
+
+function understand(block) {
+  const lines = block.split("\n");
+  const id = lines.find((line) => line.startsWith("id: "));
+  const data = lines.find((line) => line.startsWith("data: "));
+  if (id) last = id.slice(4);
+  if (!data) return;
+  const event = JSON.parse(data.slice(6));
+  take({ kind: event.kind.toLowerCase(), ids: event.job_ids || event.run_ids || [] });
+}
+
+function take({ kind, ids, many = false }) {
+  sum = sum || fresh();
+  if (kind) sum.kinds.add(kind);
+  sum.many = sum.many || many || sum.ids.size + ids.length > MOST_IDS;
+  if (sum.many) sum.ids.clear();
+  else ids.forEach((id) => sum.ids.add(id));
+  timer = timer || setTimeout(hand, AT_MOST_EVERY / 4);
+}
+
+let handed = 0;
+
+function hand() {
+  timer = null;
+  if (!sum || document.hidden) return;
+  const early = handed + AT_MOST_EVERY - performance.now();
+  if (early > 0) {
+    timer = setTimeout(hand, early);
+    return;
+  }
+  handed = performance.now();
+  const news = sum;
+  sum = null;
+  listeners.forEach((callback) => callback(news));
+}
+
+document.addEventListener("visibilitychange", hand);
+
+function tell(found) {
+  if (found === state) return;
+  state = found;
+  watchers.forEach((callback) => callback(state));
+}
+
+// Which news matter to whom.
+export const about = (id) => (news) => news.many || news.ids.has(id);
+export const anything = () => true;
+export const ofKind = (...kinds) => (news) => news.many || kinds.some((kind) => news.kinds.has(kind));

@@ -1,0 +1,114 @@
+// Tenants and keys: who may do what. The text of a key is shown once, when it is made.
+
+import { useData } from "../core/data.js";
+import { act } from "../core/doing.js";
+import { ask, get, post } from "../core/http.js";
+import { isRoot, may } from "../core/session.js";
+import { html } from "../core/view.js";
+import { number } from "../core/words.js";
+import { askBack } from "../parts/asking.js";
+import { Badge, Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
+
+const ROLES = ["viewer", "submitter", "operator", "admin", "worker"];
+
+export function Access() {
+  return html`<${Head} title="Tenants and keys">A key belongs to one tenant and has one role.</${Head}>
+    <div class="stack">
+      <${Keys} />
+      ${isRoot() && html`<${Tenants} />`}
+    </div>`;
+}
+
+const showOnce = (made) =>
+  askBack({ title: "The key", text: "Copy it now: it is shown once, and never again.", secret: made.key, done: "I have it" });
+
+function stateOf(key) {
+  if (key.revoked_at) return ["CANCELLED", "Revoked"];
+  if (key.expires_at && Date.parse(key.expires_at) < Date.now()) return ["ENDED", "Expired"];
+  return ["ACTIVE", "Valid"];
+}
+
+function Keys() {
+  const { data, error, reload } = useData((signal) => get("/v1/admin/keys", { page_size: 200 }, signal), ["keys"]);
+  const create = async (event) => {
+    event.preventDefault();
+    const form = event.target;
+    const made = await act(() => post("/v1/admin/keys", Object.fromEntries(new FormData(form))), "The key is made", { then: reload });
+    if (!made) return;
+    form.reset();
+    await showOnce(made);
+  };
+  const rotate = async (key) => {
+    const made = await act(() => post(`/v1/admin/keys/${key.key_id}/rotate`, { name: key.name }), "The old key works for one more day", { then: reload });
+    if (made) await showOnce(made);
+  };
+  const revoke = async (key) => {
+    const text = "It stops working at once on this server, and within seconds on others. This cannot be undone.";
+    if (await askBack({ title: `Revoke ${key.name}?`, text, yes: "Revoke the key" })) {
+      await act(() => post(`/v1/admin/keys/${key.key_id}/revoke`), `Revoked ${key.name}`, { then: reload });
+    }
+  };
+  return html`<section aria-labelledby="keys">
+    <h2 id="keys" style=${{ marginBottom: "12px" }}>Keys of this tenant</h2>
+    <${Wrong} error=${error} />
+    ${!data && !error && html`<${Loading} />`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="It has no keys of its own yet." /></div>`}
+    ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
+      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Key</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <tbody>${data.items.map((key) => {
+        const [status, word] = stateOf(key);
+        return html`<tr key=${key.key_id}>
+          <td class="wide job-name">${key.name}</td>
+          <td>${key.role}${key.queues.length ? ` (${key.queues.join(", ")})` : ""}</td>
+          <td><${Badge} status=${status} word=${word} /></td>
+          <td><code>${key.hint}</code></td>
+          <td><${Moment} at=${key.last_used_at} none="never" /></td>
+          <td><${Moment} at=${key.expires_at} none="never" /></td>
+          <td class="end">${status === "ACTIVE" && html`<span class="buttons">
+            <button class="tight" onClick=${() => rotate(key)}>Rotate<span class="hidden-words"> ${key.name}</span></button>
+            <button class="tight danger" onClick=${() => revoke(key)}>Revoke<span class="hidden-words"> ${key.name}</span></button>
+          </span>`}</td>
+        </tr>`;
+      })}</tbody>
+    </table></div>`}
+    ${may("manage_keys") && html`<form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New key">
+      <label><span class="hidden-words">Role</span><select name="role">${ROLES.map((role) => html`<option key=${role} value=${role}>${role}</option>`)}</select></label>
+      <label><span class="hidden-words">Name of the key</span><input name="name" required placeholder="Who or what will use it" autocomplete="off" /></label>
+      <button>New key</button>
+    </form>`}
+  </section>`;
+}
+
+function Tenants() {
+  const { data, error, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: 200 }, signal), ["all tenants"]);
+  const create = async (event) => {
+    event.preventDefault();
+    const form = event.target;
+    if (await act(() => post("/v1/admin/tenants", Object.fromEntries(new FormData(form))), "The tenant is made", { then: reload })) form.reset();
+  };
+  const patch = (tenant, state) => ask("PATCH", `/v1/admin/tenants/${encodeURIComponent(tenant.name)}`, { body: { state } });
+  const steer = (tenant) => {
+    const [to, back, word] = tenant.state === "ACTIVE" ? ["SUSPENDED", "ACTIVE", "Suspended"] : ["ACTIVE", "SUSPENDED", "Resumed"];
+    return act(() => patch(tenant, to), `${word} ${tenant.name}`, { undo: () => patch(tenant, back), then: reload });
+  };
+  const most = (value) => (value === null ? "no limit" : number(value));
+  return html`<section aria-labelledby="tenants">
+    <h2 id="tenants" style=${{ marginBottom: "12px" }}>Tenants</h2>
+    <${Wrong} error=${error} />
+    ${data && html`<div class="table"><table class="cards">
+      <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Tier</th><th scope="col">Weight</th><th scope="col">Stored jobs</th><th scope="col">Running</th><th scope="col">Submissions/s</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <tbody>${data.items.map((tenant) => html`<tr key=${tenant.name}>
+        <td class="wide job-name">${tenant.name}</td>
+        <td><${Badge} status=${tenant.state} /></td>
+        <td>${tenant.tier}</td><td>${number(tenant.weight)}</td>
+        <td>${most(tenant.limits.stored_jobs)}</td><td>${most(tenant.limits.running_runs)}</td><td>${most(tenant.limits.submissions_per_second)}</td>
+        <td class="end"><button class="tight" onClick=${() => steer(tenant)}>${tenant.state === "ACTIVE" ? "Suspend" : "Resume"}<span class="hidden-words"> ${tenant.name}</span></button></td>
+      </tr>`)}</tbody>
+    </table></div>`}
+    <form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New tenant">
+      <label><span class="hidden-words">Tier</span><input name="tier" value="standard" required /></label>
+      <label><span class="hidden-words">Name of the tenant</span><input name="name" required placeholder="Name of a new tenant" autocomplete="off" /></label>
+      <button>New tenant</button>
+    </form>
+  </section>`;
+}

@@ -1,0 +1,34 @@
+// Audit: who did what to which object.
+
+import { useData } from "../core/data.js";
+import { listPage } from "../core/pages.js";
+import { html, useState } from "../core/view.js";
+import { Empty, Exact, Head, Loading, Pager, Wrong } from "../parts/basics.js";
+
+const LINKS = { job_: "/jobs/", run_: "/runs/" };
+
+function Thing({ id }) {
+  const base = LINKS[id.slice(0, 4)];
+  return base ? html`<a href=${base + id}><code class="small">${id}</code></a>` : html`<code class="small">${id}</code>`;
+}
+
+export function Audit() {
+  const [pages, setPages] = useState([]);
+  const cursor = pages[pages.length - 1];
+  const { data: page, error } = useData((signal) => listPage("/v1/audit", { page_size: 50, cursor }, signal), ["audit", cursor], { every: 10000 });
+  return html`<${Head} title="Audit">Who did what to which object. Nothing here can be changed or removed.</${Head}>
+    <${Wrong} error=${error} />
+    ${!page && !error && html`<${Loading} />`}
+    ${page && !page.items.length && html`<div class="card"><${Empty} title="Nothing was done yet." /></div>`}
+    ${page && page.items.length > 0 && html`<div class="table"><table class="cards">
+      <thead><tr><th scope="col">When</th><th scope="col">Who</th><th scope="col">What</th><th scope="col">Object</th><th scope="col">Detail</th></tr></thead>
+      <tbody>${page.items.map((entry, place) => html`<tr key=${entry.at + entry.object + place}>
+        <td><${Exact} at=${entry.at} /></td>
+        <td>${entry.actor}</td>
+        <td><code>${entry.action}</code></td>
+        <td><${Thing} id=${entry.object} /></td>
+        <td class="soft small">${entry.detail || ""}</td>
+      </tr>`)}</tbody>
+    </table></div>`}
+    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="entries" />`;
+}

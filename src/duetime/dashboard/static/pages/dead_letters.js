@@ -1,0 +1,72 @@
+// Dead letters: runs that gave up, grouped by what went wrong; repeated or discarded together.
+
+import { useData } from "../core/data.js";
+import { complain, say } from "../core/doing.js";
+import { get, post } from "../core/http.js";
+import { ofKind } from "../core/live.js";
+import { may } from "../core/session.js";
+import { html, useState } from "../core/view.js";
+import { number, plural } from "../core/words.js";
+import { askBack } from "../parts/asking.js";
+import { Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
+
+const AT_ONCE = 100;
+
+export function DeadLetters() {
+  const { data, error, reload } = useData((signal) => get("/v1/dead-letters/groups", {}, signal), ["dead letters"], {
+    live: ofKind("failed", "fired", "submitted"),
+  });
+  return html`<${Head} title="Dead letters">Runs whose attempts are spent, kept to be looked at and repeated.</${Head}>
+    <${Wrong} error=${error} />
+    ${!data && !error && html`<${Loading} />`}
+    ${data && !data.groups.length && html`<div class="card"><${Empty} title="There are none.">Every run has ended well, or is still being tried.</${Empty}></div>`}
+    <div class="stack">
+      ${data && data.groups.map((group) => html`<${Group} key=${group.fingerprint} group=${group} reload=${reload} more=${data.more} />`)}
+    </div>
+    ${data && data.more && html`<p class="hint">The newest ${number(data.counted)} were looked at; there are more. Actions on a group take in those too.</p>`}`;
+}
+
+function Group({ group, reload, more }) {
+  const [progress, setProgress] = useState(null);
+  const count = `${number(group.count)}${more ? "+" : ""}`;
+
+  /** Some at a time, so that it can be seen how far it is. */
+  const work = async (verb, word, step) => {
+    let done = 0;
+    setProgress({ word, done });
+    try {
+      for (let again = true; again; ) {
+        const answer = await post(`/v1/dead-letters/${verb}`, { fingerprint: group.fingerprint, limit: AT_ONCE });
+        const [made, isMore] = step(answer);
+        done += made;
+        again = isMore && made > 0;
+        setProgress({ word, done });
+      }
+      say(`${word} ${plural(done, "dead letter")}`);
+    } catch (error) {
+      complain(error);
+    }
+    setProgress(null);
+    reload();
+  };
+  const replay = () => work("replay", "Replayed", (answer) => [answer.runs.length, answer.more]);
+  const discard = async () => {
+    const text = "They cannot be replayed afterwards. The history of the runs stays until its retention is over.";
+    if (await askBack({ title: `Discard ${count} dead letters?`, text, yes: "Discard them" })) {
+      await work("discard", "Discarded", (answer) => [answer.discarded, answer.discarded === AT_ONCE]);
+    }
+  };
+  return html`<article class="card">
+    <header>
+      <h2>${group.tasks.join(", ")} <span class="soft">× ${count}</span></h2>
+      <span class="soft small">last <${Moment} at=${group.last_died_at} />, first <${Moment} at=${group.first_died_at} /></span>
+    </header>
+    <pre class="text">${(group.error || group.failure || "unknown").split("\n")[0]}</pre>
+    <p class="hint"><a href="/runs/${group.newest_run}">The newest of them</a></p>
+    ${may("control") && html`<div class="buttons actions">
+      <button class="main" disabled=${Boolean(progress)} onClick=${replay}>Replay ${count}</button>
+      <button class="danger" disabled=${Boolean(progress)} onClick=${discard}>Discard ${count}</button>
+      ${progress && html`<span class="soft" role="status">${progress.word} ${number(progress.done)} of ${count}</span>`}
+    </div>`}
+  </article>`;
+}

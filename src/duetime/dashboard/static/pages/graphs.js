@@ -1,0 +1,105 @@
+// Graphs: jobs that depend on each other. One is drawn from left to right, live, with its critical path marked.
+
+import { useData, useNow } from "../core/data.js";
+import { act } from "../core/doing.js";
+import { get, post } from "../core/http.js";
+import { criticalPath, layOut } from "../core/layout.js";
+import { anything } from "../core/live.js";
+import { listPage } from "../core/pages.js";
+import { may } from "../core/session.js";
+import { html, useMemo, useState } from "../core/view.js";
+import { length, number, plural, title } from "../core/words.js";
+import { askBack } from "../parts/asking.js";
+import { Badge, Empty, Head, Loading, Moment, Pager, Wrong, look } from "../parts/basics.js";
+
+const DRAWN = 400;
+const LISTED = 200;
+
+export function Graphs() {
+  const [pages, setPages] = useState([]);
+  const cursor = pages[pages.length - 1];
+  const { data: page, error } = useData((signal) => listPage("/v1/graphs", { cursor }, signal), ["graphs", cursor], { live: anything });
+  return html`<${Head} title="Graphs">Jobs that wait for each other.</${Head}>
+    <${Wrong} error=${error} />
+    ${!page && !error && html`<${Loading} />`}
+    ${page && !page.items.length && html`<div class="card"><${Empty} title="There are no graphs.">Submit one with <code>POST /v1/graphs</code>.</${Empty}></div>`}
+    ${page && page.items.length > 0 && html`<div class="table"><table class="cards">
+      <thead><tr><th scope="col">Graph</th><th scope="col">Status</th><th scope="col">Nodes</th><th scope="col">Created</th><th scope="col">Ended</th></tr></thead>
+      <tbody>${page.items.map((graph) => html`<tr key=${graph.graph_id}>
+        <td class="wide"><a class="job-name" href="/graphs/${graph.graph_id}">${graph.name || graph.graph_id}</a></td>
+        <td><${Badge} status=${graph.status} /></td>
+        <td>${number(graph.size)}</td>
+        <td><${Moment} at=${graph.created_at} /></td>
+        <td><${Moment} at=${graph.ended_at} none="not yet" /></td>
+      </tr>`)}</tbody>
+    </table></div>`}
+    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="graphs" />`;
+}
+
+export function Graph({ id }) {
+  const { data: graph, error, reload } = useData((signal) => get(`/v1/graphs/${id}`, {}, signal), ["graph", id], { live: anything });
+  if (error && !graph) return html`<${Head} title="Graph" /><${Wrong} error=${error} />`;
+  if (!graph) return html`<${Head} title="Graph" /><${Loading} />`;
+  const says = Object.entries(graph.counts).map(([status, count]) => `${number(count)} ${title(status).toLowerCase()}`);
+  return html`<${Head} title=${graph.name || "Graph"} buttons=${html`<${Buttons} graph=${graph} reload=${reload} />`}>
+      <${Badge} status=${graph.status} /> ${plural(graph.size, "node")}: ${says.join(", ")}
+    </${Head}>
+    <div class="stack">
+      ${graph.nodes.length <= DRAWN ? html`<${Drawing} graph=${graph} />` : html`<p class="hint">A graph of more than ${DRAWN} nodes is listed, not drawn.</p>`}
+      <${Nodes} nodes=${graph.nodes} />
+    </div>`;
+}
+
+function Buttons({ graph, reload }) {
+  if (!may("control")) return null;
+  const path = `/v1/graphs/${graph.graph_id}`;
+  const cancel = async () => {
+    const text = "Nodes that wait end as cancelled, running ones are asked to stop.";
+    if (await askBack({ title: "Cancel the graph?", text, yes: "Cancel it" })) await act(() => post(`${path}/cancel`), "Cancelled", { then: reload });
+  };
+  return html`${graph.ended_at && graph.status !== "SUCCEEDED" && html`<button class="main" onClick=${() => act(() => post(`${path}/rerun`), "The failed nodes run again", { then: reload })}>Re-run from the failed nodes</button>`}
+    ${!graph.ended_at && html`<button class="danger" onClick=${cancel}>Cancel</button>`}`;
+}
+
+function Drawing({ graph }) {
+  const now = useNow();
+  const layout = useMemo(() => layOut(graph.nodes, graph.edges), [graph.graph_id, graph.nodes.length]);
+  const { path, seconds } = criticalPath(graph.nodes, layout, now);
+  const onPath = new Set(path);
+  const isStep = (edge) => onPath.has(edge.parent) && path[path.indexOf(edge.parent) + 1] === edge.child;
+  const curve = ({ parent, child }) => {
+    const from = layout.places.get(parent);
+    const to = layout.places.get(child);
+    const half = (to.x - from.x - 150) / 2;
+    return `M${from.x + 150} ${from.y + 22} c${half} 0 ${half} ${to.y - from.y} ${2 * half} ${to.y - from.y}`;
+  };
+  return html`<figure class="card graph" tabindex="0" role="group" aria-label=${`The graph; its longest chain is ${path.join(", ")}`}>
+    <svg width=${layout.width + 4} height=${layout.height + 4} viewBox="-2 -2 ${layout.width + 4} ${layout.height + 4}">
+      ${graph.edges.map((edge) => html`<path key=${`${edge.parent} ${edge.child}`} d=${curve(edge)} class="edge ${isStep(edge) ? "critical" : ""}" />`)}
+      ${graph.nodes.map((node) => {
+        const at = layout.places.get(node.name);
+        return html`<a key=${node.name} href="/runs/${node.run_id}">
+          <g transform="translate(${at.x} ${at.y})" class="node ${look(node.status)} ${onPath.has(node.name) ? "critical" : ""}">
+            <title>${node.name}: ${title(node.status)}</title>
+            <rect width="150" height="44" rx="8" />
+            <rect class="mark" width="5" height="28" x="8" y="8" rx="2" />
+            <text x="22" y="19">${node.name.length > 17 ? `${node.name.slice(0, 16)}…` : node.name}</text>
+            <text x="22" y="35" class="soft">${node.duration === null ? title(node.status) : length(node.duration)}</text>
+          </g>
+        </a>`;
+      })}
+    </svg>
+    <figcaption class="hint">The critical path is marked: ${path.length} of ${graph.nodes.length} nodes, ${length(seconds)}.</figcaption>
+  </figure>`;
+}
+
+const Nodes = ({ nodes }) => html`<div class="table"><table class="cards">
+  <thead><tr><th scope="col">Node</th><th scope="col">Status</th><th scope="col">Task</th><th scope="col">Took</th></tr></thead>
+  <tbody>${nodes.slice(0, LISTED).map((node) => html`<tr key=${node.name}>
+    <td class="wide"><a class="job-name" href="/runs/${node.run_id}">${node.name}</a></td>
+    <td><${Badge} status=${node.status} /></td>
+    <td class="soft">${node.task}</td>
+    <td class="nowrap">${length(node.duration)}</td>
+  </tr>`)}</tbody>
+</table></div>
+${nodes.length > LISTED && html`<p class="hint">The first ${LISTED} of ${number(nodes.length)} nodes.</p>`}`;

@@ -1,0 +1,114 @@
+// One job: what it means, what it did, what it will do.
+
+import { go, useData } from "../core/data.js";
+import { ask, get } from "../core/http.js";
+import { anything } from "../core/live.js";
+import { listPage } from "../core/pages.js";
+import { html, useState } from "../core/view.js";
+import { day, length, moment, number, relative, title } from "../core/words.js";
+import { Badge, Bars, Empty, Exact, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { JobButtons, nameOf } from "../parts/job_actions.js";
+import { Masked } from "../parts/masked.js";
+import { RunTable } from "../parts/run_table.js";
+
+export function Job({ id }) {
+  const { data: job, error, reload } = useData((signal) => get(`/v1/jobs/${id}`, {}, signal), ["job", id], { live: anything });
+  const [pages, setPages] = useState([]);
+  const cursor = pages[pages.length - 1];
+  const { data: runs } = useData(
+    (signal) => listPage(`/v1/jobs/${id}/runs`, { page_size: 20, cursor }, signal),
+    ["runs of", id, cursor],
+    { live: anything },
+  );
+  const { data: recent } = useData((signal) => get("/v1/recent-runs", { job_ids: id, count: 30 }, signal), ["recent", id], {
+    live: anything,
+  });
+  if (error && !job) return html`<${Head} title="Job" /><${Wrong} error=${error} />`;
+  if (!job) return html`<${Head} title="Job" /><${Loading} />`;
+  const over = (answer) => (answer && answer.deleted ? go("/jobs") : reload());
+  return html`<${Head} title=${nameOf(job)} buttons=${html`<${JobButtons} job=${job} then=${over} all />`}>
+      ${job.schedule.sentence}${job.recurring && job.schedule.tz !== "UTC" ? ` (${job.schedule.tz})` : ""}
+    </${Head}>
+    ${job.problem && html`<p class="trouble-line">It was set aside: ${job.problem}</p>`}
+    <div class="two">
+      <div class="stack">
+        <section class="card" aria-labelledby="how">
+          <header>
+            <h2 id="how">How it does</h2>
+            <${Badge} status=${job.status} />
+          </header>
+          <${Bars} runs=${recent && recent.items[0] ? recent.items[0].runs : null} places=${30} />
+        </section>
+        <section aria-labelledby="runs">
+          <h2 id="runs" class="hidden-words">Runs</h2>
+          ${runs && runs.items.length > 0 && html`<${RunTable} runs=${runs.items} withTask=${false} />`}
+          ${runs && !runs.items.length && html`<div class="card"><${Empty} title="It has not run yet." /></div>`}
+          <${Pager} page=${runs} pages=${pages} setPages=${setPages} word="runs" />
+        </section>
+      </div>
+      <div class="stack">
+        <section class="card" aria-labelledby="next">
+          <header>
+            <h2 id="next">Next run</h2>
+            <${Moment} at=${job.next_run} none="none" />
+          </header>
+          ${job.recurring && job.next_run ? html`<${Next} job=${job} />` : html`<${Exact} at=${job.next_run} />`}
+        </section>
+        <section class="card" aria-labelledby="facts">
+          <h2 id="facts">What it is</h2>
+          <${Facts} job=${job} />
+        </section>
+        <section class="card" aria-labelledby="args">
+          <h2 id="args">Arguments</h2>
+          <${Masked} value=${job.args} />
+        </section>
+      </div>
+    </div>`;
+}
+
+function Next({ job }) {
+  const body = { schedule: job.schedule.exact, tz: job.schedule.tz, start: job.next_run, count: 5 };
+  const { data } = useData((signal) => ask("POST", "/v1/schedules/preview", { body, signal }), ["next", body]);
+  if (!data) return html`<${Exact} at=${job.next_run} />`;
+  return html`<${FireList} fires=${data.fires} />`;
+}
+
+/** A fire on the clock of its own zone. */
+const wall = (local) => `${day(new Date(`${local.slice(0, 10)}T12:00:00`))} ${local.slice(0, 4)}, ${local.slice(11, local.slice(17, 19) === "00" ? 16 : 19)}`;
+
+function sameHere(fire) {
+  const here = new Date(fire.utc);
+  return here.getHours() === Number(fire.local.slice(11, 13)) && here.getDate() === Number(fire.local.slice(8, 10));
+}
+
+export const FireList = ({ fires }) => html`<ol class="fires">
+  ${fires.map(
+    (fire) => html`<li key=${fire.utc}>
+      <span>${wall(fire.local)}</span>
+      <span class="soft small">${sameHere(fire) ? relative(fire.utc) : `here ${moment(fire.utc)}`}</span>
+      ${fire.note && html`<span class="badge warn">${fire.note}</span>`}
+    </li>`,
+  )}
+</ol>`;
+
+function Facts({ job }) {
+  const items = [
+    ["Task", html`<code>${job.task}</code>`],
+    ["Schedule", html`<code>${job.schedule.exact}</code>`],
+    ["Queue", `${job.queue}, ${title(job.priority)} priority`],
+    ["Retries", `${job.retry.retries}, from ${length(job.retry.base)}`],
+    ["Timeout", job.timeout === null ? "none" : length(job.timeout)],
+    ["When late", `${job.misfire.mode} (after ${length(job.misfire.after)})`],
+    ["When it overlaps", job.overlap],
+    ["Delivery", job.delivery.replaceAll("_", " ")],
+    ["Runs made", `${number(job.made)}${job.missed ? `, ${number(job.missed)} missed` : ""}`],
+    ["Tags", job.tags.length ? job.tags.map((tag) => html`<a class="tag" key=${tag} href="/jobs?tag=${encodeURIComponent(tag)}">${tag}</a> `) : null],
+    ["Owner", job.owner],
+    ["Key", job.key && html`<code>${job.key}</code>`],
+    ["Created", html`<${Exact} at=${job.created_at} />`],
+    ["Id", html`<code class="small">${job.job_id}</code>`],
+  ];
+  return html`<dl class="facts">
+    ${items.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${value}</dd>`)}
+  </dl>`;
+}

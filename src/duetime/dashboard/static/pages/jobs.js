@@ -1,0 +1,175 @@
+// Jobs: find them, see how they do, steer one or many.
+
+import { useData, go } from "../core/data.js";
+import { forEach, say } from "../core/doing.js";
+import { address, get, post } from "../core/http.js";
+import { anything } from "../core/live.js";
+import { listPage } from "../core/pages.js";
+import { may } from "../core/session.js";
+import { html, useEffect, useState } from "../core/view.js";
+import { moment, number, plural, title } from "../core/words.js";
+import { askBack } from "../parts/asking.js";
+import { Badge, Bars, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
+import { JobButtons, nameOf } from "../parts/job_actions.js";
+
+const BY = ["name", "tag", "task", "owner", "key"];
+const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "ENDED"];
+const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time"];
+
+const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
+
+export function Jobs({ query }) {
+  const filter = filterOf(query);
+  const key = JSON.stringify(filter);
+  const [pages, setPages] = useState([]);
+  const [picked, setPicked] = useState(new Set());
+  useEffect(() => {
+    setPages([]);
+    setPicked(new Set());
+  }, [key]);
+  const cursor = pages[pages.length - 1];
+  const { data: page, error, reload } = useData(
+    (signal) => listPage("/v1/jobs", { ...filter, page_size: 50, cursor }, signal),
+    ["jobs", key, cursor],
+    { live: anything },
+  );
+  const ids = page ? page.items.map((job) => job.job_id) : [];
+  const { data: recent } = useData(
+    (signal) => (ids.length ? get("/v1/recent-runs", { job_ids: ids.join() }, signal) : { items: [] }),
+    ["recent", ids.join()],
+    { live: anything },
+  );
+  const bars = new Map(recent ? recent.items.map((item) => [item.job_id, item.runs]) : []);
+  return html`<${Head} title="Jobs" buttons=${may("submit") && html`<a class="button main" href="/jobs/new">New job</a>`}>
+      Everything that runs once, or again and again.
+    </${Head}>
+    <${Finder} filter=${filter} />
+    <${Wrong} error=${error} />
+    ${!page && !error && html`<${Loading} />`}
+    ${page && html`<${Table} page=${page} bars=${bars} picked=${picked} setPicked=${setPicked} reload=${reload} filter=${filter} />`}
+    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="jobs" />
+    ${picked.size > 0 && html`<${Bulk} jobs=${page ? page.items.filter((job) => picked.has(job.job_id)) : []} done=${() => setPicked(new Set()) || reload()} />`}`;
+}
+
+function Finder({ filter }) {
+  const by = BY.find((name) => filter[name]) || "name";
+  const { data: queues } = useData((signal) => get("/v1/queues", {}, signal), ["queues"]);
+  const submit = (event) => {
+    event.preventDefault();
+    const given = Object.fromEntries(new FormData(event.target));
+    const text = given.text.trim();
+    if (/^job_[0-9a-z]{26}$/.test(text)) return go(`/jobs/${text}`);
+    if (/^run_[0-9a-z]{26}$/.test(text)) return go(`/runs/${text}`);
+    return go(address("/jobs", { [given.by]: text, status: given.status, queue: given.queue }));
+  };
+  const names = queues ? queues.items.map((queue) => queue.name) : [];
+  const span = filter.start_time && html`<p class="hint">
+    Due from ${moment(filter.start_time)} to ${moment(filter.end_time)}. <a href="/jobs">Show all</a>
+  </p>`;
+  return html`<form class="finder" role="search" onSubmit=${submit} key=${JSON.stringify(filter)}>
+      <label>
+        <span class="hidden-words">Find by</span>
+        <select name="by">${BY.map((name) => html`<option key=${name} value=${name} selected=${name === by}>${title(name.toUpperCase())}</option>`)}</select>
+      </label>
+      <label>
+        <span class="hidden-words">What to find</span>
+        <input name="text" type="search" placeholder="Find by name, tag, task… or paste an id" value=${filter[by] || ""} />
+      </label>
+      <label>
+        <span class="hidden-words">Status</span>
+        <select name="status">
+          <option value="">Any status</option>
+          ${STATUSES.map((name) => html`<option key=${name} value=${name} selected=${name === filter.status}>${title(name)}</option>`)}
+        </select>
+      </label>
+      <label>
+        <span class="hidden-words">Queue</span>
+        <select name="queue">
+          <option value="">Any queue</option>
+          ${[...new Set([...names, ...(filter.queue ? [filter.queue] : [])])].map(
+            (name) => html`<option key=${name} value=${name} selected=${name === filter.queue}>${name}</option>`,
+          )}
+        </select>
+      </label>
+      <button>Find</button>
+    </form>
+    ${span}`;
+}
+
+function Table({ page, bars, picked, setPicked, reload, filter }) {
+  if (!page.items.length) {
+    const none = Object.keys(filter).length === 0;
+    return html`<div class="card"><${Empty} title=${none ? "There are no jobs yet." : "No job matches."}>
+      ${none ? "Make one here, or submit it with the API." : "Names, tags and tasks are matched whole."}
+    </${Empty}></div>`;
+  }
+  const steers = may("control");
+  const toggle = (id) => {
+    const next = new Set(picked);
+    if (!next.delete(id)) next.add(id);
+    setPicked(next);
+  };
+  const all = page.items.every((job) => picked.has(job.job_id));
+  const toggleAll = () => setPicked(all ? new Set() : new Set(page.items.map((job) => job.job_id)));
+  return html`<div class="table">
+    <table class="cards">
+      <thead>
+        <tr>
+          ${steers && html`<th scope="col" class="pick"><input type="checkbox" aria-label="Select all on this page" checked=${all} onChange=${toggleAll} /></th>`}
+          <th scope="col">Job</th>
+          <th scope="col">Status</th>
+          <th scope="col">Last runs</th>
+          <th scope="col">Next run</th>
+          <th scope="col">Queue</th>
+          ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
+        </tr>
+      </thead>
+      <tbody>
+        ${page.items.map(
+          (job) => html`<tr key=${job.job_id}>
+            ${steers && html`<td class="pick"><input type="checkbox" aria-label=${`Select ${nameOf(job)}`} checked=${picked.has(job.job_id)} onChange=${() => toggle(job.job_id)} /></td>`}
+            <td class="wide">
+              <a class="job-name" href="/jobs/${job.job_id}">${nameOf(job)}</a>
+              <div class="soft small">${job.schedule.sentence}${nameOf(job) === job.task ? "" : ` · ${job.task}`}</div>
+            </td>
+            <td><${Badge} status=${job.status} /></td>
+            <td><${Bars} runs=${bars.get(job.job_id)} none=${job.recurring ? "no runs yet" : ""} /></td>
+            <td><${Moment} at=${job.next_run} /></td>
+            <td class="soft">${job.queue}${job.priority === "MEDIUM" ? "" : ` · ${title(job.priority)}`}</td>
+            ${steers && html`<td class="end"><${JobButtons} job=${job} then=${reload} tight /></td>`}
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+const BULK = [
+  { verb: "pause", word: "Pause", done: "Paused", back: "resume" },
+  { verb: "resume", word: "Resume", done: "Resumed", back: "pause" },
+  { verb: "trigger", word: "Run now", done: "Started" },
+  { verb: "cancel", word: "Cancel", done: "Cancelled", danger: true },
+];
+
+function Bulk({ jobs, done }) {
+  const [progress, setProgress] = useState(null);
+  const run = async (what) => {
+    const text = "They will have no further runs. This cannot be undone.";
+    if (what.danger && !(await askBack({ title: `Cancel ${plural(jobs.length, "job")}?`, text, yes: "Cancel them" }))) return;
+    const each = (verb) => (job) => post(`/v1/jobs/${job.job_id}/${verb}`);
+    const failed = await forEach(jobs, each(what.verb), (at, of) => setProgress(`${what.word}: ${at} of ${of}`));
+    const good = jobs.filter((job) => !failed.some((one) => one.item === job));
+    const undo = what.back && good.length ? () => forEach(good, each(what.back), () => {}).then(done) : null;
+    say(`${what.done} ${plural(good.length, "job")}`, { undo });
+    if (failed.length) say(`${plural(failed.length, "job")} refused: ${failed[0].error.message}`, { bad: true });
+    setProgress(null);
+    done();
+  };
+  return html`<div class="bulk" role="region" aria-label="Selected jobs">
+    <strong aria-live="polite">${progress || `${number(jobs.length)} selected`}</strong>
+    ${BULK.map(
+      (what) => html`<button key=${what.verb} class="tight ${what.danger ? "danger" : ""}" disabled=${Boolean(progress)} onClick=${() => run(what)}>${what.word}</button>`,
+    )}
+    <button class="tight plain" onClick=${done}>Clear</button>
+  </div>`;
+}

@@ -1,0 +1,38 @@
+// Logging in with a key. The one-time link that duetime prints needs no page.
+
+import { logIn } from "../core/session.js";
+import { html, useState } from "../core/view.js";
+import { Brand } from "../parts/frame.js";
+
+export function Login({ onDone, over }) {
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await logIn(new FormData(event.target).get("key"));
+      onDone();
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  };
+  const used = location.hash === "#link-is-over";
+  return html`<main class="login">
+    <form class="card" onSubmit=${submit}>
+      <${Brand} />
+      <h1>${over ? "The session is over" : "Log in"}</h1>
+      <p class="soft">
+        ${used ? "That link was used already, or is too old. " : ""}Use an API key, or the link that
+        <code>duetime up</code> prints when it starts.
+      </p>
+      <label>
+        <span>API key</span>
+        <input name="key" type="password" autocomplete="off" required placeholder="dt_live_…" aria-describedby="key-error" />
+      </label>
+      <p id="key-error" class="wrong" role="alert">${error ? `${error.message}. ${error.remedy || ""}` : ""}</p>
+      <button class="main" disabled=${busy}>Log in</button>
+    </form>
+  </main>`;
+}

@@ -1,0 +1,52 @@
+// Queues: what waits in them, and whether they are paused.
+
+import { useData } from "../core/data.js";
+import { act } from "../core/doing.js";
+import { get, post } from "../core/http.js";
+import { anything } from "../core/live.js";
+import { may } from "../core/session.js";
+import { html } from "../core/view.js";
+import { number } from "../core/words.js";
+import { Badge, Empty, Head, Loading, Meter, Moment, Wrong } from "../parts/basics.js";
+
+function limits(queue) {
+  const found = [];
+  if (queue.running_limit !== null) found.push(`${number(queue.running || 0)} of ${number(queue.running_limit)} running`);
+  if (queue.rate) found.push(`${queue.rate} started`);
+  if (queue.held_back) found.push(`${number(queue.held_back)} held back by their keys`);
+  return found.join(", ") || "none";
+}
+
+export function Queues() {
+  const { data, error, reload } = useData((signal) => get("/v1/queues", {}, signal), ["queues page"], { live: anything, every: 10000 });
+  const steer = (queue) => {
+    const path = `/v1/queues/${encodeURIComponent(queue.name)}`;
+    const [verb, back, word] = queue.paused ? ["resume", "pause", "Resumed"] : ["pause", "resume", "Paused"];
+    return act(() => post(`${path}/${verb}`), `${word} the queue ${queue.name}`, { undo: () => post(`${path}/${back}`), then: reload });
+  };
+  const steers = may("steer_queues");
+  const waits = (queue) => queue.depth.high + queue.depth.medium + queue.depth.low;
+  const most = data ? Math.max(...data.items.map(waits), 1) : 1;
+  return html`<${Head} title="Queues">A paused queue starts nothing more; what runs goes on to its end.</${Head}>
+    <${Wrong} error=${error} />
+    ${!data && !error && html`<${Loading} />`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="There are no queues yet.">The first job makes one.</${Empty}></div>`}
+    ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
+      <thead><tr>
+        <th scope="col">Queue</th><th scope="col">State</th><th scope="col">Waiting</th>
+        <th scope="col">High</th><th scope="col">Medium</th><th scope="col">Low</th><th scope="col">Limits</th>
+        ${steers && html`<th scope="col"><span class="hidden-words">Actions</span></th>`}
+      </tr></thead>
+      <tbody>${data.items.map((queue) => html`<tr key=${queue.name}>
+        <td class="wide"><a class="job-name" href="/jobs?queue=${encodeURIComponent(queue.name)}">${queue.name}</a></td>
+        <td>${queue.paused ? html`<${Badge} status="PAUSED" /> <${Moment} at=${queue.paused_at} />` : html`<${Badge} status="ACTIVE" word="Open" />`}</td>
+        <td style=${{ minWidth: "150px" }}>
+          <div>${number(waits(queue))}${queue.depth.capped ? "+" : ""}</div>
+          <${Meter} share=${waits(queue) / most} label=${`Waiting in ${queue.name}`} />
+        </td>
+        <td>${number(queue.depth.high)}</td><td>${number(queue.depth.medium)}</td><td>${number(queue.depth.low)}</td>
+        <td class="soft small">${limits(queue)}</td>
+        ${steers && html`<td class="end"><button class="tight" onClick=${() => steer(queue)}>${queue.paused ? "Resume" : "Pause"}<span class="hidden-words"> ${queue.name}</span></button></td>`}
+      </tr>`)}</tbody>
+    </table></div>`}`;
+}

@@ -1,0 +1,139 @@
+// One run: its attempts on a line of time, what went wrong, what it said, what came out.
+
+import { go, useData, useNow } from "../core/data.js";
+import { act } from "../core/doing.js";
+import { get, post } from "../core/http.js";
+import { about } from "../core/live.js";
+import { may } from "../core/session.js";
+import { html, useEffect, useRef } from "../core/view.js";
+import { clockSeconds, length, title } from "../core/words.js";
+import { Badge, Exact, Head, Loading, Meter, Moment, Wrong, look } from "../parts/basics.js";
+import { Masked } from "../parts/masked.js";
+
+const LIVE = ["PENDING", "BLOCKED", "RUNNING", "RETRYING"];
+const isLive = (run) => !run || LIVE.includes(run.status);
+
+export function Run({ id }) {
+  const last = useRef(null);
+  const load = (signal) => (isLive(last.current) || last.current.run_id !== id ? get(`/v1/runs/${id}`, {}, signal) : last.current);
+  const { data: run, error, reload } = useData(load, ["run", id], { live: about(id), every: 1000 });
+  useEffect(() => {
+    last.current = run || null;
+  });
+  if (error && !run) return html`<${Head} title="Run" /><${Wrong} error=${error} />`;
+  if (!run) return html`<${Head} title="Run" /><${Loading} />`;
+  return html`<${Head} title=${run.task} buttons=${html`<${Buttons} run=${run} reload=${reload} />`}>
+      <${Badge} status=${run.status} /> due <${Moment} at=${run.due_at} />${run.lag !== null ? `, started ${length(run.lag)} later` : ""}
+    </${Head}>
+    <div class="two">
+      <div class="stack">
+        ${run.status === "RUNNING" && html`<${Progress} run=${run} />`}
+        <section class="card" aria-labelledby="timeline">
+          <h2 id="timeline">Attempts</h2>
+          <${Timeline} run=${run} />
+          ${[...run.attempts].reverse().map((attempt) => html`<${Attempt} key=${attempt.attempt + attempt.finished_at} attempt=${attempt} />`)}
+          ${!run.attempts.length && html`<p class="soft" style=${{ marginTop: "14px" }}>${run.status === "RUNNING" ? "The first attempt is under way." : "It has not been tried yet."}</p>`}
+        </section>
+        ${run.result !== null && html`<section class="card" aria-labelledby="result">
+          <h2 id="result">Result</h2>
+          <pre class="text">${JSON.stringify(run.result, null, 2)}</pre>
+        </section>`}
+      </div>
+      <div class="stack">
+        <section class="card" aria-labelledby="facts"><h2 id="facts">What it is</h2><${Facts} run=${run} /></section>
+        <section class="card" aria-labelledby="args"><h2 id="args">Arguments</h2><${Masked} value=${run.args} /></section>
+      </div>
+    </div>`;
+}
+
+function Buttons({ run, reload }) {
+  if (!may("control")) return null;
+  const over = !isLive(run);
+  const retry = () =>
+    act(() => post(`/v1/runs/${run.run_id}/retry`), over ? "A new run repeats it" : "It is tried again now", {
+      then: (made) => (made.run_id === run.run_id ? reload() : go(`/runs/${made.run_id}`)),
+    });
+  const stop = () => act(() => post(`/v1/runs/${run.run_id}/cancel`), run.status === "RUNNING" ? "It is asked to stop" : "Cancelled", { then: reload });
+  const again = run.status === "RETRYING" || (over && run.status !== "SUCCEEDED");
+  return html`${again && html`<button class="main" onClick=${retry}>${run.status === "RETRYING" ? "Retry now" : "Retry"}</button>`}
+    ${may("submit") && html`<a class="button" href="/jobs/new?from=${run.run_id}">Replay with changes</a>`}
+    ${!over && html`<button class="danger" onClick=${stop}>Cancel</button>`}`;
+}
+
+function Progress({ run }) {
+  const now = useNow();
+  const running = length(Math.max(0, Math.floor((now - Date.parse(run.started_at)) / 1000)));
+  return html`<section class="card" aria-label="Progress">
+    <header><h2>${run.message || "Running"}</h2><span class="soft">${run.progress === null ? "" : `${Math.round(run.progress * 100)} % · `}${running}</span></header>
+    <${Meter} share=${run.progress || 0} label="Progress" />
+  </section>`;
+}
+
+/** Stretches of time: waiting, running, backing off. */
+function stretches(run, now) {
+  const found = [];
+  let at = Date.parse(run.due_at);
+  const add = (until, kind, says) => {
+    if (until > at) found.push({ seconds: (until - at) / 1000, kind, says });
+    at = Math.max(at, until);
+  };
+  run.attempts.forEach((attempt, place) => {
+    if (!attempt.started_at) return;
+    add(Date.parse(attempt.started_at), "waits", place ? "waited to be tried again" : "waited");
+    add(Date.parse(attempt.finished_at), look(attempt.status) || "none", `attempt ${place + 1} ${attempt.status.toLowerCase()} after`);
+  });
+  if (run.status === "RUNNING") {
+    add(Date.parse(run.started_at), "waits", "waited");
+    add(Math.max(now, at + 1), "busy", "running");
+  } else if (LIVE.includes(run.status)) add(now, "waits", "waits");
+  return found;
+}
+
+function Timeline({ run }) {
+  const now = useNow();
+  const found = stretches(run, now);
+  if (!found.length) return null;
+  const words = found.map((each) => `${each.says} ${length(each.seconds)}`);
+  const total = found.reduce((sum, each) => sum + each.seconds, 0);
+  return html`<div class="timeline" role="img" aria-label=${words.join(", ")}>
+      ${found.map((each, place) => html`<i key=${place} class=${each.kind} title=${words[place]} style=${{ flexGrow: (1000 * each.seconds) / total }}></i>`)}
+    </div>
+    <p class="hint">${words.join(" · ")}</p>`;
+}
+
+function Attempt({ attempt }) {
+  return html`<article class="attempt">
+    <header>
+      <h3>Attempt ${attempt.attempt}</h3>
+      <${Badge} status=${attempt.status} word=${title(attempt.status) + (attempt.failure && attempt.failure !== "error" ? `: ${attempt.failure.replaceAll("_", " ")}` : "")} />
+      <span class="soft small">${attempt.started_at ? html`started <${Exact} at=${attempt.started_at} />, took ${length(attempt.duration)}` : html`<${Exact} at=${attempt.finished_at} />`}</span>
+    </header>
+    ${attempt.error && html`<pre class="text" tabindex="0" aria-label="What went wrong">${attempt.error}</pre>`}
+    ${attempt.logs.length > 0 && html`<${Logs} lines=${attempt.logs} />`}
+  </article>`;
+}
+
+const Logs = ({ lines }) => html`<ol class="logs" tabindex="0" aria-label="What it logged">
+  ${lines.map((line, place) => {
+    const level = String(line.level || "info").toLowerCase();
+    return html`<li key=${place} class=${["warning", "error", "critical"].includes(level) ? level : ""}>
+      <span class="soft">${line.at ? clockSeconds(line.at) : ""}</span><span class="level">${level}</span><span>${line.text}</span>
+    </li>`;
+  })}
+</ol>`;
+
+function Facts({ run }) {
+  const items = [
+    ["Job", html`<a href="/jobs/${run.job_id}"><code class="small">${run.job_id}</code></a>`],
+    ["Run", html`<code class="small">${run.run_id}</code>`],
+    ["Due", html`<${Exact} at=${run.due_at} />`],
+    ["Started", html`<${Exact} at=${run.started_at} />`],
+    ["Finished", html`<${Exact} at=${run.finished_at} />`],
+    ["Attempts", `${run.attempt}${run.lost ? `, ${run.lost} lost` : ""}`],
+    ["Queue", `${run.queue}, ${title(run.priority)} priority`],
+    ["Worker", run.worker_id && html`<code class="small">${run.worker_id}</code>`],
+    ["Repeats", run.replays && html`<a href="/runs/${run.replays}"><code class="small">${run.replays}</code></a>`],
+    ["Trace", run.trace_id && html`<code class="small">${run.trace_id}</code>`],
+  ];
+  return html`<dl class="facts">${items.filter(([, value]) => value).map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}

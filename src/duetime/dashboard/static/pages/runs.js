@@ -1,0 +1,47 @@
+// Runs: what happened and what is happening, newest first.
+
+import { go, useData } from "../core/data.js";
+import { address } from "../core/http.js";
+import { anything } from "../core/live.js";
+import { listPage } from "../core/pages.js";
+import { html, useEffect, useState } from "../core/view.js";
+import { title } from "../core/words.js";
+import { Empty, Head, Loading, Pager, Wrong } from "../parts/basics.js";
+import { RunTable } from "../parts/run_table.js";
+
+const STATUSES = ["RUNNING", "PENDING", "RETRYING", "BLOCKED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"];
+
+export function Runs({ query }) {
+  const filter = { status: query.status, task: query.task, queue: query.queue, start_time: query.start_time, end_time: query.end_time };
+  const key = JSON.stringify(filter);
+  const [pages, setPages] = useState([]);
+  useEffect(() => setPages([]), [key]);
+  const cursor = pages[pages.length - 1];
+  const { data: page, error } = useData(
+    (signal) => listPage("/v1/runs", { ...filter, page_size: 50, cursor }, signal),
+    ["runs", key, cursor],
+    { live: anything },
+  );
+  const submit = (event) => {
+    event.preventDefault();
+    go(address("/runs", Object.fromEntries(new FormData(event.target))));
+  };
+  return html`<${Head} title="Runs">Newest first, by the time they were due.</${Head}>
+    <form class="finder" role="search" onSubmit=${submit} key=${key}>
+      <label>
+        <span class="hidden-words">Status</span>
+        <select name="status">
+          <option value="">Any status</option>
+          ${STATUSES.map((name) => html`<option key=${name} value=${name} selected=${name === filter.status}>${title(name)}</option>`)}
+        </select>
+      </label>
+      <label><span class="hidden-words">Task</span><input name="task" type="search" placeholder="Task" value=${filter.task || ""} /></label>
+      <label><span class="hidden-words">Queue</span><input name="queue" type="search" placeholder="Queue" value=${filter.queue || ""} /></label>
+      <button>Find</button>
+    </form>
+    <${Wrong} error=${error} />
+    ${!page && !error && html`<${Loading} />`}
+    ${page && page.items.length > 0 && html`<${RunTable} runs=${page.items} />`}
+    ${page && !page.items.length && html`<div class="card"><${Empty} title="No run matches." /></div>`}
+    <${Pager} page=${page} pages=${pages} setPages=${setPages} word="runs" />`;
+}

@@ -1,0 +1,36 @@
+// Asking back: before something that cannot be undone, and to show something once.
+
+import { html, useEffect, useRef, useState } from "../core/view.js";
+
+let open = () => {};
+
+/** Ask; resolves to whether the answer was yes. `done` makes it a message with one button. */
+export const askBack = (question) => new Promise((answer) => open({ ...question, answer }));
+
+export function Asking() {
+  const [question, setQuestion] = useState(null);
+  const dialog = useRef(null);
+  open = setQuestion;
+  useEffect(() => {
+    if (question) dialog.current.showModal();
+  }, [question]);
+  if (!question) return null;
+  const answer = (yes) => {
+    dialog.current.close();
+    setQuestion(null);
+    question.answer(yes);
+  };
+  const cancelled = (event) => {
+    event.preventDefault();
+    answer(false);
+  };
+  return html`<dialog ref=${dialog} onCancel=${cancelled} aria-labelledby="asking">
+    <h2 id="asking">${question.title}</h2>
+    <p>${question.text}</p>
+    ${question.secret && html`<code class="secret">${question.secret}</code>`}
+    <div class="buttons">
+      ${!question.done && html`<button type="button" onClick=${() => answer(false)}>${question.no || "Keep it"}</button>`}
+      <button type="button" class=${question.done ? "main" : "danger"} onClick=${() => answer(true)}>${question.done || question.yes}</button>
+    </div>
+  </dialog>`;
+}

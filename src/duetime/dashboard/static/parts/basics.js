@@ -1,0 +1,95 @@
+// Small parts: badges, moments, bars, empty places, pagers, what went wrong.
+
+import { useNow } from "../core/data.js";
+import { html } from "../core/view.js";
+import { length, moment, relative, title } from "../core/words.js";
+
+const LOOKS = {
+  SUCCEEDED: "good",
+  ACTIVE: "good",
+  FAILED: "bad",
+  LOST: "bad",
+  SUSPENDED: "bad",
+  RUNNING: "busy",
+  RETRYING: "warn",
+  PAUSED: "warn",
+  SNOOZED: "warn",
+};
+
+export const look = (status) => LOOKS[status] || "";
+
+export const Badge = ({ status, word }) => html`<span class="badge ${look(status)}">${word || title(status)}</span>`;
+
+/** A moment against now, counting by itself; the exact one on hover and for readers. */
+export function Moment({ at, none = "–" }) {
+  const now = useNow();
+  if (!at) return html`<span class="soft">${none}</span>`;
+  return html`<time datetime=${at} title=${moment(at)} class="nowrap">${relative(at, now)}</time>`;
+}
+
+export const Exact = ({ at }) => (at ? html`<time datetime=${at} class="nowrap">${moment(at)}</time>` : "–");
+
+/** The last runs of a job: height is how long, colour is how it ended. */
+export function Bars({ runs, places = 12, none = "no runs yet" }) {
+  if (!runs || !runs.length) return html`<span class="bars soft small">${runs ? none : ""}</span>`;
+  const shown = runs.slice(0, places).reverse();
+  const most = Math.max(...shown.map((run) => run.duration || 0), 0.001);
+  const words = `Last ${shown.length} runs, newest last: ${shown.map((run) => run.status.toLowerCase()).join(", ")}`;
+  return html`<span class="bars" role="group" aria-label=${words}>
+    ${shown.map((run) => {
+      const share = Math.sqrt((run.duration || 0) / most);
+      const says = `${title(run.status)}${run.duration === null ? "" : ` in ${length(run.duration)}`}, due ${moment(run.due_at)}`;
+      return html`<a key=${run.run_id} href="/runs/${run.run_id}" title=${says} aria-label=${says}>
+        <i class=${look(run.status)} style=${{ height: `${Math.round(20 + 80 * share)}%` }}></i>
+      </a>`;
+    })}
+  </span>`;
+}
+
+export const Empty = ({ children, title: head }) => html`<div class="empty"><strong>${head}</strong>${children}</div>`;
+
+export function Wrong({ error }) {
+  if (!error) return null;
+  return html`<p class="trouble-line" role="alert">
+    ${error.message}${error.remedy ? html`<span class="soft"> ${error.remedy}</span>` : null}
+  </p>`;
+}
+
+export const Loading = () => html`<p class="soft empty" aria-busy="true">Loading…</p>`;
+
+/** Pages by cursor: the way back is what was seen on the way here. */
+export function Pager({ page, pages, setPages, word = "items" }) {
+  const next = page && page.next_cursor;
+  if (!pages.length && !next) return null;
+  return html`<nav class="pager" aria-label="Pages">
+    <button class="tight" disabled=${!pages.length} onClick=${() => setPages(pages.slice(0, -1))}>← Newer</button>
+    <span>Page ${pages.length + 1}${page ? `, ${page.items.length} ${word}` : ""}</span>
+    <button class="tight" disabled=${!next} onClick=${() => setPages([...pages, next])}>Older →</button>
+  </nav>`;
+}
+
+export const Segments = ({ label, value, choices, onPick }) => html`<div class="segments" role="group" aria-label=${label}>
+  ${choices.map(
+    ([name, word]) =>
+      html`<button key=${name} type="button" aria-pressed=${String(value === name)} onClick=${() => onPick(name)}>${word}</button>`,
+  )}
+</div>`;
+
+export const Head = ({ title: head, children, buttons }) => html`<header class="head">
+  <div>
+    <h1 tabindex="-1">${head}</h1>
+    ${children && html`<p>${children}</p>`}
+  </div>
+  ${buttons && html`<div class="buttons">${buttons}</div>`}
+</header>`;
+
+export const Meter = ({ share, label, mark = "" }) => html`<div
+  class="meter"
+  role="meter"
+  aria-label=${label}
+  aria-valuemin="0"
+  aria-valuemax="100"
+  aria-valuenow=${Math.round(share * 100)}
+>
+  <i class=${mark} style=${{ width: `${Math.min(100, Math.round(share * 100))}%` }}></i>
+</div>`;

@@ -1,0 +1,112 @@
+// Charts, drawn by uPlot: bars over time, one series or several on top of each other.
+
+import { colour, onTheme } from "../core/theme.js";
+import { html, useEffect, useRef, useState } from "../core/view.js";
+import { clock, clockSeconds, number } from "../core/words.js";
+import uPlot from "../vendor/uplot.js";
+
+function stacked(columns) {
+  const sums = columns[0].map(() => 0);
+  return columns.map((column) => column.map((value, place) => (sums[place] += value)));
+}
+
+function options(width, height, series, wide, hover) {
+  const soft = colour("soft");
+  const line = colour("line");
+  const font = "12px system-ui, sans-serif";
+  const bars = uPlot.paths.bars({ size: [0.82, 60], align: 1, radius: 0.08 });
+  return {
+    width,
+    height,
+    padding: [10, 4, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    hooks: { setCursor: [(plot) => hover(plot.cursor.idx)] },
+    scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.08, wide ? 1 : 0.5)] } },
+    axes: [
+      {
+        stroke: soft,
+        font,
+        size: 28,
+        grid: { show: false },
+        ticks: { stroke: line, size: 4 },
+        space: 70,
+        values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000))),
+      },
+      { stroke: soft, font, size: 44, grid: { stroke: line, width: 1 }, ticks: { show: false }, space: 34 },
+    ],
+    series: [
+      {},
+      ...series
+        .map((each) => ({
+          label: each.label,
+          paths: bars,
+          points: { show: false },
+          fill: colour(each.colour),
+          stroke: colour(each.colour),
+          width: 0,
+        }))
+        .reverse(),
+    ],
+  };
+}
+
+/** `times` in seconds; `series`: [{label, colour, values}], drawn on top of each other. */
+export function Chart({ times, series, height = 190, label, unit = "", onPick = null }) {
+  const place = useRef(null);
+  const plot = useRef(null);
+  const [at, setAt] = useState(null);
+  const pick = useRef(onPick);
+  pick.current = onPick;
+  const names = series.map((each) => each.label).join();
+
+  useEffect(() => {
+    const draw = () => {
+      if (plot.current) plot.current.destroy();
+      const width = place.current.clientWidth || 600;
+      plot.current = new uPlot(options(width, height, series, unit === "", setAt), [[], ...series.map(() => [])], place.current);
+      plot.current.over.addEventListener("click", () => {
+        const index = plot.current.cursor.idx;
+        if (pick.current && index !== null && index !== undefined) pick.current(index);
+      });
+      fill();
+    };
+    draw();
+    const sized = new ResizeObserver(() => {
+      const width = place.current && place.current.clientWidth;
+      if (width && plot.current && width !== plot.current.width) plot.current.setSize({ width, height });
+    });
+    sized.observe(place.current);
+    const leave = onTheme(draw);
+    return () => {
+      leave();
+      sized.disconnect();
+      plot.current.destroy();
+      plot.current = null;
+    };
+  }, [names, height]);
+
+  const latest = useRef(null);
+  latest.current = [times, ...stacked(series.map((each) => each.values)).reverse()];
+  function fill() {
+    if (plot.current && latest.current[0].length) plot.current.setData(latest.current);
+  }
+  useEffect(fill);
+
+  const read = at === null || at === undefined || at >= times.length ? null : reading(times[at], series, at, unit);
+  return html`<div class="chart" role="img" aria-label=${label}>
+    <div ref=${place}></div>
+    ${read && html`<div class="read" aria-hidden="true">${read}</div>`}
+  </div>`;
+}
+
+function reading(time, series, at, unit) {
+  const parts = series.filter((each) => each.values[at] > 0).map((each) => `${amount(each.values[at])}${unit} ${each.label}`);
+  return `${clockSeconds(time * 1000)} · ${parts.join(", ") || "nothing"}`;
+}
+
+const amount = (value) => (Number.isInteger(value) ? number(value) : value.toFixed(value < 10 ? 2 : 1));
+
+export const Legend = ({ series }) => html`<div class="legend">
+  ${series.map((each) => html`<span key=${each.label}><i class=${each.mark}></i>${each.label}</span>`)}
+</div>`;

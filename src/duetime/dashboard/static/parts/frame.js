@@ -1,0 +1,81 @@
+// The frame around every page: where one can go, who one is, whether news arrive.
+
+import { go, useData } from "../core/data.js";
+import { get, tenant } from "../core/http.js";
+import { watchState } from "../core/live.js";
+import { isRoot, logOut, may } from "../core/session.js";
+import { nextTheme, theme } from "../core/theme.js";
+import { html, useEffect, useState } from "../core/view.js";
+import { zone } from "../core/words.js";
+
+export const Brand = ({ href = "/" }) => html`<a class="brand" href=${href}>
+  <svg viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="currentColor" stroke-linecap="round" stroke-linejoin="round">
+    <circle cx="16" cy="16" r="13" stroke-width="4" />
+    <path d="M16 8.5V16l5 3.5" stroke-width="3.5" />
+  </svg>
+  duetime
+</a>`;
+
+function Live() {
+  const [state, setState] = useState("starting");
+  useEffect(() => watchState(setState), []);
+  const words = { live: "Live", away: "Reconnecting…", starting: "Connecting…" };
+  return html`<span class="badge ${state === "live" ? "good" : "warn"}" role="status">${words[state]}</span>`;
+}
+
+function Theme() {
+  const [found, setFound] = useState(theme);
+  return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>Colours: ${found}</button>`;
+}
+
+function Tenants({ me }) {
+  const { data, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: 200 }, signal), ["tenants"]);
+  const change = (event) => {
+    tenant.set(event.target.value === "default" ? null : event.target.value);
+    location.assign("/");
+  };
+  const names = data ? data.items.map((each) => each.name) : [me.tenant];
+  return html`<label>
+    <span class="hidden-words">Tenant</span>
+    <select onChange=${change} onFocus=${reload} value=${me.tenant}>
+      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+    </select>
+  </label>`;
+}
+
+const isIn = (path, href) => (href === "/" ? path === "/" : path === href || path.startsWith(`${href}/`));
+
+export function Frame({ me, path, places, children }) {
+  const [open, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [path]);
+  const leave = async () => {
+    await logOut();
+    go("/");
+    location.reload();
+  };
+  const shown = places.filter((place) => !place.may || may(place.may));
+  return html`<div class="frame">
+    <a class="skip" href="#content">Skip to the page</a>
+    <div class="rail ${open ? "open" : ""}">
+      <${Brand} />
+      <button class="menu tight" aria-expanded=${String(open)} aria-controls="places" onClick=${() => setOpen(!open)}>Menu</button>
+      <nav id="places" aria-label="Pages">
+        ${shown.map(
+          (place) => html`${place.line && html`<hr />`}
+            <a key=${place.href} href=${place.href} aria-current=${isIn(path, place.href) ? "page" : null}>${place.word}</a>`,
+        )}
+      </nav>
+      <footer>
+        ${isRoot() ? html`<${Tenants} me=${me} />` : html`<strong>${me.tenant}</strong>`}
+        <div><${Live} /></div>
+        <div>${me.key_name} (${me.role})</div>
+        <div title="Times are shown in this zone">${zone}</div>
+        <div class="row">
+          <${Theme} />
+          <button class="plain tight" onClick=${leave}>Log out</button>
+        </div>
+      </footer>
+    </div>
+    <main id="content">${children}</main>
+  </div>`;
+}

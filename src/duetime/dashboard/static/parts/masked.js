@@ -1,0 +1,16 @@
+// Values that may be secret: their names are shown, what they hold only when asked.
+
+import { html, useState } from "../core/view.js";
+
+const mask = (value) => {
+  if (Array.isArray(value)) return value.map(mask);
+  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, mask(each)]));
+  return "••••••";
+};
+
+export function Masked({ value }) {
+  const [shown, setShown] = useState(false);
+  if (!value || !Object.keys(value).length) return html`<p class="soft">none</p>`;
+  return html`<pre class="text">${JSON.stringify(shown ? value : mask(value), null, 2)}</pre>
+    <button class="plain tight" aria-pressed=${String(shown)} onClick=${() => setShown(!shown)}>${shown ? "Hide values" : "Show values"}</button>`;
+}

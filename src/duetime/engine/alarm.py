@@ -1,0 +1,58 @@
+"""The alarm: looks at the figures that alert rules watch, and tells when one goes wrong and when it is right again.
+
+It runs on every node; an alert is looked at by one of them at a time. The letters are stored before the alert's new
+state, with keys that name the turn: whatever dies in between, each turn is told once.
+"""
+
+from collections import defaultdict
+from datetime import timedelta
+
+from duetime.engine.figures import Readings
+from duetime.engine.letters import Letters
+from duetime.model.alert import TOPICS, Alert, Turn, judge, sentence
+from duetime.model.notification import Message, Subscription
+from duetime.store.protocol import Store
+
+EVERY = timedelta(seconds=5)
+
+
+class Alarm:
+    def __init__(self, store: Store, letters: Letters, *, every: timedelta = EVERY) -> None:
+        self._store = store
+        self._letters = letters
+        self._every = every
+
+    async def tick(self) -> float:
+        alerts = await self._store.take_alerts(self._every)
+        if alerts:
+            readings = Readings(self._store)
+            now = await self._store.now()
+            for alert in alerts:
+                value = await readings.of(alert)
+                after, turn = judge(alert, value, now)
+                if turn is not None:
+                    await self._tell(after, turn)
+                await self._store.keep_alert(after, alert.version)
+        return self._every.total_seconds() / 2
+
+    async def _tell(self, alert: Alert, turn: Turn) -> None:
+        rule = alert.rule
+        assert alert.changed_at is not None
+        data = {
+            "alert": rule.name,
+            "turn": turn,
+            "figure": rule.figure,
+            "queue": rule.queue,
+            "value": alert.value,
+            "threshold": rule.threshold,
+        }
+        message = Message(TOPICS[rule.figure], alert.changed_at, sentence(alert, turn), data)
+        wanted: dict[int, list[Subscription]] = defaultdict(list)
+        for tenant_id, subscription in await self._store.subscriptions(alert.tenant_id):
+            about_queue = not subscription.queues or rule.queue is None or rule.queue in subscription.queues
+            if subscription.wants(message.topic) and about_queue:
+                wanted[tenant_id].append(subscription)
+        for tenant_id, subscriptions in wanted.items():
+            about = f"{rule.name}/{alert.version}"
+            jobs = [self._letters.write(tenant_id, each, message, about) for each in subscriptions]
+            await self._letters.send(tenant_id, jobs)

@@ -1,0 +1,134 @@
+"""The canary: a job of this node's own, every minute, that goes the whole way and tells how long each part took.
+
+It is submitted for a moment beyond the look-ahead, so that it has to be stored, fired by a scanner, claimed and
+completed like any other. Its tenant has no name, no keys and no place in any list. All nodes share one lane: whoever
+finds canaries there takes them, so that those of a node that died are not left behind, and each node then looks up what
+became of its own.
+
+A canary that has not come through after a minute has failed; one that was never heard of again shows by the time of the
+last success, which stands still.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from duetime.engine.intake import prepare
+from duetime.errors import NotFound
+from duetime.ids import new_id, once_run_id, show
+from duetime.model.attempt import Run
+from duetime.model.completing import PLAIN, complete
+from duetime.model.firing import LOOK_AHEAD
+from duetime.model.job import INTERNAL_TENANT
+from duetime.model.run import RunState
+from duetime.model.schedule import Once
+from duetime.model.worker import WorkerInfo
+from duetime.store.protocol import Store
+from duetime.telemetry.meters import Meters
+
+log = logging.getLogger("duetime.canary")
+
+TASK = QUEUE = "duetime.canary"
+_PATIENCE = timedelta(minutes=1)
+_AT_ONCE = 10
+_SOON, _LATER = 0.02, 0.25
+_LEASE = timedelta(minutes=1)
+
+
+class Canary:
+    def __init__(
+        self, store: Store, meters: Meters, *, interval: timedelta, ahead: timedelta = LOOK_AHEAD + timedelta(seconds=1)
+    ) -> None:
+        self._store = store
+        self._meters = meters
+        self._interval = interval
+        self._ahead = ahead
+        self._worker_id: UUID | None = None
+        self._lane: int | None = None
+        self._claim_no = 0
+        self._sent: tuple[UUID, datetime, datetime] | None = None
+        """The run under way: its id, when it was submitted, when it is due."""
+        self._begun = False
+
+    async def tick(self) -> float:
+        if not self._begun:
+            self._begun = True
+            return self._interval.total_seconds()  # a node that has just started has better things to do
+        if self._sent is None:
+            return await self._submit()
+        run_id, submitted, due = self._sent
+        now = await self._store.now()
+        if now < due:
+            return (due - now).total_seconds()
+        await self._serve()
+        run = await self._find(run_id)
+        if run is not None and run.state.is_end:
+            await self._came_through(run, submitted)
+        elif now - due > _PATIENCE:
+            self._failed(run_id, "it has not come through" if run is None else f"it is {run.state.name}")
+        else:
+            return _SOON if now - due < timedelta(seconds=1) else _LATER
+        await self._leave()
+        return max(0.0, (self._interval - (now - submitted)).total_seconds())
+
+    async def _submit(self) -> float:
+        now = await self._store.now()
+        due, job_id = now + self._ahead, new_id()
+        job = prepare(
+            task=TASK,
+            args={},
+            max_payload=100,
+            tenant_id=INTERNAL_TENANT,
+            schedule=Once(due),
+            queue=QUEUE,
+            timeout=timedelta(seconds=30),
+            job_id=job_id,
+        )
+        await self._store.submit(INTERNAL_TENANT, [job])
+        self._sent = (once_run_id(job_id, due), now, due)
+        return self._ahead.total_seconds()
+
+    async def _serve(self) -> None:
+        """Take what waits in the lane of canaries, this node's or another's, and complete it."""
+        if self._lane is None:
+            lanes = await self._store.lanes()
+            self._lane = next((lane.id for lane in lanes if lane.key.tenant_id == INTERNAL_TENANT), None)
+            if self._lane is None:
+                return  # nothing has been fired yet
+        if self._worker_id is None:
+            self._worker_id, self._claim_no = new_id(), 0
+            info = WorkerInfo(self._worker_id, "canary", (TASK,), (QUEUE,), _AT_ONCE, INTERNAL_TENANT)
+            await self._store.register(info, _LEASE * 2)
+        self._claim_no += 1
+        claimed = await self._store.claim(self._worker_id, self._claim_no, [(self._lane, _AT_ONCE)])
+        if claimed:
+            done = [complete(run, PLAIN, None) for run in claimed]
+            await self._store.complete(self._worker_id, done, [self._claim_no])
+
+    async def _find(self, run_id: UUID) -> Run | None:
+        try:
+            return await self._store.run(INTERNAL_TENANT, run_id)
+        except NotFound:
+            return None
+
+    async def _came_through(self, run: Run, submitted: datetime) -> None:
+        if run.state is not RunState.SUCCEEDED or run.started_at is None or run.finished_at is None:
+            self._failed(run.id, f"it is {run.state.name}")
+            return
+        stages = self._meters.canary_stages
+        stages["start"].add(max(0.0, (run.started_at - run.due_at).total_seconds()))
+        stages["complete"].add(max(0.0, (run.finished_at - run.started_at).total_seconds()))
+        stages["whole"].add(max(0.0, (run.finished_at - run.due_at).total_seconds()))
+        self._meters.canary["succeeded"] += 1
+        self._meters.canary_succeeded_at = run.finished_at.timestamp()
+        self._sent = None
+
+    def _failed(self, run_id: UUID, why: str) -> None:
+        log.error("%s, the canary of this node: %s", show("run", run_id), why)
+        self._meters.canary["failed"] += 1
+        self._sent = None
+
+    async def _leave(self) -> None:
+        if self._worker_id is not None:
+            worker_id, self._worker_id = self._worker_id, None
+            await self._store.leave(worker_id)

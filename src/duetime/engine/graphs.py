@@ -1,0 +1,97 @@
+"""What a caller says of dependencies: checked, and made what a store can keep."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from duetime.errors import InvalidInput
+from duetime.ids import new_id
+from duetime.model.dependency import DependsOn, Need, Otherwise, Rule, Wanted
+from duetime.model.graph import MOST_EDGES, MOST_NODES, NewGraph, NewNode, places_of
+from duetime.model.job import NewJob
+from duetime.model.name import check_key, check_name
+from duetime.model.schedule import After, Once, make_after
+
+NeedName = Literal["all", "any"]
+OnName = Literal["success", "finished"]
+OtherwiseName = Literal["cancel", "run"]
+
+MOST_PARENTS = 10_000
+
+
+class Wish(NamedTuple):
+    """A node as a caller wants it: its job, the names of its parents, and by which rule it waits for them."""
+
+    job: NewJob
+    parents: Sequence[str] = ()
+    rule: Rule = Rule()
+
+
+def make_rule(need: object, on: object, otherwise: object) -> Rule:
+    if need not in ("all", "any"):
+        raise InvalidInput(f"{need!r} is not how many parents are needed", field="depends_on.need", remedy="all or any")
+    if on not in ("success", "finished"):
+        raise InvalidInput(f"{on!r} is no end of a parent", field="depends_on.on", remedy="success or finished")
+    if otherwise not in ("cancel", "run"):
+        raise InvalidInput(
+            f"{otherwise!r} cannot be done instead", field="depends_on.otherwise", remedy="cancel or run"
+        )
+    return Rule(Need[str(need).upper()], Wanted[str(on).upper()], Otherwise[str(otherwise).upper()])
+
+
+def make_depends_on(parents: Sequence[UUID], rule: Rule) -> DependsOn | None:
+    """What a job waits for; none, when it names no parents."""
+    found = tuple(dict.fromkeys(parents))
+    if len(found) > MOST_PARENTS:
+        raise InvalidInput(f"{len(found)} jobs are too many", field="depends_on", remedy=f"at most {MOST_PARENTS:,}")
+    return DependsOn(found, rule) if found else None
+
+
+def chain_after(job: UUID, on: str, *, policies: Mapping[str, object]) -> After:
+    """The schedule of a job that runs after another; what goes with moments does not go with it."""
+    for name, value in policies.items():
+        if value is not None:
+            raise InvalidInput(f"{name} does not go with after", field=name, remedy="leave it out")
+    return make_after(job, on)
+
+
+def make_graph(wishes: Mapping[str, Wish], *, name: str | None = None, idempotency_key: str | None = None) -> NewGraph:
+    """A graph ready to be stored; refuses what is no graph: unknown names, circles, jobs that repeat."""
+    if not 1 <= len(wishes) <= MOST_NODES:
+        raise InvalidInput(f"{len(wishes)} nodes are no graph", field="nodes", remedy=f"1 to {MOST_NODES:,}")
+    for node, wish in wishes.items():
+        check_name(node, "nodes")
+        _check_node(node, wish.job)
+    places = places_of({node: wish.parents for node, wish in wishes.items()})
+    edges = sum(len(parents) for parents in places)
+    if edges > MOST_EDGES:
+        raise InvalidInput(f"{edges:,} dependencies are too many", field="nodes", remedy=f"at most {MOST_EDGES:,}")
+    nodes = tuple(
+        NewNode(node, wish.job, parents, wish.rule)
+        for (node, wish), parents in zip(wishes.items(), places, strict=True)
+    )
+    if name is not None:
+        check_key(name, "name")
+    if idempotency_key is None:
+        return NewGraph(new_id(), nodes, name)
+    return NewGraph(new_id(), nodes, name, check_key(idempotency_key, "idempotency_key"), _fingerprint(nodes, name))
+
+
+def _check_node(node: str, job: NewJob) -> None:
+    at = f"nodes.{node}"
+    if not isinstance(job.schedule, Once):
+        raise InvalidInput("a node of a graph runs once", field=at, remedy="give run_at, run_in or nothing")
+    for field in ("key", "idempotency_key"):
+        if getattr(job, field) is not None:
+            raise InvalidInput("a node has no key of its own", field=f"{at}.{field}", remedy="give one to the graph")
+
+
+def _fingerprint(nodes: Sequence[NewNode], name: str | None) -> bytes:
+    """Tells whether two requests ask for the same graph."""
+    digest = blake2b((name or "").encode(), digest_size=16)
+    for node in nodes:
+        job = node.job
+        parts = (node.name, job.lane, job.schedule, job.args, job.options, job.timeout_ms, node.parents, node.rule)
+        digest.update(repr(parts).encode())
+    return digest.digest()

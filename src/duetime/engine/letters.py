@@ -1,0 +1,73 @@
+"""Letters: a message made a job that sends it.
+
+Being jobs, letters are durable, retried with growing pauses, and dead letters in the end, in a queue of their own. They
+go by the same ways as everything that a tenant has called: the same guard of addresses, the same signatures.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from duetime.engine.intake import prepare
+from duetime.model.job import NewJob, Options
+from duetime.model.lane import Tier
+from duetime.model.notification import QUEUE, Email, Message, Slack, Subscription, Webhook
+from duetime.model.retry import RetryPolicy
+from duetime.model.target import EMAIL, HTTP, EmailTarget, HttpTarget, plain_target, task_for
+from duetime.store.protocol import Store
+
+_MOST = 256 * 1024
+_BATCH = 1000
+_PATIENCE = RetryPolicy(retries=12)
+"""About half a day, with pauses of an hour at the most."""
+_FINGERPRINT = b"notification"
+"""Two letters with one key are one letter, even where the error that they quote was cut in another place."""
+
+
+class Letters:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def write(self, tenant_id: int, subscription: Subscription, message: Message, about: str) -> NewJob:
+        """A job that tells a subscription something, once, whoever writes it how often."""
+        name = f"{message.topic} to {subscription.name}"
+        digest = blake2b(f"{subscription.name}\n{message.topic}\n{about}".encode(), digest_size=16).hexdigest()
+        task, args = _errand(subscription, message)
+        job = prepare(
+            task=task,
+            args=args,
+            max_payload=_MOST,
+            tenant_id=tenant_id,
+            queue=QUEUE,
+            tier=Tier.MEDIUM,
+            options=Options(name=name, retry=_PATIENCE),
+            idempotency_key=f"notification:{digest}",
+        )
+        return msgspec.structs.replace(job, fingerprint=_FINGERPRINT)
+
+    async def send(self, tenant_id: int, jobs: Sequence[NewJob]) -> None:
+        for start in range(0, len(jobs), _BATCH):
+            await self._store.submit(tenant_id, jobs[start : start + _BATCH])
+
+
+def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str, Any]]:
+    match subscription.to:
+        case Webhook(url):
+            said = {"type": message.topic, "timestamp": message.at.isoformat()}
+            body = {**said, "text": message.text, "data": message.data}
+            return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body=body))
+        case Slack(url):
+            return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body={"text": message.text}))
+        case Email(address):
+            lines = [message.text, "", *(f"{name}: {value}" for name, value in message.data.items() if value)]
+            subject = f"[duetime] {message.text[:150]}"
+            return EMAIL, plain_target(EmailTarget(to=address, subject=subject, text="\n".join(lines)))
+
+
+def _place(url: str) -> str:
+    """The place that a URL calls; it was checked when the subscription was made, and is again when it is called."""
+    parts = urlsplit(url)
+    return (parts.hostname or "") if parts.port in (None, 80, 443) else f"{parts.hostname}:{parts.port}"

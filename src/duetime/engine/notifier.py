@@ -1,0 +1,109 @@
+"""The notifier: reads what has happened, and makes a job of everything that somebody wants to be told.
+
+It runs on every node; one of them is at it at a time, and takes over from where the last one was. A letter has the same
+key whoever writes it, so one that was written twice is sent once. What was read is only passed by once its letters are
+stored: whatever dies in between, nothing is left out.
+"""
+
+from collections import defaultdict
+from datetime import timedelta
+from uuid import UUID
+
+from duetime.engine.letters import Letters
+from duetime.ids import new_id
+from duetime.model.breaker import Breaker, BreakerState
+from duetime.model.event import Event, EventKind
+from duetime.model.job import NewJob
+from duetime.model.news import messages
+from duetime.model.notification import OF_ENDS, OF_EVENTS, Message, Subscription, Topic
+from duetime.store.protocol import Store
+
+PAGE = 200
+_HELD = timedelta(seconds=10)
+
+Wants = dict[int, list[Subscription]]
+
+
+class Notifier:
+    def __init__(self, store: Store, letters: Letters, *, interval: timedelta = timedelta(milliseconds=500)) -> None:
+        self._store = store
+        self._letters = letters
+        self._interval = interval.total_seconds()
+        self._id = new_id()
+
+    async def tick(self) -> float:
+        mark = await self._store.take_notifying(self._id, _HELD)
+        if mark is None:
+            return self._interval
+        wants: Wants = defaultdict(list)
+        for tenant_id, subscription in await self._store.subscriptions():
+            wants[tenant_id].append(subscription)
+        page = await self._store.events(mark, PAGE)
+        if not page:
+            return self._interval
+        letters: dict[int, list[NewJob]] = defaultdict(list)
+        for event in page:
+            letters[event.tenant_id] += await self._letters_about(event, wants.get(event.tenant_id, []))
+        for tenant_id, jobs in letters.items():
+            await self._letters.send(tenant_id, jobs)
+        await self._store.notified(page[-1].mark)
+        return 0.0 if len(page) == PAGE else self._interval
+
+    async def _letters_about(self, event: Event, subscriptions: list[Subscription]) -> list[NewJob]:
+        topics = OF_EVENTS.get(event.kind, ())
+        interested = [each for each in subscriptions if any(each.wants(topic) for topic in topics)]
+        if not interested:
+            return []
+        started = event.at if event.kind is EventKind.STARTED else None
+        ended = event.at if event.kind in OF_ENDS else None
+        written = []
+        for run in await self._store.news_of_runs(event.tenant_id, event.ids, started=started, ended=ended):
+            for subscription in interested:
+                for message in messages(event.kind, event.at, run, subscription):
+                    about = f"{run.id.hex}/{run.attempt}"
+                    written.append(self._letters.write(event.tenant_id, subscription, message, about))
+        return written
+
+
+class SlowRuns:
+    """Tells of runs that take longer than their jobs say is usual."""
+
+    def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=2)) -> None:
+        self._store = store
+        self._interval = interval.total_seconds()
+        self._told: set[tuple[int, UUID]] = set()
+
+    async def tick(self) -> float:
+        slow = set(await self._store.slow_runs())
+        for tenant_id, run_id in slow - self._told:
+            await self._store.tell(EventKind.SLOW, tenant_id, [run_id])
+        self._told = slow
+        return self._interval
+
+
+class OpenBreakers:
+    """Tells of breakers that have opened, each time once; that it opens again after a probe is no news."""
+
+    def __init__(self, store: Store, letters: Letters, *, interval: timedelta = timedelta(seconds=2)) -> None:
+        self._store = store
+        self._letters = letters
+        self._interval = interval.total_seconds()
+
+    async def tick(self) -> float:
+        wants: Wants = defaultdict(list)
+        for tenant_id, subscription in await self._store.subscriptions():
+            if subscription.wants(Topic.BREAKER_OPENED):
+                wants[tenant_id].append(subscription)
+        for tenant_id, subscriptions in wants.items():
+            for breaker in await self._store.breakers(tenant_id):
+                if breaker.state is BreakerState.OPEN and breaker.trips == 1:
+                    await self._tell(breaker, subscriptions)
+        return self._interval
+
+    async def _tell(self, breaker: Breaker, subscriptions: list[Subscription]) -> None:
+        text = f"{breaker.target} fails: its runs wait until it answers again"
+        data = {"target": breaker.target, "tried": breaker.tried, "failed": breaker.failed}
+        message = Message(Topic.BREAKER_OPENED, breaker.since, text, data)
+        about = f"{breaker.target}/{breaker.since.isoformat()}"
+        jobs = [self._letters.write(breaker.tenant_id, each, message, about) for each in subscriptions]
+        await self._letters.send(breaker.tenant_id, jobs)

@@ -1,0 +1,121 @@
+"""The surveyor: reads figures of the whole database now and then, so that a scrape asks nobody.
+
+Every node has one. What they read is the same for all, and cheap: estimates, and counts that stop at a cap.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from duetime.clock import monotonic
+from duetime.model.job import INTERNAL_TENANT
+from duetime.model.lane import Tier
+from duetime.model.tenant import DEFAULT_TIER
+from duetime.store.protocol import Store
+from duetime.store.roles import Survey
+from duetime.telemetry.meters import Gauge, Meters
+
+_TENANTS_EVERY = 60.0
+_TENANTS_AT_ONCE = 1000
+
+Labelled = dict[tuple[str, ...], float]
+
+
+class Surveyor:
+    def __init__(
+        self,
+        store: Store,
+        meters: Meters,
+        *,
+        know_tiers: Callable[[dict[int, str]], None],
+        unserved: Callable[[], int],
+        interval: timedelta = timedelta(seconds=10),
+    ) -> None:
+        self._store = store
+        self._know_tiers = know_tiers
+        self._interval = interval.total_seconds()
+        self._lanes: list[int] = []
+        self._last_lane = 0
+        self._tenants_read_at: float | None = None
+        self._read_at = 0.0
+        self._figures: Survey | None = None
+        self._oldest = 0.0
+        self._workers: Labelled = {}
+        self._slots = 0
+        self._gauges = meters.gauges
+        self._shown: dict[str, Gauge] = {
+            "duetime_queue_depth": self._depth,
+            "duetime_oldest_due_age_seconds": lambda: {(): self._oldest},
+            "duetime_dead_letters": lambda: {(): float(self._read.dead_letters)},
+            "duetime_workers": lambda: self._workers,
+            "duetime_fleet_slots": lambda: {(): float(self._slots)},
+            "duetime_unserved_lanes": lambda: {(): float(unserved())},
+            "duetime_table_rows": lambda: {(table.name,): float(table.rows) for table in self._read.tables},
+            "duetime_table_size_bytes": self._sizes,
+            "duetime_database_size_bytes": lambda: {(): float(self._read.size)},
+            "duetime_survey_age_seconds": lambda: {(): monotonic() - self._read_at},
+        }
+
+    async def tick(self) -> float:
+        if self._tenants_read_at is None or monotonic() - self._tenants_read_at >= _TENANTS_EVERY:
+            await self._read_tiers()
+        self._figures = await self._store.survey()
+        await self._read_oldest()
+        await self._read_workers()
+        self._read_at = monotonic()
+        self._gauges.update(self._shown)  # from the first survey on: figures that were never read are not shown as 0
+        return self._interval
+
+    @property
+    def _read(self) -> Survey:
+        assert self._figures is not None
+        return self._figures
+
+    def _depth(self) -> Labelled:
+        return {(tier.name.lower(),): float(self._read.waiting.get(tier, 0)) for tier in Tier}
+
+    def _sizes(self) -> Labelled:
+        return {(table.name,): float(table.size) for table in self._read.tables if table.size is not None}
+
+    async def _read_tiers(self) -> None:
+        tiers: dict[int, str] = {}
+        after = 0
+        while True:
+            found = await self._store.tenants(after, _TENANTS_AT_ONCE)
+            tiers.update((tenant.id, tenant.tier) for tenant in found if tenant.tier != DEFAULT_TIER)
+            if len(found) < _TENANTS_AT_ONCE:
+                break
+            after = found[-1].id
+        self._know_tiers(tiers)
+        self._tenants_read_at = monotonic()
+
+    async def _read_oldest(self) -> None:
+        for lane in await self._store.lanes(self._last_lane):
+            self._last_lane = max(self._last_lane, lane.id)
+            self._lanes.append(lane.id)
+        paused = await self._store.paused_lanes()
+        look = await self._store.look([lane_id for lane_id in self._lanes if lane_id not in paused], 1)
+        ages = ((look.now - sight.ready_at[0]).total_seconds() for sight in look.sights)
+        self._oldest = max(0.0, max(ages, default=0.0))
+
+    async def _read_workers(self) -> None:
+        now = await self._store.now()
+        workers = [worker for worker in await self._store.workers() if worker.tenant_id != INTERNAL_TENANT]
+        alive = [worker for worker in workers if worker.lease_until > now]
+        self._workers = {("alive",): float(len(alive)), ("silent",): float(len(workers) - len(alive))}
+        self._slots = sum(worker.slots for worker in alive)
+
+
+class LoopLag:
+    """How late the event loop does things: what blocks it delays everything in this process."""
+
+    def __init__(self, meters: Meters, *, interval: float = 0.25) -> None:
+        self._meters = meters
+        self._interval = interval
+        self._expected: float | None = None
+
+    async def tick(self) -> float:
+        now = monotonic()
+        if self._expected is not None:
+            self._meters.loop_lag.add(max(0.0, now - self._expected))
+        self._expected = now + self._interval
+        return self._interval

@@ -1,0 +1,118 @@
+"""Dependencies: what a job waits for, and what becomes of it when its parents are over.
+
+A job that depends on others is BLOCKED until enough of its parents have ended as it wants. The rule needs no more than
+three numbers (how many parents are not over, how many ended as wanted, how many did not), so that a parent's end costs
+the same however many siblings it has.
+
+                  it runs                                    it cannot any more: `otherwise` decides
+    all           when every parent ended as wanted          as soon as one did not
+    any           when the first parent ended as wanted      when all are over and none did
+
+`otherwise` is to cancel it, at once; or to run it all the same, when all its parents are over.
+"""
+
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from duetime.model import json
+from duetime.model.run import RunState
+
+
+class Need(IntEnum):
+    """How many parents must have ended as wanted. The numbers are stored: never reuse one."""
+
+    ALL = 0
+    ANY = 1
+
+
+class Wanted(IntEnum):
+    """How a parent must have ended. The numbers are stored: never reuse one."""
+
+    SUCCESS = 0
+    FINISHED = 1
+    FAILURE = 2
+    """Only of a job that runs after each run of another."""
+
+    def is_met(self, state: RunState) -> bool:
+        match self:
+            case Wanted.SUCCESS:
+                return state is RunState.SUCCEEDED
+            case Wanted.FAILURE:
+                return state is RunState.FAILED
+            case Wanted.FINISHED:
+                return state.is_end
+
+
+class Otherwise(IntEnum):
+    """What becomes of a job that cannot get what it needs. The numbers are stored: never reuse one."""
+
+    CANCEL = 0
+    RUN = 1
+
+
+class Rule(msgspec.Struct, frozen=True):
+    need: Need = Need.ALL
+    wanted: Wanted = Wanted.SUCCESS
+    otherwise: Otherwise = Otherwise.CANCEL
+
+
+class DependsOn(msgspec.Struct, frozen=True):
+    """The jobs that a job waits for, each once, and by which rule."""
+
+    parents: tuple[UUID, ...]
+    rule: Rule = Rule()
+
+
+class Fate(Enum):
+    WAIT = "wait"
+    RUN = "run"
+    CANCEL = "cancel"
+
+
+class Tally(NamedTuple):
+    """How the parents of a job stand."""
+
+    unended: int
+    met: int = 0
+    unmet: int = 0
+
+    def after(self, rule: Rule, *states: RunState) -> "Tally":
+        """The same after parents ended."""
+        met = sum(rule.wanted.is_met(state) for state in states)
+        return Tally(self.unended - len(states), self.met + met, self.unmet + len(states) - met)
+
+
+def decide(rule: Rule, tally: Tally) -> Fate:
+    """What becomes of a job whose parents stand like this."""
+    if rule.need is Need.ANY:
+        if tally.met:
+            return Fate.RUN
+        hopeless = tally.unended == 0
+    else:
+        if tally.unended == 0 and tally.unmet == 0:
+            return Fate.RUN
+        hopeless = tally.unmet > 0
+    if hopeless and rule.otherwise is Otherwise.CANCEL:
+        return Fate.CANCEL
+    return Fate.RUN if tally.unended == 0 else Fate.WAIT
+
+
+class Parent(msgspec.Struct, frozen=True):
+    """A parent of a run, and what it came to."""
+
+    job_id: UUID
+    run_id: UUID | None
+    name: str | None
+    """What it is called in the graph that both belong to."""
+    state: RunState | None
+    """None: it is not over, or so long that nothing is kept of it."""
+    result: bytes | None = None
+    error: str | None = None
+
+    @property
+    def value(self) -> Any:
+        """What its task returned; None as long as it has not, or when it was not kept."""
+        return json.decode(self.result) if self.result else None

@@ -1,0 +1,88 @@
+"""What attempts at targets have come to since the last report, and what is known of all nodes together."""
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from duetime.model.attempt import Completion
+from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally, is_of_the_target, retry_delay
+from duetime.model.job import decode_options
+from duetime.model.lane import LaneKey
+from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
+from duetime.model.run import Event
+
+Target = tuple[int, str]
+_random = Random()
+
+
+def target_of(lane: LaneKey, options: bytes | None) -> Target:
+    """What a run is aimed at: what it says itself, or its task."""
+    said = None if options is None else decode_options(options).breaker_key
+    return lane.tenant_id, said or lane.task
+
+
+class Health:
+    def __init__(self, policy: BreakerPolicy) -> None:
+        self._policy = policy
+        self._counts: dict[Target, list[int]] = {}
+        self._known: dict[Target, Tally] = {}
+        self.has_failures = False
+        self.open_now: frozenset[Target] = frozenset()
+        """Targets whose breakers were open at the last report, or should be for all that was seen here since."""
+
+    def note(self, target: Target, *, failed: bool, retry: bool) -> None:
+        counts = self._counts.get(target)
+        if counts is None:
+            counts = self._counts[target] = [0, 0, 0]
+        counts[0] += 1
+        counts[1] += failed
+        counts[2] += retry
+        if failed:
+            self.has_failures = True
+            policy = self._policy
+            if policy.enabled and counts[0] >= policy.least and counts[1] > policy.share * counts[0]:
+                self.open_now |= {target}  # what everybody says will be known in a moment: call no more until then
+
+    def weigh(self, target: Target, attempt: int, outcome: Outcome, completion: Completion) -> Completion:
+        """Count an attempt; a retry that would be one too many for its target waits longer."""
+        if isinstance(outcome, Succeeded | HandedOver):
+            self.note(target, failed=False, retry=attempt > 1)
+            return completion
+        if not isinstance(outcome, Failed):
+            return completion
+        of_the_target = is_of_the_target(outcome.failure)
+        self.note(target, failed=of_the_target, retry=attempt > 1)
+        verdict = completion.verdict
+        if not of_the_target or verdict.event is not Event.RETRY or verdict.delay is None:
+            return completion
+        delay = retry_delay(self._tally(target), self._policy, verdict.delay, _random)
+        if delay == verdict.delay:
+            return completion
+        return msgspec.structs.replace(completion, verdict=msgspec.structs.replace(verdict, delay=delay))
+
+    def take(self) -> list[Tally]:
+        """What is to be reported; counting starts anew."""
+        counts, self._counts = self._counts, {}
+        self.has_failures = False
+        return [Tally(*target, *numbers) for target, numbers in counts.items()]
+
+    def put_back(self, tallies: Sequence[Tally]) -> None:
+        """A report did not arrive."""
+        for item in tallies:
+            counts = self._counts.setdefault((item.tenant_id, item.target), [0, 0, 0])
+            for place, number in enumerate((item.tried, item.failed, item.retried)):
+                counts[place] += number
+
+    def learn(self, breakers: Sequence[Breaker]) -> None:
+        """What everybody has counted, and which breakers are open."""
+        self.open_now = frozenset((item.tenant_id, item.target) for item in breakers if item.state is BreakerState.OPEN)
+        for item in breakers:
+            self._known[item.tenant_id, item.target] = Tally(
+                item.tenant_id, item.target, item.tried, item.failed, item.retried
+            )
+
+    def _tally(self, target: Target) -> Tally:
+        """What is known of a target: of all nodes at the last report, and of this one since."""
+        known, since = self._known.get(target, Tally(*target, 0)), self._counts.get(target, (0, 0, 0))
+        return Tally(*target, known.tried + since[0], known.failed + since[1], known.retried + since[2])

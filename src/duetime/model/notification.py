@@ -1,0 +1,182 @@
+"""Notifications: what a tenant wants to be told, where to, and in which words.
+
+A subscription names topics and an address. What it is told is sent by a job of its own, in a queue of its own: so it is
+retried, becomes a dead letter when nobody answers, and is never itself something to be told about.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+from duetime.errors import InvalidInput
+from duetime.model.event import EventKind
+from duetime.model.failure import FailureClass
+from duetime.model.job import Options
+from duetime.model.name import check_name
+
+QUEUE = "duetime.notifications"
+"""Where notifications wait. Nothing that happens to a run in here is told to anybody."""
+EVERYTHING = "*"
+
+
+class Topic(StrEnum):
+    """What can be told. The texts are part of the contract."""
+
+    RUN_SUCCEEDED = "run.succeeded"
+    RUN_FAILED = "run.failed"
+    """An attempt failed; the run may be tried again."""
+    RUN_DEAD = "run.dead"
+    """The attempts of a run are spent."""
+    RUN_LATE = "run.late"
+    """A run started later than the subscription's `late_after`."""
+    RUN_SLOW = "run.slow"
+    """A run takes longer than its `warn_after`."""
+    JOB_MISSED = "job.missed"
+    """An occurrence was not run: its time was over, as the job's misfire policy says."""
+    BREAKER_OPENED = "breaker.opened"
+    QUEUE_BACKLOG = "queue.backlog"
+    QUEUE_LATE = "queue.late"
+    WORKERS_LOW = "workers.low"
+    WORKERS_NONE = "workers.none"
+    DEAD_LETTERS = "dead_letters.many"
+    RUNS_SLOW = "runs.slow"
+
+
+OF_ENDS = (EventKind.SUCCEEDED, EventKind.RETRYING, EventKind.FAILED, EventKind.SKIPPED)
+"""The events that are about the end of an attempt."""
+OF_EVENTS: dict[EventKind, tuple[Topic, ...]] = {
+    EventKind.SUCCEEDED: (Topic.RUN_SUCCEEDED,),
+    EventKind.RETRYING: (Topic.RUN_FAILED,),
+    EventKind.FAILED: (Topic.RUN_FAILED, Topic.RUN_DEAD),
+    EventKind.STARTED: (Topic.RUN_LATE,),
+    EventKind.SKIPPED: (Topic.JOB_MISSED,),
+    EventKind.SLOW: (Topic.RUN_SLOW,),
+}
+"""Which topics an event may belong to."""
+
+Address = Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class Webhook(msgspec.Struct, frozen=True, tag_field="type", tag="webhook", forbid_unknown_fields=True):
+    """A signed POST, as Standard Webhooks has it."""
+
+    url: Address
+
+
+class Slack(msgspec.Struct, frozen=True, tag_field="type", tag="slack", forbid_unknown_fields=True):
+    """A POST of `{"text": …}`, which Slack and many others understand."""
+
+    url: Address
+
+
+class Email(msgspec.Struct, frozen=True, tag_field="type", tag="email", forbid_unknown_fields=True):
+    """A mail, through the operator's SMTP server."""
+
+    address: Annotated[str, Meta(min_length=3, max_length=320)]
+
+
+Recipient = Webhook | Slack | Email
+
+
+class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a tenant wants to be told. Of queues, tags and jobs, none means all; all that is given must hold."""
+
+    name: str
+    to: Recipient
+    topics: tuple[str, ...]
+    queues: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    jobs: tuple[UUID, ...] = ()
+    late_after: float = 60.0
+    """Seconds after its time from which the start of a run is late."""
+    paused: bool = False
+
+    def wants(self, topic: Topic) -> bool:
+        return not self.paused and (topic in self.topics or EVERYTHING in self.topics)
+
+    def covers(self, run: "RunNews") -> bool:
+        """Whether it is about this run at all."""
+        return (
+            (not self.queues or run.queue in self.queues)
+            and (not self.jobs or run.job_id in self.jobs)
+            and (not self.tags or not set(self.tags).isdisjoint(run.options.tags))
+        )
+
+
+class RunNews(msgspec.Struct, frozen=True):
+    """A run as notifications tell of it: no arguments, no result."""
+
+    id: UUID
+    job_id: UUID
+    task: str
+    queue: str
+    attempt: int
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    failure: FailureClass | None
+    error: str | None
+    """Its beginning."""
+    options: Options
+
+
+class Message(msgspec.Struct, frozen=True):
+    """Something to tell."""
+
+    topic: Topic
+    at: datetime
+    text: str
+    """One sentence, for people."""
+    data: dict[str, Any]
+    """The same for programs."""
+
+
+def make_subscription(subscription: Subscription) -> Subscription:
+    """Check a subscription before it is stored; its address is checked by whoever knows which may be called."""
+    check_name(subscription.name, "name")
+    if not subscription.topics:
+        raise InvalidInput(
+            "a subscription needs a topic", field="topics", remedy=f"give some, or {EVERYTHING!r} for all"
+        )
+    known = {*Topic, EVERYTHING}
+    for index, topic in enumerate(subscription.topics):
+        if topic not in known:
+            raise InvalidInput(
+                f"there is no topic {topic[:60]!r}",
+                field=f"topics[{index}]",
+                remedy=f"one of {', '.join(sorted(known))}",
+            )
+    for index, queue in enumerate(subscription.queues):
+        check_name(queue, f"queues[{index}]")
+    for index, tag in enumerate(subscription.tags):
+        check_name(tag, f"tags[{index}]")
+    if not 0 <= subscription.late_after <= 86_400:
+        raise InvalidInput("must be from 0 to 86,400 seconds", field="late_after")
+    if isinstance(subscription.to, Email):
+        check_mail_address(subscription.to.address, "to.address")
+    return subscription
+
+
+def check_mail_address(address: str, field: str) -> str:
+    """Enough to keep other headers out, and to catch what was mistyped; whether it exists, only its server knows."""
+    name, _, host = address.rpartition("@")
+    printable = address.isascii() and address.isprintable() and not set(address) & set(' ,;:<>()[]"\\')
+    if not (name and host and printable and "." in host.strip(".")):
+        raise InvalidInput(f"{address[:60]!r} is not a mail address", field=field, remedy="write name@example.com")
+    return address
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Subscription)
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    return _encoder.encode(subscription)
+
+
+def decode_subscription(body: bytes) -> Subscription:
+    return _decoder.decode(body)

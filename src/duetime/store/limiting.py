@@ -1,0 +1,73 @@
+"""What has to be known before claiming, and which limits a run is under: the same for every store."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duetime.model.job import Options
+from duetime.model.lane import LaneKey
+from duetime.model.limits import Candidate, LimitKind, Scope, Terms, scopes_of_run
+
+_PEEK = 500
+_PEEK_AT_LEAST = 20
+ROUNDS = 20
+"""How often a claim looks again, when all that it saw had to leave its lane."""
+
+_WEIGHT = 0
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What is known of tenants and limits; at most half a second old."""
+
+    weights: Mapping[int, int] = {}
+    """The weights of tenants, where they are not 100."""
+    scopes: frozenset[Scope] = frozenset()
+    """The limits that are set, of tenants, queues and targets."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[Any]]) -> "Rules":
+        weights, scopes = {}, set()
+        for kind, tenant_id, name, weight in rows:
+            if kind == _WEIGHT:
+                weights[tenant_id] = weight
+            else:
+                scopes.add(Scope(tenant_id, LimitKind(kind), name))
+        return cls(weights, frozenset(scopes))
+
+    def is_set(self, scope: Scope) -> bool:
+        return scope in self.scopes
+
+    def is_limited(self, key: LaneKey) -> bool:
+        """Whether a claim from this lane has to hold limits."""
+        if key.keyed:
+            return True
+        return bool(self.scopes) and any(
+            scope in self.scopes for scope in (*shared_scopes(key), Scope(key.tenant_id, LimitKind.TARGET, key.task))
+        )
+
+
+def depth_of_peek(room: int, again: int) -> int:
+    """How many runs to look at for so much room: some of them may have to leave their lane for their keys. More of
+    them `again`, when all that was seen before had to."""
+    return min(_PEEK, max(_PEEK_AT_LEAST, 4 * room) << again)
+
+
+def shared_scopes(key: LaneKey) -> tuple[Scope, ...]:
+    """The limits that every run of a lane is under, where they are set."""
+    shared = (Scope(key.tenant_id, LimitKind.TENANT, ""), Scope(key.tenant_id, LimitKind.QUEUE, key.queue))
+    return shared if key.keyed else (*shared, Scope(key.tenant_id, LimitKind.TARGET, key.task))
+
+
+def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Terms]:
+    """The limits that a run is under by its own keys, and by the breaker of what it calls where that is not closed."""
+    scopes = scopes_of_run(key.tenant_id, options)
+    target = Scope(key.tenant_id, LimitKind.TARGET, options.breaker_key or key.task)
+    if rules.is_set(target):
+        scopes[target] = Terms()
+    return scopes
+
+
+def candidate(run_id: UUID, put_off: bool, scopes: Mapping[Scope, Terms]) -> Candidate:
+    return Candidate(run_id, put_off, tuple(scopes))

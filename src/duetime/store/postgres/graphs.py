@@ -1,0 +1,171 @@
+"""Graphs: stored in one transaction, read back, cancelled, and run again from where they failed."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from duetime.errors import LeaseLost, NotFound
+from duetime.ids import parse, show
+from duetime.model.dependency import Parent, Tally
+from duetime.model.graph import Graph, GraphItem, NewGraph
+from duetime.model.job import decode_options
+from duetime.model.lane import LaneKey
+from duetime.model.listing import Page
+from duetime.store.graphs import (
+    Dependent,
+    dependent_rows,
+    graph_item,
+    no_graph,
+    node,
+    nothing_kept,
+    parent,
+    plan_rerun,
+)
+from duetime.store.keys import IDEMPOTENCY, answer_known_graph
+from duetime.store.labels import label_rows, payload_rows
+from duetime.store.mending import repeat
+from duetime.store.postgres.clashes import again_after_clash
+from duetime.store.postgres.control import stop_runs
+from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.depending import insert_runs
+from duetime.store.postgres.intake import try_lock_keys
+from duetime.store.postgres.labelling import put_labels
+from duetime.store.postgres.settling import SettlingRole
+from duetime.store.protocol import Hint
+from duetime.store.service_views import FIRST_ID, LAST_ID
+
+
+class GraphRole(SettlingRole):
+    async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
+        lanes = await self.lane_book.ids({item.job.lane for item in graph.nodes})
+        async with self.database.transaction() as connection:
+            known = await _known(connection, tenant_id, graph)
+            if known is None:
+                await _insert(connection, tenant_id, graph, lanes)
+            found = await _read(connection, tenant_id, known or graph.id, created=known is None)
+        self.hints.give(Hint.READY)
+        return found
+
+    async def graph(self, tenant_id: int, graph_id: UUID) -> Graph:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            return await _read(connection, tenant_id, graph_id)
+
+    async def list_graphs(self, tenant_id: int, before: UUID | None = None, limit: int = 50) -> Page[GraphItem]:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            rows = await connection.fetch(SQL["list_graphs"], tenant_id, before or LAST_ID, limit)
+        items = tuple(graph_item(row) for row in rows)
+        return Page(items, items[-1].id if len(items) == limit else None)
+
+    @again_after_clash
+    async def cancel_graph(self, tenant_id: int, graph_id: UUID) -> Graph:
+        async with self.database.acting_for(tenant_id) as connection:
+            live = await connection.fetch(SQL["live_runs_of_graph"], tenant_id, graph_id)
+            await stop_runs(connection, tenant_id, [row["id"] for row in live])
+        self.hints.give(Hint.CANCEL)
+        return await self.graph(tenant_id, graph_id)
+
+    @again_after_clash
+    async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph:
+        async with self.database.acting_for(tenant_id) as connection:
+            await connection.fetchval(SQL["hold_graph"], tenant_id, graph_id)
+            await _rerun(connection, tenant_id, await _read(connection, tenant_id, graph_id), nonce)
+            found = await _read(connection, tenant_id, graph_id)
+        self.hints.give(Hint.READY)
+        return found
+
+    async def parents(
+        self, tenant_id: int, run_id: UUID, after: UUID | None = None, limit: int = 100
+    ) -> Sequence[Parent]:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            row = await connection.fetchrow(SQL["what_is_run"], tenant_id, run_id)
+            if row is None:
+                raise NotFound(f"there is no run {show('run', run_id)}")
+            return await _parents(connection, tenant_id, row, after, limit)
+
+    async def held_parents(
+        self, worker_id: UUID, run_id: UUID, after: UUID | None = None, limit: int = 100
+    ) -> Sequence[Parent]:
+        async with self.database.transaction("repeatable_read", readonly=True) as connection:
+            row = await connection.fetchrow(SQL["what_is_held"], worker_id, run_id)
+            if row is None:
+                raise LeaseLost(f"{show('run', run_id)} belongs to another worker, or is over")
+            return await _parents(connection, row["tenant_id"], row, after, limit)
+
+
+async def _known(connection: Connection, tenant_id: int, graph: NewGraph) -> UUID | None:
+    """The graph that was stored under this idempotency key before."""
+    if graph.idempotency_key is None:
+        return None
+    wanted = [(IDEMPOTENCY, graph.idempotency_key)]
+    await try_lock_keys(connection, tenant_id, wanted)
+    row = await connection.fetchrow(SQL["find_keys"], tenant_id, *columns(wanted, 2))
+    return None if row is None else answer_known_graph(graph, row["job_id"], row["fingerprint"])
+
+
+async def _insert(connection: Connection, tenant_id: int, graph: NewGraph, lanes: dict[LaneKey, int]) -> None:
+    nodes, jobs = graph.nodes, [item.job for item in graph.nodes]
+    dependents = {
+        item.job.id: Dependent(item.job.id, item.job.first_run_id(), item.rule, Tally(len(item.parents)), False)
+        for item in nodes
+        if item.parents
+    }
+    await insert_runs(connection, tenant_id, jobs, lanes, dependents, followed=True)
+    await connection.execute(SQL["put_dependents"], tenant_id, *columns(dependent_rows(dependents.values()), 9))
+    edges = [(jobs[parent].id, item.job.id, None) for item in nodes for parent in item.parents]
+    await connection.execute(SQL["put_edges"], tenant_id, *columns(edges, 3))
+    await connection.execute(SQL["insert_graph"], tenant_id, graph.id, graph.name, len(nodes))
+    rows = [
+        (item.job.id, place, item.name, item.job.lane.task, item.job.first_run_id()) for place, item in enumerate(nodes)
+    ]
+    await connection.execute(SQL["insert_nodes"], tenant_id, graph.id, *columns(rows, 5))
+    await put_labels(connection, tenant_id, label_rows(jobs), payload_rows(jobs))
+    if graph.idempotency_key is not None:
+        key = [(IDEMPOTENCY, graph.idempotency_key, graph.id, None, graph.fingerprint, None)]
+        await connection.execute(SQL["put_keys"], tenant_id, *columns(key, 6))
+
+
+async def _read(connection: Connection, tenant_id: int, graph_id: UUID, *, created: bool = True) -> Graph:
+    row = await connection.fetchrow(SQL["find_graph"], tenant_id, graph_id)
+    if row is None:
+        raise no_graph(graph_id)
+    nodes = await connection.fetch(SQL["nodes_of_graph"], tenant_id, graph_id)
+    edges = await connection.fetch(SQL["edges_of_graph"], tenant_id, graph_id)
+    return Graph(graph_item(row), tuple(node(row) for row in nodes), tuple((row[0], row[1]) for row in edges), created)
+
+
+async def _rerun(connection: Connection, tenant_id: int, graph: Graph, nonce: bytes) -> None:
+    rerun = plan_rerun(graph)
+    nodes = [graph.nodes[place] for place in rerun.places]
+    rows = await connection.fetch(SQL["ends_of_runs"], tenant_id, [item.run_id for item in nodes])
+    old = {row["job_id"]: row for row in rows}
+    if gone := [item.name for item in nodes if item.job_id not in old]:
+        raise nothing_kept(gone)
+    now = await connection.fetchval(SQL["clock"])
+    job_ids = [item.job_id for item in nodes]
+    new = {job_id: repeat(row["run_id"], *_content(row), now=now, nonce=nonce) for job_id, row in old.items()}
+    await connection.execute(SQL["remove_dead_letters"], tenant_id, [item.run_id for item in nodes])
+    runs = []
+    for place, job_id in zip(rerun.places, job_ids, strict=True):
+        item = new[job_id]
+        content = (item.args, item.options, item.timeout_ms)
+        runs.append((job_id, item.run_id, item.lane_id, now, None, *content, place in rerun.blocked, True))
+    await connection.fetch(SQL["insert_dependents"], tenant_id, *columns(runs, 10), True)
+    dependents = [item._replace(run_id=new[item.job_id].run_id) for item in rerun.dependents]
+    await connection.execute(SQL["put_dependents"], tenant_id, *columns(dependent_rows(dependents), 9))
+    await connection.execute(SQL["open_edges"], tenant_id, job_ids)
+    await connection.execute(SQL["open_nodes"], tenant_id, job_ids, [new[job_id].run_id for job_id in job_ids])
+    await connection.execute(SQL["open_graph"], tenant_id, graph.item.id, len(nodes))
+
+
+def _content(row: Row) -> tuple[UUID, int, bytes | None, bytes | None, int | None]:
+    return row["job_id"], row["lane_id"], row["args"], row["options"], row["timeout_ms"]
+
+
+async def _parents(
+    connection: Connection, tenant_id: int, row: Row, after: UUID | None, limit: int
+) -> Sequence[Parent]:
+    follows = decode_options(row["options"]).follows
+    if follows is not None:
+        cause = [] if after else await connection.fetch(SQL["followed_run"], tenant_id, parse("run", follows))
+        return [parent(row) for row in cause]
+    rows = await connection.fetch(SQL["parents_of_job"], tenant_id, row["job_id"], after or FIRST_ID, limit)
+    return [parent(row) for row in rows]

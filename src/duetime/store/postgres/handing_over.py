@@ -1,0 +1,38 @@
+"""Handing over: runs that go on without their worker, in the hands of whoever it called."""
+
+from collections import defaultdict
+from uuid import UUID
+
+from duetime.store.losses import handed_over
+from duetime.store.postgres.clashes import again_after_clash
+from duetime.store.postgres.completing import apply
+from duetime.store.postgres.database import SQL, Connection, Row
+from duetime.store.postgres.role import Role
+from duetime.store.protocol import Hint
+from duetime.store.roles import JudgeLost
+
+
+class HandingOverRole(Role):
+    @again_after_clash
+    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
+        async with self.database.transaction() as connection:
+            rows = await connection.fetch(SQL["running_run"], run_id, fence)
+            await _judge(connection, rows, judge)
+        if rows:
+            self.hints.give(Hint.READY)
+        return bool(rows)
+
+
+async def reap_late(connection: Connection, limit: int, judge: JudgeLost) -> int:
+    """End what receivers have not finished in time, or what shall be cancelled."""
+    return await _judge(connection, await connection.fetch(SQL["late_handovers"], limit), judge)
+
+
+async def _judge(connection: Connection, rows: list[Row], judge: JudgeLost) -> int:
+    by_worker: dict[UUID, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_worker[row["worker_id"]].append(row)
+    for worker_id, held in by_worker.items():
+        await apply(connection, worker_id, judge(handed_over(held)))
+    await connection.execute(SQL["forget_handovers"], [row["id"] for row in rows])
+    return len(rows)

@@ -1,0 +1,191 @@
+"""Claiming under limits, exact across all nodes: the rows of the limits are held while it is decided who may start.
+
+The order of locks is the same for everybody: first the limits of tenants and queues, then those of keys, each sorted;
+then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it. What is
+counted is read after the locks, in a statement of its own: whatever made or took room before is committed by then.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+from msgspec.structs import astuple
+
+from duetime.clock import monotonic
+from duetime.model.attempt import Claimed
+from duetime.model.job import decode_options
+from duetime.model.lane import LaneKey
+from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, admit, room_of
+from duetime.model.worker import Seat
+from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.role import Role
+
+_RULES_EVERY = 0.5
+
+
+class _Twice(Exception):
+    """The same claim is being made by another call at this moment."""
+
+
+class LimitingRole(Role):
+    _rules = Rules()
+    _rules_read_at = -1e9
+
+    async def rules(self) -> Rules:
+        self._rules = Rules.of(tuple(row) for row in await self.database.fetch("rules"))
+        self._rules_read_at = monotonic()
+        return self._rules
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether the end of a run may let another one start, as far as this process knows."""
+        return bool(self._rules.scopes) or self.lane_book.has_keyed
+
+    async def is_limited(self, lane_ids: Sequence[int]) -> bool:
+        """Whether a claim from these lanes has to hold limits."""
+        if monotonic() - self._rules_read_at >= _RULES_EVERY:
+            await self.rules()
+        keys = self.lane_book.known
+        return any(lane not in keys or self._rules.is_limited(keys[lane]) for lane in lane_ids)
+
+    async def claim_limited(
+        self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
+    ) -> list[tuple[UUID, Claimed]]:
+        """What `claim_many` does, under limits. Where all that was seen had to leave its lane, it looks again."""
+        for number in range(ROUNDS):
+            try:
+                async with self.database.transaction() as connection:
+                    dealt, again = await self._claim_once(connection, seats, takes, number)
+            except _Twice:
+                return []
+            if dealt or not again:
+                return dealt
+        return []
+
+    async def _claim_once(
+        self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]], number: int
+    ) -> tuple[list[tuple[UUID, Claimed]], bool]:
+        keys = {lane: await self.lane_book.key_within(connection, lane) for lane, _ in takes}
+        limited = {lane: take for lane, take in takes if self._rules.is_limited(keys[lane])}
+        shared = {
+            scope: Terms() for lane in limited for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)
+        }
+        books = await _hold(connection, shared)
+        room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
+        open_lanes = {lane: count for lane, count in room.items() if count}
+        seen, said = await self._peek(connection, open_lanes, keys, number)
+        books |= await _hold(connection, said)
+        counted: list[tuple[int, int]] = []
+        chosen: dict[UUID, Candidate] = {}
+        parked: list[tuple[UUID, int]] = []
+        put_off: list[tuple[UUID, datetime]] = []
+        for lane, take in takes:
+            if lane not in limited:
+                counted.append((lane, take))
+                continue
+            admission = admit(seen[lane], books, shared_scopes(keys[lane]), take)
+            starting = set(admission.chosen)
+            chosen |= {run.run_id: run for run in seen[lane] if run.run_id in starting}
+            parked += admission.parked
+            put_off += admission.put_off
+        await _set_aside(connection, parked, put_off, books)
+        if not counted and not chosen:
+            return [], bool(parked or put_off)
+        lanes = [lane for lane, _ in counted]
+        asked = (lanes, [count for _, count in counted], [self.marks[lane] for lane in lanes], list(chosen))
+        try:
+            rows = await connection.fetch(SQL["claim_limited"], *asked, *columns([astuple(seat) for seat in seats], 3))
+        except asyncpg.UniqueViolationError:
+            raise _Twice from None
+        dealt = [(row[0], Claimed(*row[1:])) for row in rows]
+        await _remember(connection, [run for _, run in dealt], keys, chosen, books)
+        return dealt, bool(parked or put_off)
+
+    async def _peek(
+        self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
+    ) -> tuple[dict[int, list[Candidate]], dict[Scope, Terms]]:
+        """The runs at the heads of limited lanes that have room, and what they say of their keys."""
+        seen: dict[int, list[Candidate]] = defaultdict(list)
+        said: dict[Scope, Terms] = {}
+        if room:
+            marks = [self.marks[lane] for lane in room]
+            depth = depth_of_peek(max(room.values()), number)
+            for lane, run_id, put_off, options in await connection.fetch(SQL["candidates"], list(room), marks, depth):
+                scopes = run_scopes(keys[lane], decode_options(options), self._rules) if keys[lane].keyed else {}
+                said |= scopes
+                seen[lane].append(candidate(run_id, put_off, scopes))
+        return seen, said
+
+    async def free_parked(self, limit: int) -> int:
+        """Give runs back their lanes that nobody came to free: whoever should have was stopped in the middle."""
+        rows = await self.database.fetch("parked_limits", limit)
+        return int(await self.database.fetchval("unpark", [row[0] for row in rows])) if rows else 0
+
+
+async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, Book]:
+    """Hold limits, and read how they stand."""
+    if not wanted:
+        return {}
+    rows = await connection.fetch(
+        SQL["hold_limits"], *columns([(*scope, *words) for scope, words in wanted.items()], 6)
+    )
+    held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
+    return {
+        held[row["id"]]: Book(
+            row["id"],
+            row["now"],
+            running=row["running"],
+            live=row["live"],
+            rate=row["rate"],
+            period=row["period"],
+            started=row["started"],
+            free_at=row["free_at"],
+            next_at=row["next_at"],
+        )
+        for row in await connection.fetch(SQL["count_limits"], list(held))
+    }
+
+
+async def _set_aside(
+    connection: Connection,
+    parked: Sequence[tuple[UUID, int]],
+    put_off: Sequence[tuple[UUID, datetime]],
+    books: Mapping[Scope, Book],
+) -> None:
+    if parked:
+        await connection.execute(SQL["park_runs"], *columns(parked, 2))
+    if put_off:
+        await connection.execute(SQL["put_off_runs"], *columns(put_off, 2))
+        lines = [(book.limit_id, book.next_at) for book in books.values() if book.has_a_line()]
+        await connection.execute(SQL["keep_line"], *columns(lines, 2))
+
+
+async def _remember(
+    connection: Connection,
+    runs: Sequence[Claimed],
+    keys: Mapping[int, LaneKey],
+    chosen: Mapping[UUID, Candidate],
+    books: Mapping[Scope, Book],
+) -> None:
+    """Which runs run under which limits, and how many have started of each rate."""
+    holds: list[tuple[int, UUID, int]] = []
+    starts: dict[int, tuple[datetime, timedelta, int]] = {}
+    for run in runs:
+        own = chosen[run.run_id].scopes if run.run_id in chosen else ()
+        for scope in (*shared_scopes(keys[run.lane_id]), *own):
+            book = books.get(scope)
+            if book is None:
+                continue
+            if book.counts_running:
+                holds.append((book.limit_id, run.run_id, run.fence))
+            if book.period is not None:
+                count = starts.get(book.limit_id, (None, None, 0))[2]
+                starts[book.limit_id] = (run.started_at, book.period, count + 1)
+    if holds:
+        await connection.execute(SQL["keep_holds"], *columns(holds, 3))
+    if starts:
+        rows = [(limit_id, *started) for limit_id, started in starts.items()]
+        await connection.execute(SQL["keep_starts"], *columns(rows, 4))

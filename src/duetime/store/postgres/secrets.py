@@ -1,0 +1,48 @@
+"""Secrets of tenants: bytes that were sealed above the store."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from duetime.model.secret import SecretInfo, SigningSecret
+from duetime.store.postgres.database import SQL, affected
+from duetime.store.postgres.role import Role
+from duetime.store.service_views import no_secret
+
+
+class SecretRole(Role):
+    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+        async with self.database.acting_for(tenant_id) as connection:
+            changed_at: datetime = await connection.fetchval(SQL["put_tenant_secret"], tenant_id, name, value)
+        return changed_at
+
+    async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            return [SecretInfo(*row) for row in await connection.fetch(SQL["list_tenant_secrets"], tenant_id)]
+
+    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            value: bytes | None = await connection.fetchval(SQL["find_tenant_secret"], tenant_id, name)
+        if value is None:
+            raise no_secret(name)
+        return value
+
+    async def drop_secret(self, tenant_id: int, name: str) -> None:
+        async with self.database.acting_for(tenant_id) as connection:
+            dropped = affected(await connection.execute(SQL["drop_tenant_secret"], tenant_id, name))
+        if not dropped:
+            raise no_secret(name)
+
+    async def signing_secrets(self, tenant_id: int) -> list[SigningSecret]:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            return [SigningSecret(*row) for row in await connection.fetch(SQL["list_signing_secrets"], tenant_id)]
+
+    async def add_signing_secret(
+        self, tenant_id: int, secret_id: UUID, value: bytes, overlap: timedelta | None
+    ) -> SigningSecret:
+        async with self.database.acting_for(tenant_id) as connection:
+            if overlap is not None:
+                await connection.execute(SQL["end_signing_secrets"], tenant_id, overlap)
+            await connection.execute(SQL["add_signing_secret"], tenant_id, secret_id, value, overlap is not None)
+            row = await connection.fetchrow(SQL["list_signing_secrets"], tenant_id)
+        assert row is not None
+        return SigningSecret(*row)

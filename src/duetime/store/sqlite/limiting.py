@@ -1,0 +1,137 @@
+"""Claiming under limits. A file has one writer, so whatever is counted inside a transaction is exact."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from duetime.model.job import decode_options
+from duetime.model.lane import LaneKey
+from duetime.model.limits import Book, Candidate, Scope, Terms, admit, give_back, room_for, room_of
+from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import duration, identity, maybe_moment, microseconds, moment, packed, places, stamp
+
+
+class LimitingRole(Role):
+    async def rules(self) -> Rules:
+        return await self.database.run(lambda connection, _: read_rules(connection))
+
+
+def read_rules(connection: Connection) -> Rules:
+    return Rules.of(connection.rows("rules", {}))
+
+
+class Limited:
+    """Claims of one transaction, from lanes that are under limits."""
+
+    def __init__(self, connection: Connection, now: int, rules: Rules) -> None:
+        self._connection = connection
+        self._now = now
+        self._rules = rules
+        self._books: dict[Scope, Book] = {}
+
+    def claim(self, this: Mapping[str, Any], lane_id: int, key: LaneKey, take: int) -> list[tuple[Any, ...]]:
+        shared = [scope for scope in shared_scopes(key) if self._rules.is_set(scope)]
+        self._hold(dict.fromkeys(shared, Terms()))
+        if not key.keyed:
+            count = room_for(self._books, shared, take)
+            rows = self._connection.rows("claim", {**this, "lane_id": lane_id, "take": count}) if count else []
+            give_back(self._books, shared, count - len(rows))
+            self._remember(rows, shared, {})
+            return rows
+        for number in range(ROUNDS):
+            rows, again = self._claim_chosen(this, lane_id, key, shared, take, number)
+            if rows or not again:
+                return rows
+        return []
+
+    def _claim_chosen(
+        self, this: Mapping[str, Any], lane_id: int, key: LaneKey, shared: Sequence[Scope], take: int, number: int
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        room = room_of(self._books, shared, take)
+        if not room:
+            return [], False
+        wanted = {"lane_id": lane_id, "now": self._now, "depth": depth_of_peek(room, number)}
+        seen: list[Candidate] = []
+        for run_id, put_off, options in self._connection.rows("candidates", wanted):
+            scopes = run_scopes(key, decode_options(options), self._rules)
+            self._hold(scopes)
+            seen.append(candidate(identity(run_id), bool(put_off), scopes))
+        chosen, parked, later = admit(seen, self._books, shared, take)
+        for run_id, limit_id in parked:
+            self._connection.execute("park_runs", {"run_id": run_id.bytes, "limit_id": limit_id})
+        for run_id, at in later:
+            self._connection.execute("put_off_runs", {"run_id": run_id.bytes, "at": stamp(at)})
+        if later:
+            for book in self._books.values():
+                if book.next_at is not None:
+                    self._connection.execute("keep_line", {"id": book.limit_id, "at": stamp(book.next_at)})
+        rows: list[tuple[Any, ...]] = []
+        if chosen:
+            ids = packed(chosen)
+            rows = self._connection.rows("claim_limited", {**this, "ids": ids, "places": places(ids)})
+            self._remember(rows, shared, {run.run_id: run for run in seen})
+        return rows, bool(parked or later)
+
+    def _hold(self, scopes: Mapping[Scope, Terms]) -> None:
+        for scope, said in scopes.items():
+            if scope not in self._books:
+                period = None if said.period is None else microseconds(said.period)
+                words = {"running": said.running, "rate": said.rate, "period": period, "now": self._now}
+                limit_id = self._connection.value("hold_limits", {**scope._asdict(), **words})
+                self._books[scope] = self._count(limit_id)
+
+    def _count(self, limit_id: int) -> Book:
+        running, live, rate, period, started, free_at, next_at = self._connection.rows(
+            "count_limits", {"id": limit_id, "now": self._now}
+        )[0]
+        return Book(
+            limit_id,
+            moment(self._now),
+            running=running,
+            live=live,
+            rate=rate,
+            period=None if period is None else duration(period),
+            started=started,
+            free_at=maybe_moment(free_at),
+            next_at=maybe_moment(next_at),
+        )
+
+    def _remember(
+        self, rows: Sequence[tuple[Any, ...]], shared: Sequence[Scope], chosen: Mapping[UUID, Candidate]
+    ) -> None:
+        holds: list[tuple[int, bytes, int]] = []
+        starts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for row in rows:
+            own = chosen[identity(row[0])].scopes if chosen else ()
+            for book in (self._books[scope] for scope in (*shared, *own)):
+                if book.counts_running:
+                    holds.append((book.limit_id, row[0], row[3]))
+                if book.period is not None:
+                    starts[book.limit_id] = (microseconds(book.period), starts[book.limit_id][1] + 1)
+        if holds:
+            self._connection.many("keep_holds", holds)
+        for limit_id, (period, count) in starts.items():
+            step = max(1, period // 100)
+            until = -(-(self._now + period) // step) * step
+            self._connection.execute("keep_starts", {"id": limit_id, "until": until, "count": count})
+
+
+def free_holds(connection: Connection, now: int, run_ids: Iterable[bytes]) -> None:
+    """Runs are not running any more: what they held goes to those that wait for it."""
+    if connection.value("has_holds", {}) is None:
+        return
+    ids = b"".join(run_ids)
+    unpark(connection, now, {row[0] for row in connection.rows("free_holds", {"ids": ids, "places": places(ids)})})
+
+
+def unpark(connection: Connection, now: int, limit_ids: Iterable[int]) -> int:
+    return sum(connection.execute("unpark", {"id": limit_id, "now": now}) for limit_id in limit_ids)
+
+
+def free_parked(connection: Connection, now: int, limit: int) -> int:
+    """Give runs back their lanes that nobody came to free."""
+    rows = connection.rows("parked_limits", {"now": now, "limit": limit})
+    return unpark(connection, now, [row[0] for row in rows])

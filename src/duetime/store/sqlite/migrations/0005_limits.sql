@@ -1,0 +1,74 @@
+-- Limits: how many runs may run at once, and how many may start in a period. Breakers before targets that fail.
+
+-- Runs with keys of their own stand in lanes apart, so that claims from all other lanes stay as short as they were.
+alter table lanes rename to old_lanes;
+create table lanes (
+    id integer primary key,
+    tenant_id integer not null,
+    queue text not null,
+    tier integer not null,
+    task text not null,
+    trial integer not null default 0,
+    keyed integer not null default 0,
+    unique (tenant_id, queue, tier, task, trial, keyed)
+) strict;
+insert into lanes (id, tenant_id, queue, tier, task, trial) select id, tenant_id, queue, tier, task, trial from old_lanes;
+drop table old_lanes;
+
+-- What is decided by who may start. Rows of keys are made by the first run that names them.
+create table limits (
+    id integer primary key,
+    tenant_id integer not null,
+    kind integer not null, -- 1 tenant, 2 queue, 3 concurrency key, 4 rate key, 5 target (what its breaker lets through)
+    name text not null,
+    running integer,
+    rate integer,
+    period integer,
+    next_at integer, -- the moment for the next run that has to wait for this rate
+    used_at integer not null,
+    unique (tenant_id, kind, name)
+) strict;
+create index limits_set on limits (kind) where kind in (2, 5);
+
+-- Who runs under which limit. A row counts only as long as its run is claimed under this fence: it cannot leak.
+create table holds (
+    limit_id integer not null,
+    run_id blob not null,
+    fence integer not null,
+    primary key (limit_id, run_id)
+) strict, without rowid;
+create index holds_of_run on holds (run_id);
+
+-- How many have started, in steps of a hundredth of the period; a row counts until its time is over.
+create table starts (
+    limit_id integer not null,
+    until integer not null,
+    count integer not null,
+    primary key (limit_id, until)
+) strict, without rowid;
+
+-- A run whose key is full waits in no lane: its lane is turned to the negative, and `parked_by` names the limit.
+alter table runs add column parked_by integer;
+alter table runs add column put_off integer not null default 0; -- it has waited for its rate: its moment is `ready_at`
+create index runs_parked on runs (parked_by, due_at, id) where parked_by is not null;
+
+create table breakers (
+    tenant_id integer not null,
+    target text not null,
+    state integer not null default 0, -- 0 closed, 1 open, 2 probing, 3 recovering
+    since integer not null,
+    until integer,
+    trips integer not null default 0,
+    primary key (tenant_id, target)
+) strict, without rowid;
+
+-- What attempts at a target came to, by the second; kept for as long as a breaker looks back.
+create table attempts (
+    tenant_id integer not null,
+    target text not null,
+    at integer not null,
+    tried integer not null,
+    failed integer not null,
+    retried integer not null,
+    primary key (tenant_id, target, at)
+) strict, without rowid;

@@ -1,0 +1,59 @@
+"""Secrets of tenants: bytes that were sealed above the store."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from duetime.model.secret import SecretInfo, SigningSecret
+from duetime.store.service_views import no_secret
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, maybe_moment, microseconds, moment
+
+
+class SecretRole(Role):
+    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+        this = {"tenant_id": tenant_id, "name": name, "value": value}
+        return moment(
+            await self.database.run(lambda connection, now: connection.value("put_tenant_secret", {**this, "now": now}))
+        )
+
+    async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
+        this = {"tenant_id": tenant_id}
+        rows = await self.database.run(lambda connection, _: connection.rows("list_tenant_secrets", this))
+        return [SecretInfo(name, moment(created_at), moment(changed_at)) for name, created_at, changed_at in rows]
+
+    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+        this = {"tenant_id": tenant_id, "name": name}
+        value: bytes | None = await self.database.run(
+            lambda connection, _: connection.value("find_tenant_secret", this)
+        )
+        if value is None:
+            raise no_secret(name)
+        return value
+
+    async def drop_secret(self, tenant_id: int, name: str) -> None:
+        this = {"tenant_id": tenant_id, "name": name}
+        if not await self.database.run(lambda connection, _: connection.execute("drop_tenant_secret", this)):
+            raise no_secret(name)
+
+    async def signing_secrets(self, tenant_id: int) -> list[SigningSecret]:
+        return await self.database.run(lambda connection, now: _signing(connection, tenant_id, now))
+
+    async def add_signing_secret(
+        self, tenant_id: int, secret_id: UUID, value: bytes, overlap: timedelta | None
+    ) -> SigningSecret:
+        def work(connection: Connection, now: int) -> SigningSecret:
+            this: dict[str, Any] = {"tenant_id": tenant_id, "now": now}
+            if overlap is not None:
+                connection.execute("end_signing_secrets", {**this, "overlap": microseconds(overlap)})
+            added = {"id": secret_id.bytes, "value": value, "always": overlap is not None}
+            connection.execute("add_signing_secret", {**this, **added})
+            return _signing(connection, tenant_id, now)[0]
+
+        return await self.database.run(work)
+
+
+def _signing(connection: Connection, tenant_id: int, now: int) -> list[SigningSecret]:
+    rows = connection.rows("list_signing_secrets", {"tenant_id": tenant_id, "now": now})
+    return [SigningSecret(identity(row[0]), row[1], moment(row[2]), maybe_moment(row[3])) for row in rows]

@@ -1,0 +1,26 @@
+-- hand_over_runs: let runs go on without their worker
+insert into handovers (run_id, tenant_id, fence, deadline)
+select r.id, r.tenant_id, r.fence, :now + x.value
+from json_each(:waits) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16) where true
+on conflict (run_id) do update set fence = excluded.fence, deadline = excluded.deadline;
+update runs set claim_no = null, message = 'handed over: its receiver finishes it'
+where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:waits) x);
+
+-- running_run: an attempt under way: in the hands of its worker, or of its receiver
+select id, fence, attempt, lost, options, cancel_requested, timeout_ms, worker_id, :now - started_at as ran_for
+from runs where id = :run_id and fence = :fence and worker_id is not null;
+
+-- late_handovers: runs whose receiver is late, or that shall be cancelled
+select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.timeout_ms, r.worker_id,
+    :now - r.started_at as ran_for
+from (
+    select * from (select h.run_id from handovers h where h.deadline <= :now order by h.deadline limit :limit)
+    union
+    select c.run_id from cancels c join handovers h on h.run_id = c.run_id
+) late
+join handovers h on h.run_id = late.run_id
+join runs r on r.id = h.run_id and r.fence = h.fence and r.claim_no is null and r.worker_id is not null
+order by r.id limit :limit;
+
+-- forget_handovers: remove the deadlines of attempts that are over
+delete from handovers where run_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);

@@ -1,0 +1,87 @@
+-- rules: what has to be known before claiming: weights of tenants (0), and limits that are set (their kinds)
+select 0 as kind, id as tenant_id, '' as name, weight from tenants where weight <> 100
+union all
+select 1, id, '', null from tenants where running_runs is not null
+union all
+select kind, tenant_id, name, null from limits where kind in (2, 5) and (running is not null or rate is not null);
+
+-- hold_limits: a limit, made where it is missing
+insert into limits (tenant_id, kind, name, running, rate, period, used_at)
+values (:tenant_id, :kind, :name, :running, :rate, :period, :now)
+on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at,
+    running = coalesce(excluded.running, limits.running), rate = coalesce(excluded.rate, limits.rate),
+    period = coalesce(excluded.period, limits.period)
+returning id;
+
+-- count_limits: how a limit stands; what does not count any more is removed
+delete from holds where limit_id = :id and not exists (
+    select 1 from runs r where r.id = holds.run_id and r.fence = holds.fence and r.worker_id is not null);
+delete from starts where limit_id = :id and until <= :now;
+select case l.kind when 1 then t.running_runs else l.running end, (select count(*) from holds h where h.limit_id = l.id),
+    l.rate, l.period, (select coalesce(sum(s.count), 0) from starts s where s.limit_id = l.id),
+    (select min(s.until) from starts s where s.limit_id = l.id), l.next_at
+from limits l join tenants t on t.id = l.tenant_id where l.id = :id;
+
+-- candidates: the first ready runs of a lane whose runs have keys
+select id, put_off, options from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+order by ready_at, id limit :depth;
+
+-- claim_limited: lease chosen runs to a worker that is alive
+select r.id, r.job_id, r.lane_id, r.fence + 1, r.attempt + 1, r.lost, r.due_at, r.ready_at, :now, r.args, r.options,
+    r.timeout_ms, r.checkpoint
+from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+order by r.ready_at, r.id;
+update runs
+set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
+    progress = null, message = null, put_off = 0
+where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);
+
+-- keep_holds: remember which run runs under which limit
+insert into holds (limit_id, run_id, fence) values (?, ?, ?)
+on conflict (limit_id, run_id) do update set fence = excluded.fence;
+
+-- keep_starts: remember how many have started, for as long as that counts
+insert into starts (limit_id, until, count) values (:id, :until, :count)
+on conflict (limit_id, until) do update set count = starts.count + excluded.count;
+
+-- park_runs: a run whose key is full leaves its lane
+update runs set lane_id = -lane_id, parked_by = :limit_id where id = :run_id;
+
+-- put_off_runs: a run whose rate is used up waits for its moment
+update runs set ready_at = :at, put_off = 1 where id = :run_id;
+
+-- keep_line: remember the moment for the next run that has to wait for a rate
+update limits set next_at = :at where id = :id;
+
+-- has_holds: whether anything is held
+select 1 from holds limit 1;
+
+-- free_holds: runs that wait again, or are over, hold nothing any more
+delete from holds where run_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
+returning limit_id;
+
+-- parked_limits: limits that runs have been waiting for, while nobody has asked for them for a while
+select l.id from limits l where l.used_at < :now - 2000000
+    and exists (select 1 from runs r where r.parked_by = l.id) limit :limit;
+
+-- unpark: give their lanes back to runs, as many as there is room for
+update runs set lane_id = -lane_id, parked_by = null, ready_at = :now where id in (
+    select id from runs where parked_by = :id order by due_at, id limit (
+        select case when l.kind not in (3, 5) then 0 when l.running is null then 100000 else max(0, l.running - (
+            select count(*) from holds h join runs r on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
+            where h.limit_id = l.id)) end
+        from limits l where l.id = :id));
+
+-- set_queue_limits: what a queue may do at most
+insert into limits (tenant_id, kind, name, running, rate, period, used_at)
+values (:tenant_id, 2, :name, :running, :rate, :period, :now)
+on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
+    period = excluded.period, next_at = null;
+
+-- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
+delete from limits where id in (
+    select o.id from limits o where o.kind in (3, 4) and o.used_at < :now - :age
+        and not exists (select 1 from holds h where h.limit_id = o.id)
+        and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :now)
+        and not exists (select 1 from runs r where r.parked_by = o.id)
+    limit :batch);

@@ -1,0 +1,29 @@
+-- put_tenant_secret: keep a secret of a tenant, new or not
+insert into tenant_secrets (tenant_id, name, value, created_at, changed_at)
+values (:tenant_id, :name, :value, :now, :now)
+on conflict (tenant_id, name) do update set value = excluded.value, changed_at = excluded.changed_at
+returning changed_at;
+
+-- list_tenant_secrets: what may be told of the secrets of a tenant
+select name, created_at, changed_at from tenant_secrets where tenant_id = :tenant_id order by name;
+
+-- find_tenant_secret: a secret of a tenant
+select value from tenant_secrets where tenant_id = :tenant_id and name = :name;
+
+-- drop_tenant_secret: remove a secret of a tenant
+delete from tenant_secrets where tenant_id = :tenant_id and name = :name;
+
+-- list_signing_secrets: what a tenant's requests are signed with now, newest first
+select id, value, created_at, expires_at from signing_secrets
+where tenant_id = :tenant_id and (expires_at is null or expires_at > :now)
+order by created_at desc, id desc limit 10;
+
+-- end_signing_secrets: let all signing secrets of a tenant sign for a while only, and forget those that are over
+delete from signing_secrets where tenant_id = :tenant_id and expires_at <= :now;
+update signing_secrets set expires_at = min(coalesce(expires_at, :now + :overlap), :now + :overlap)
+where tenant_id = :tenant_id;
+
+-- add_signing_secret: add a signing secret, always or only where there is none
+insert into signing_secrets (tenant_id, id, value, created_at)
+select :tenant_id, :id, :value, :now where :always or not exists (
+    select 1 from signing_secrets where tenant_id = :tenant_id and (expires_at is null or expires_at > :now));

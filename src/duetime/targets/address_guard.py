@@ -1,0 +1,136 @@
+"""The address guard: which addresses duetime itself may connect to, for the sake of a tenant.
+
+Whoever submits a job chooses an address, and duetime's workers stand inside the operator's network. So only addresses
+of the public internet are called, unless the operator allows a network. What counts is the address that is connected
+to, never the name: names are resolved here, every address that comes back is judged, and the connection goes to the
+very address that was judged. One bad address among good ones refuses the name.
+
+IPv6 has many ways to say an IPv4 address. Those that lead to IPv4 hosts are judged by the address inside.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from duetime.errors import InvalidInput
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# What is not the public internet, by the registries of special-purpose addresses, with the word for it. The table is
+# our own: what Python's `is_global` says differs between its releases.
+_REFUSED: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(network), word)
+    for word, networks in {
+        "an unspecified address": ("0.0.0.0/8", "::/128"),
+        "a loopback address": ("127.0.0.0/8", "::1/128"),
+        "a link-local address": ("169.254.0.0/16", "fe80::/10"),
+        "a private address": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
+        "an address shared by carriers": ("100.64.0.0/10",),
+        "a metadata address": ("168.63.129.16/32", "192.0.0.192/32"),
+        "a multicast address": ("224.0.0.0/4", "ff00::/8"),
+        "a reserved address": (
+            *("192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4"),
+            *("64:ff9b:1::/48", "100::/64", "2001::/23", "2002::/16", "5f00::/16", "::/8"),
+        ),
+        "an address for documentation": (
+            *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+        ),
+    }.items()
+    for network in networks
+)
+_PUBLIC_IPV6 = ip_network("2000::/3")
+_LEADS_TO_IPV4 = tuple(ip_network(prefix) for prefix in ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+_ISATAP = (0x5EFE, 0x0200_5EFE)
+
+
+class AddressRefused(Exception):
+    """An address that may not be called; its text says which and why."""
+
+
+Lookup = Callable[[str, int], Awaitable[list[tuple[int, str]]]]
+"""Resolves a host: family and address of each answer."""
+
+
+class AddressGuard:
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed = tuple(ip_network(network) for network in allowed)
+
+    def why_refused(self, address: Address) -> str | None:
+        """The reason in words; None for an address that may be called."""
+        if any(address in network for network in self._allowed):
+            return None
+        inner = _ipv4_inside(address)
+        if inner is not None:
+            return self.why_refused(inner)
+        for network, word in _REFUSED:
+            if address in network:
+                return word
+        if isinstance(address, IPv6Address) and address not in _PUBLIC_IPV6:
+            return "a reserved address"
+        return None
+
+    def check(self, text: str) -> None:
+        """Raises `AddressRefused` for an address that may not be called."""
+        try:
+            address = ip_address(text.partition("%")[0])
+        except ValueError:
+            raise AddressRefused(f"{text[:60]} is not an address") from None
+        reason = self.why_refused(address)
+        if reason is None and "%" in text:
+            reason = "an address of one machine's interface"
+        if reason is not None:
+            raise AddressRefused(f"{text[:60]} is {reason}")
+
+    def check_host(self, host: str, field: str) -> None:
+        """What can be seen without asking DNS. Raises `InvalidInput`."""
+        remedy = "use a public address; the operator may allow a network (allowed_networks)"
+        try:
+            address = ip_address(host)
+        except ValueError:
+            if host == "localhost" or host.endswith(".localhost"):
+                reason = self.why_refused(IPv4Address("127.0.0.1"))
+                if reason is not None:
+                    raise InvalidInput(f"{host[:60]} is {reason}", field=field, remedy=remedy) from None
+            return
+        reason = self.why_refused(address)
+        if reason is not None:
+            raise InvalidInput(f"{address} is {reason}", field=field, remedy=remedy)
+
+    async def resolve(self, host: str, port: int, lookup: Lookup) -> list[tuple[int, str]]:
+        """The addresses of a host, all of which may be called. Raises `AddressRefused`, and `OSError` as DNS does."""
+        found = await lookup(host, port)
+        if not found:
+            raise OSError(f"{host} has no address")
+        for _, text in found:
+            try:
+                self.check(text)
+            except AddressRefused as error:
+                raise AddressRefused(f"{host[:100]} resolves to {error}") from None
+        return found
+
+
+async def system_lookup(host: str, port: int) -> list[tuple[int, str]]:
+    """What the machine's resolver says."""
+    answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found: list[tuple[int, str]] = []
+    for family, _, _, _, where in answers:
+        text = str(where[0])
+        if family == socket.AF_INET6 and len(where) > 3 and where[3] and "%" not in text:
+            text = f"{text}%{where[3]}"
+        if (family, text) not in found:
+            found.append((family, text))
+    return found
+
+
+def _ipv4_inside(address: Address) -> IPv4Address | None:
+    """The IPv4 host that an IPv6 address leads to, for the forms that may lead to a public one."""
+    if isinstance(address, IPv4Address):
+        return None
+    number = int(address)
+    if any(address in network for network in _LEADS_TO_IPV4):
+        return IPv4Address(number & 0xFFFF_FFFF)
+    if number >> 32 & 0xFFFF_FFFF in _ISATAP:
+        return IPv4Address(number & 0xFFFF_FFFF)
+    return None

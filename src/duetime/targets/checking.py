@@ -1,0 +1,115 @@
+"""From what a caller asks for to a target that can be stored: everything that can be seen is refused here."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+
+from duetime.duration import parse_duration
+from duetime.errors import InvalidInput
+from duetime.model.target import GRPC, HTTP, SHELL, GrpcTarget, HttpTarget, ShellTarget, Target, plain_target, task_for
+from duetime.settings import Settings
+from duetime.targets.address_guard import AddressGuard
+from duetime.targets.commands import Commands, read_commands
+from duetime.targets.messages import check_message
+from duetime.targets.url import check_address, check_url
+from duetime.targets.values import check_values
+
+LONGEST_FINISH = timedelta(days=30)
+
+
+class MadeTarget(NamedTuple):
+    """A target as a job has it: a reserved task, and arguments."""
+
+    task: str
+    args: dict[str, Any]
+
+
+class TargetRules:
+    """What may be called, by the settings of this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.guard = AddressGuard(settings.allowed_networks)
+        self._settings = settings
+        self._commands: Commands | None = None
+
+    @property
+    def commands(self) -> Commands:
+        """The commands that may be run; read once, when they are needed."""
+        if self._commands is None:
+            self._commands = read_commands(self._settings.shell_commands)
+        return self._commands
+
+    def make(self, target: object, callback_url: object = None, args: Mapping[str, Any] | None = None) -> MadeTarget:
+        """The job's task and arguments for a target. A `callback_url` is the short form: its body is the `args`."""
+        if callback_url is not None:
+            if target is not None:
+                raise InvalidInput("target and callback_url exclude each other", field="callback_url")
+            if not isinstance(callback_url, str):
+                raise InvalidInput("is not a URL", field="callback_url", remedy="such as https://example.com/hook")
+            place = check_url(callback_url, self.guard, "callback_url")
+            made = HttpTarget(url=callback_url, body=dict(args or {}))
+            return MadeTarget(task_for(HTTP, place.name), plain_target(made))
+        if args:
+            raise InvalidInput("a target has no arguments", field="args", remedy="put them into target.body")
+        return self._make(as_target(target))
+
+    def _make(self, target: Target) -> MadeTarget:
+        match target:
+            case HttpTarget():
+                place = check_url(target.url, self.guard)
+                check_values(target.headers, "target.headers")
+                _check_wait(target)
+                return MadeTarget(task_for(HTTP, place.name), plain_target(target))
+            case GrpcTarget():
+                place = check_address(target.address, self.guard)
+                check_values(target.metadata, "target.metadata", metadata=True)
+                check_message(target)
+                return MadeTarget(task_for(GRPC, place.name), plain_target(target))
+            case ShellTarget():
+                self.commands.fill(target.command, target.args)
+                return MadeTarget(task_for(SHELL, target.command), plain_target(target))
+            case _:
+                assert_never(target)
+
+
+def unchecked(target: object, callback_url: object = None, args: Mapping[str, Any] | None = None) -> MadeTarget:
+    """A target in the right form; whether it may be called is for somebody else to say."""
+    if callback_url is not None and target is None:
+        target = {"type": "http", "url": callback_url, "body": dict(args or {})}
+    elif args or callback_url is not None:
+        raise InvalidInput("a target stands alone", field="target", remedy="put arguments into its body")
+    made = as_target(target)
+    kinds = {HttpTarget: HTTP, GrpcTarget: GRPC, ShellTarget: SHELL}
+    return MadeTarget(kinds[type(made)], plain_target(made))
+
+
+def as_target(value: object) -> Target:
+    """A target from a dict, or as it is."""
+    if isinstance(value, HttpTarget | GrpcTarget | ShellTarget):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"must be a dict, not {type(value).__name__}", field="target", remedy="such as {'type': 'http', 'url': …}"
+        )
+    try:
+        found: Target = msgspec.convert(dict(value), Target)
+        return found
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error), field="target", remedy="docs/targets.md lists its fields") from None
+
+
+def _check_wait(target: HttpTarget) -> None:
+    if target.finish_within is None:
+        return
+    try:
+        wait = parse_duration(target.finish_within)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(str(error), field="target.finish_within", remedy="such as 30m") from None
+    if not timedelta(0) < wait <= LONGEST_FINISH:
+        raise InvalidInput(
+            f"{target.finish_within} cannot be waited for",
+            field="target.finish_within",
+            remedy="more than nothing, at most 30 days",
+        )

@@ -1,0 +1,38 @@
+"""An errand: one attempt of a run with a target, as those who carry it out need it."""
+
+from uuid import UUID
+
+import msgspec
+
+from duetime.clock import Clock, SystemClock
+from duetime.ids import show
+from duetime.model.attempt import Claimed
+
+
+class Errand(msgspec.Struct, frozen=True):
+    tenant_id: int
+    claimed: Claimed
+    message_id: str
+    """The run's id: the same for every attempt, so that a receiver can tell a repetition."""
+    limit: float
+    """Seconds for all of it: from the first look at a name to the last byte of the answer."""
+    clock: Clock = SystemClock()
+
+    @property
+    def run_id(self) -> UUID:
+        return self.claimed.run_id
+
+    @property
+    def timestamp(self) -> int:
+        return int(self.clock.now().timestamp())
+
+    def headers(self) -> dict[str, str]:
+        """What every receiver is told about the run."""
+        claimed = self.claimed
+        return {
+            "idempotency-key": self.message_id,
+            "duetime-job": show("job", claimed.job_id),
+            "duetime-attempt": str(claimed.attempt),
+            "duetime-due-at": claimed.due_at.isoformat(),
+            "traceparent": f"00-{claimed.run_id.hex}-{claimed.fence & 0xFFFF_FFFF_FFFF_FFFF or 1:016x}-01",
+        }

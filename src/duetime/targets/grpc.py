@@ -1,0 +1,219 @@
+"""gRPC targets: one unary call, made from JSON and told as JSON.
+
+The guard is the same as for HTTP: the address is resolved here, judged, and the channel is opened to the very address,
+with the name only for TLS and as the authority. What a method takes is said by the target's own descriptors, or by the
+server, which is asked by reflection. grpcio is an extra (`duetime[grpc]`), so it is imported when it is needed.
+
+    OK  succeeded
+    CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, INTERNAL, UNAVAILABLE, DATA_LOSS  tried again
+    any other  given up
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from duetime.clock import monotonic
+from duetime.errors import NotFound, SealBroken
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.outcome import Failed, Outcome, Succeeded
+from duetime.model.target import GrpcTarget
+from duetime.targets import signing
+from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup
+from duetime.targets.errand import Errand
+from duetime.targets.messages import find_method, make_request, read_descriptors, require_grpc, split_method
+from duetime.targets.reflection import reflected
+from duetime.targets.url import Place, check_address
+from duetime.targets.values import filled
+from duetime.targets.vault import Vault
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import MethodDescriptor
+    from grpc import aio
+
+_TRY_AGAIN = frozenset(
+    {
+        *("CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"),
+        *("ABORTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"),
+    }
+)
+_NOT_REACHED = frozenset({"UNAVAILABLE"})
+_REMEMBERED = 30.0
+"""Seconds after which a name is resolved again, and a server asked again what its methods take."""
+_MOST_CHANNELS = 200
+_MOST_ADDRESSES = 4
+_LARGEST = 4 * 1024**2
+_LONGEST_WAIT = 86_400.0
+_GRACE = 30.0
+
+_Key = tuple[Place, bool]
+
+
+class _Line:
+    """A channel to addresses that were judged, and what is known of the server behind it."""
+
+    def __init__(self, channel: "aio.Channel") -> None:
+        self.channel = channel
+        self.until = monotonic() + _REMEMBERED
+        self.methods: dict[str, MethodDescriptor] = {}
+        self.asking = asyncio.Lock()
+
+
+class GrpcCaller:
+    def __init__(self, guard: AddressGuard, vault: Vault, *, max_result: int, lookup: Lookup = system_lookup) -> None:
+        self._guard = guard
+        self._vault = vault
+        self._max_result = max_result
+        self._lookup = lookup
+        self._lines: dict[_Key, _Line] = {}
+        self._told: dict[tuple[str, str], MethodDescriptor] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def call(self, target: GrpcTarget, errand: Errand) -> Outcome:
+        require_grpc()
+        from grpc.aio import AioRpcError
+
+        try:
+            async with asyncio.timeout(errand.limit):
+                return await self._call(target, errand)
+        except TimeoutError:
+            return Failed(Failure(FailureClass.TIMEOUT, f"no answer within {errand.limit:g} s"))
+        except AddressRefused as error:
+            return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
+        except (NotFound, SealBroken) as error:
+            return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
+        except AioRpcError as error:
+            return _judge(error)
+        except OSError as error:
+            return Failed(Failure(FailureClass.NETWORK, bounded(f"{type(error).__name__}: {error}", 500)))
+
+    async def close(self) -> None:
+        lines = [line.channel.close(None) for line in self._lines.values()]
+        self._lines.clear()
+        await asyncio.gather(*lines, *self._closing)
+
+    async def _call(self, target: GrpcTarget, errand: Errand) -> Outcome:
+        line = await self._line((check_address(target.address, self._guard, "address"), target.tls))
+        method = await self._method(target, line)
+        body = make_request(method, target.message).SerializeToString(deterministic=True)
+        metadata = await self._metadata(target, errand, body)
+        service, name = split_method(target.method)
+        ask = line.channel.unary_unary(f"/{service}/{name}", None, None)
+        answer = await ask(body, metadata=metadata, timeout=errand.limit)
+        return Succeeded(_result(method, answer, self._max_result))
+
+    async def _metadata(self, target: GrpcTarget, errand: Errand, body: bytes) -> Any:
+        secrets = await self._vault.signing_secrets(errand.tenant_id)
+        timestamp = errand.timestamp
+        said = {
+            name.lower(): value
+            for name, value in (await filled(target.metadata, self._vault, errand.tenant_id)).items()
+        }
+        said |= {
+            **errand.headers(),
+            "webhook-id": errand.message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signing.signature(secrets, errand.message_id, timestamp, body),
+        }
+        return tuple(said.items())
+
+    async def _method(self, target: GrpcTarget, line: _Line) -> "MethodDescriptor":
+        if target.descriptors is not None:
+            key = (target.descriptors, target.method)
+            if key not in self._told:
+                if len(self._told) >= _MOST_CHANNELS:
+                    self._told.clear()
+                self._told[key] = find_method(read_descriptors(target.descriptors), target.method)
+            return self._told[key]
+        async with line.asking:
+            if target.method not in line.methods:
+                service, _ = split_method(target.method)
+                line.methods[target.method] = find_method(await reflected(line.channel, service), target.method)
+        return line.methods[target.method]
+
+    async def _line(self, key: _Key) -> _Line:
+        """The channel to a place, opened anew now and then: names move."""
+        found = self._lines.get(key)
+        if found is not None and found.until > monotonic():
+            return found
+        place, tls = key
+        addresses = await self._addresses(place)
+        fresh = _Line(_open(place, addresses, tls=tls))
+        for old in [each for each in self._lines if each == key or len(self._lines) >= _MOST_CHANNELS][:1]:
+            self._retire(self._lines.pop(old))
+        self._lines[key] = fresh
+        return fresh
+
+    async def _addresses(self, place: Place) -> list[str]:
+        try:
+            socket.inet_pton(socket.AF_INET6 if ":" in place.host else socket.AF_INET, place.host)
+        except OSError:
+            found = await self._guard.resolve(place.host, place.port, self._lookup)
+            first = found[0][0]
+            return [text for family, text in found if family == first][:_MOST_ADDRESSES]
+        self._guard.check(place.host)
+        return [place.host]
+
+    def _retire(self, line: _Line) -> None:
+        task = asyncio.ensure_future(line.channel.close(_GRACE))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _open(place: Place, addresses: Sequence[str], *, tls: bool) -> "aio.Channel":
+    """A channel to these very addresses: nothing is resolved any more, and no proxy is asked."""
+    import grpc
+    from grpc import aio
+
+    kind = "ipv6" if ":" in addresses[0] else "ipv4"
+    where = [f"[{address}]:{place.port}" if kind == "ipv6" else f"{address}:{place.port}" for address in addresses]
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    options: list[tuple[str, Any]] = [
+        ("grpc.default_authority", f"{host}:{place.port}"),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.enable_retries", 0),
+        ("grpc.service_config_disable_resolution", 1),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.max_receive_message_length", _LARGEST),
+        ("grpc.initial_reconnect_backoff_ms", 500),
+        ("grpc.max_reconnect_backoff_ms", 5000),
+    ]
+    if not tls:
+        return aio.insecure_channel(f"{kind}:{','.join(where)}", options)
+    options.append(("grpc.ssl_target_name_override", place.host))
+    return aio.secure_channel(f"{kind}:{','.join(where)}", grpc.ssl_channel_credentials(), options)
+
+
+def _result(method: "MethodDescriptor", answer: bytes, limit: int) -> bytes:
+    """The answer as JSON, if a result may be that large."""
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message_factory import GetMessageClass
+
+    message = GetMessageClass(method.output_type).FromString(answer)
+    said = MessageToDict(message, preserving_proto_field_name=True)
+    encoded = msgspec.json.encode({"code": "OK", "message": said, "truncated": False})
+    if len(encoded) > limit:
+        return msgspec.json.encode({"code": "OK", "message": None, "truncated": True})
+    return encoded
+
+
+def _judge(error: "aio.AioRpcError") -> Outcome:
+    code = error.code().name
+    text = bounded(f"it answered {code}: {error.details() or ''}".rstrip(": "), 500)
+    if code not in _TRY_AGAIN:
+        return Failed(Failure(FailureClass.TARGET_REFUSED, text))
+    kind = FailureClass.NETWORK if code in _NOT_REACHED else FailureClass.TARGET_FAILED
+    return Failed(Failure(kind, text, retry_after=_pushback(error)))
+
+
+def _pushback(error: "aio.AioRpcError") -> float | None:
+    """Seconds that the server asks to wait, as gRPC has it for retries."""
+    said: Any = error.trailing_metadata() or ()
+    for name, value in said:
+        text = value if isinstance(value, str) else ""
+        if name == "grpc-retry-pushback-ms" and text.isascii() and text.isdigit():
+            return min(int(text) / 1000, _LONGEST_WAIT)
+    return None

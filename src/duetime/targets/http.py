@@ -1,0 +1,260 @@
+"""HTTP targets: one signed request, and what its answer means.
+
+The whole exchange has one deadline, and no more of the answer is held than is kept: a receiver that drips, or that
+never stops, costs a connection for a while and nothing else. Redirects are answers, not ways. Nothing of the
+environment counts: no proxy, no cookies, no `.netrc`.
+
+    2xx  succeeded                    410  given up, and the job is paused
+    202  handed over, if it may be    408, 425, 429, 5xx and no answer  tried again, after `Retry-After` if it is given
+    3xx, 4xx  given up
+"""
+
+import asyncio
+import socket
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from duetime.duration import parse_duration
+from duetime.errors import InvalidInput, NotFound, SealBroken
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
+from duetime.model.target import HttpTarget
+from duetime.targets import signing
+from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup
+from duetime.targets.completion_link import Completable, CompletionLinks
+from duetime.targets.errand import Errand
+from duetime.targets.url import check_url, same_host
+from duetime.targets.values import filled
+from duetime.targets.vault import Vault
+
+USER_AGENT = "duetime"
+_TRY_AGAIN = frozenset({408, 425, 429})
+_LONGEST_WAIT = 86_400.0
+"""Seconds: a `Retry-After` beyond a day is taken as a day."""
+_ERROR_TEXT = 500
+_CHUNK = 16 * 1024
+_MOST_URLS = 1000
+
+
+class HttpCaller:
+    def __init__(
+        self,
+        guard: AddressGuard,
+        vault: Vault,
+        links: CompletionLinks,
+        *,
+        max_response: int,
+        max_result: int,
+        lookup: Lookup = system_lookup,
+    ) -> None:
+        self._guard = guard
+        self._vault = vault
+        self._links = links
+        self._max_response = max_response
+        self._max_result = max_result
+        self._lookup = lookup
+        self._urls: dict[str, URL] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(self, target: HttpTarget, errand: Errand) -> Outcome:
+        try:
+            async with asyncio.timeout(errand.limit):
+                return await self._call(target, errand)
+        except TimeoutError:
+            text = f"no whole answer within {errand.limit:g} s"
+            return Failed(Failure(FailureClass.TIMEOUT, text))
+        except AddressRefused as error:
+            return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
+        except InvalidInput as error:
+            return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
+        except (NotFound, SealBroken) as error:
+            return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            refused = refused_address(error)
+            if refused is not None:
+                return Failed(Failure(FailureClass.NETWORK, f"not called: {refused}"))
+            return Failed(Failure(FailureClass.NETWORK, bounded(f"{type(error).__name__}: {error}", _ERROR_TEXT)))
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _call(self, target: HttpTarget, errand: Errand) -> Outcome:
+        url = self._checked(target.url)
+        body = _body(target)
+        headers = await self._headers(target, errand, body)
+        async with self.session().request(
+            target.method, url, data=body or None, headers=headers, allow_redirects=False
+        ) as answer:
+            text, whole = await self._read(answer)
+            if not whole:
+                answer.close()  # what was not read is nobody's: the connection is not used again
+        return self._judge(target, answer, text, whole)
+
+    def _checked(self, text: str) -> URL:
+        """What was submitted under other settings, or by other code, is checked again; once for each URL."""
+        found = self._urls.get(text)
+        if found is None:
+            place = check_url(text, self._guard, "url")
+            found = URL(text, encoded=True)
+            if (same_host(found.raw_host or ""), found.port) != (place.host, place.port):
+                raise InvalidInput("can be read in two ways", field="url", remedy="write the host as DNS has it")
+            if len(self._urls) >= _MOST_URLS:
+                self._urls.clear()
+            self._urls[text] = found
+        return found
+
+    async def _headers(self, target: HttpTarget, errand: Errand, body: bytes) -> dict[str, str]:
+        headers = {"content-type": _media(target)} if body else {}
+        for name, value in (await filled(target.headers, self._vault, errand.tenant_id)).items():
+            headers[name.lower()] = value
+        secrets = await self._vault.signing_secrets(errand.tenant_id)
+        timestamp = errand.timestamp
+        headers |= {
+            **errand.headers(),
+            "user-agent": USER_AGENT,
+            "accept-encoding": "identity",
+            "webhook-id": errand.message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signing.signature(secrets, errand.message_id, timestamp, body),
+        }
+        if target.finish_within is not None:
+            attempt = Completable(errand.tenant_id, errand.run_id, errand.claimed.fence)
+            headers["duetime-completion"] = await self._links.make(attempt)
+        return headers
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+        """As much of the body as is kept, and whether that was all."""
+        parts: list[bytes] = []
+        size = 0
+        while size <= self._max_response:
+            part = await answer.content.read(min(_CHUNK, self._max_response + 1 - size))
+            if not part:
+                return b"".join(parts), True
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)[: self._max_response], False
+
+    def _judge(self, target: HttpTarget, answer: aiohttp.ClientResponse, body: bytes, whole: bool) -> Outcome:
+        status = answer.status
+        if status == 202 and target.finish_within is not None:
+            return HandedOver(parse_duration(target.finish_within))
+        if 200 <= status < 300:
+            return Succeeded(_result(answer, body, whole, self._max_result))
+        text = _said(answer, body)
+        if status in _TRY_AGAIN or status >= 500:
+            return Failed(Failure(FailureClass.TARGET_FAILED, text, retry_after=retry_after(answer.headers)))
+        if status < 400:
+            text = f"{text}: redirects are not followed"
+        return Failed(Failure(FailureClass.TARGET_REFUSED, text, pauses_job=status == 410))
+
+    def session(self) -> aiohttp.ClientSession:
+        """What all requests go through: it connects to no address that the guard refuses."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=0,
+                resolver=_GuardedResolver(self._guard, self._lookup),
+                socket_factory=self._socket,
+                keepalive_timeout=15,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
+                trust_env=False,
+                read_bufsize=_CHUNK,
+            )
+        return self._session
+
+    def _socket(self, where: tuple[Any, Any, int, str, Any]) -> socket.socket:
+        """The last word: the address that is about to be connected to, however it was found."""
+        family, kind, protocol, _, address = where
+        self._guard.check(str(address[0]))
+        return socket.socket(family, kind, protocol)
+
+
+class _GuardedResolver(AbstractResolver):
+    """Resolves names to addresses that may be called; the connection then goes to one of these."""
+
+    def __init__(self, guard: AddressGuard, lookup: Lookup) -> None:
+        self._guard = guard
+        self._lookup = lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await self._guard.resolve(host, port, self._lookup)
+        return [
+            ResolveResult(hostname=host, host=text, port=port, family=kind, proto=0, flags=socket.AI_NUMERICHOST)
+            for kind, text in found
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def retry_after(headers: Any) -> float | None:
+    """Seconds that the answer asks to wait: a number, or a date, which is counted from the answer's own."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), _LONGEST_WAIT)
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError):
+        return None
+    return min(max(wait, timedelta(0)).total_seconds(), _LONGEST_WAIT)
+
+
+def _body(target: HttpTarget) -> bytes:
+    if target.body is msgspec.UNSET:
+        return b""
+    if isinstance(target.body, str):
+        return target.body.encode()
+    return msgspec.json.encode(target.body)
+
+
+def _media(target: HttpTarget) -> str:
+    return "text/plain; charset=utf-8" if isinstance(target.body, str) else "application/json"
+
+
+def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int) -> bytes:
+    """What is kept of an answer: as much of its body as a result may hold."""
+    while True:
+        said = {
+            "status": answer.status,
+            "content_type": answer.headers.get("content-type"),
+            "body": body.decode("utf-8", "replace"),
+            "truncated": not whole,
+        }
+        encoded = msgspec.json.encode(said)
+        if len(encoded) <= limit or not body:
+            return encoded
+        body, whole = body[: len(body) // 2], False
+
+
+def _said(answer: aiohttp.ClientResponse, body: bytes) -> str:
+    text = f"it answered {answer.status} {answer.reason or ''}".rstrip()
+    if answer.status // 100 == 3 and "location" in answer.headers:
+        return f"{text} to {bounded(answer.headers['location'], 200)}"
+    said = body.decode("utf-8", "replace").strip()
+    return f"{text}: {bounded(said, _ERROR_TEXT)}" if said else text
+
+
+def refused_address(error: BaseException) -> AddressRefused | None:
+    """The guard's word inside an error of the HTTP library."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, AddressRefused):
+            return seen
+        if isinstance(seen, BaseExceptionGroup):
+            return next(filter(None, map(refused_address, seen.exceptions)), None)
+        seen = seen.__cause__ or seen.__context__
+    return None

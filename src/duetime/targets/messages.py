@@ -1,0 +1,86 @@
+"""gRPC messages: a method found in descriptors, and JSON made its request.
+
+protobuf is an extra (`duetime[grpc]`), so it is imported when it is needed.
+"""
+
+from base64 import b64decode
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from duetime.errors import InvalidInput
+from duetime.model.target import GrpcTarget
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import MethodDescriptor
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
+
+
+def split_method(method: str) -> tuple[str, str]:
+    """The service and the method of `package.Service/Method`."""
+    service, slash, name = method.removeprefix("/").partition("/")
+    parts = [*service.split("."), name]
+    if not slash or not all(part.isidentifier() and part.isascii() for part in parts):
+        raise InvalidInput(
+            f"{method[:60]!r} is not a method", field="target.method", remedy="such as package.Service/Method"
+        )
+    return service, name
+
+
+def check_message(target: GrpcTarget) -> None:
+    """What can be seen without asking the server: with descriptors, that the message fits."""
+    split_method(target.method)
+    if target.descriptors is not None:
+        make_request(find_method(read_descriptors(target.descriptors), target.method), target.message)
+
+
+def read_descriptors(text: str) -> "DescriptorPool":
+    """A pool of what a FileDescriptorSet in base64 says."""
+    require_grpc()
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool, files = DescriptorPool(), FileDescriptorSet()
+    try:
+        files.ParseFromString(b64decode(text, validate=True))
+        for file in files.file:
+            pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
+    except Exception as error:
+        raise InvalidInput(
+            f"cannot be read: {error}",
+            field="target.descriptors",
+            remedy="a FileDescriptorSet in base64 (protoc --include_imports --descriptor_set_out=…)",
+        ) from None
+    return pool
+
+
+def find_method(pool: "DescriptorPool", method: str) -> "MethodDescriptor":
+    service_name, name = split_method(method)
+    try:
+        service = pool.FindServiceByName(service_name)
+        found: MethodDescriptor = service.methods_by_name[name]
+    except (KeyError, TypeError):
+        raise InvalidInput(f"there is no method {method[:100]}", field="target.method") from None
+    if found.client_streaming or found.server_streaming:
+        raise InvalidInput(f"{method[:100]} streams", field="target.method", remedy="only unary calls can be made")
+    return found
+
+
+def make_request(method: "MethodDescriptor", message: dict[str, Any]) -> "Message":
+    from google.protobuf.json_format import ParseDict, ParseError
+    from google.protobuf.message_factory import GetMessageClass
+
+    try:
+        return ParseDict(message, GetMessageClass(method.input_type)())
+    except (ParseError, ValueError, TypeError) as error:
+        name = method.input_type.full_name
+        raise InvalidInput(f"does not fit {name}: {error}", field="target.message") from None
+
+
+def require_grpc() -> None:
+    if any(find_spec(name) is None for name in ("grpc", "grpc_reflection", "google.protobuf")):
+        raise InvalidInput(
+            "gRPC targets need grpcio, grpcio-reflection and protobuf",
+            field="target.type",
+            remedy="pip install 'duetime[grpc]'",
+        )

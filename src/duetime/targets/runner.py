@@ -1,0 +1,110 @@
+"""The runner: carries out one attempt of a run with a target, and says what it came to.
+
+What is stored was checked when it was submitted; it is checked again by the settings of the process that carries it
+out. Whatever goes wrong is an outcome.
+"""
+
+import logging
+from typing import assert_never
+
+import msgspec
+
+from duetime.errors import Conflict, DuetimeError, InvalidInput, NotFound
+from duetime.ids import show
+from duetime.model.attempt import Claimed
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.lane import LaneKey
+from duetime.model.outcome import Failed, Outcome
+from duetime.model.target import (
+    EMAIL,
+    GRPC,
+    HTTP,
+    SHELL,
+    EmailTarget,
+    GrpcTarget,
+    HttpTarget,
+    ShellTarget,
+    decode_target,
+)
+from duetime.sealing import Sealer
+from duetime.settings import Settings
+from duetime.store.protocol import Store
+from duetime.targets.address_guard import Lookup, system_lookup
+from duetime.targets.checking import TargetRules
+from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.email import Mailer
+from duetime.targets.errand import Errand
+from duetime.targets.grpc import GrpcCaller
+from duetime.targets.http import HttpCaller
+from duetime.targets.shell import ShellRunner
+from duetime.targets.vault import Vault
+
+log = logging.getLogger("duetime.targets")
+
+
+class TargetRunner:
+    def __init__(
+        self, store: Store, settings: Settings, links: CompletionLinks, *, lookup: Lookup = system_lookup
+    ) -> None:
+        self._store = store
+        self._limit = settings.target_timeout.total_seconds()
+        self._rules = TargetRules(settings)
+        self._shell = settings.shell_commands is not None
+        vault = Vault(store, Sealer(settings.sealing_keys))
+        sizes = {"max_response": settings.max_response, "max_result": settings.max_result}
+        self._http = HttpCaller(self._rules.guard, vault, links, lookup=lookup, **sizes)
+        self._grpc = GrpcCaller(self._rules.guard, vault, lookup=lookup, max_result=settings.max_result)
+        self._mail = Mailer(settings.smtp_url, settings.mail_from)
+        self._commands = ShellRunner(self._rules.commands, max_result=settings.max_result)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The kinds of targets that this process can carry out."""
+        return (HTTP, GRPC, EMAIL, SHELL) if self._shell else (HTTP, GRPC, EMAIL)
+
+    async def run(self, claimed: Claimed, lane: LaneKey) -> Outcome:
+        limit = self._limit if claimed.timeout_ms is None else claimed.timeout_ms / 1000
+        errand = Errand(lane.tenant_id, claimed, show("run", claimed.run_id), limit)
+        try:
+            outcome = await self._carry_out(errand)
+        except InvalidInput as error:
+            return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
+        except Exception as error:
+            text = bounded(f"{type(error).__name__}: {error}", 1000)
+            log.exception("%s failed in a way that nobody thought of", show("run", claimed.run_id))
+            return Failed(Failure(FailureClass.ERROR, text))
+        if isinstance(outcome, Failed) and outcome.failure.pauses_job:
+            await self._pause(errand)
+        return outcome
+
+    async def close(self) -> None:
+        await self._http.close()
+        await self._grpc.close()
+
+    async def _carry_out(self, errand: Errand) -> Outcome:
+        try:
+            target = decode_target(errand.claimed.args)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"its target cannot be read: {error}") from None
+        match target:
+            case HttpTarget():
+                return await self._http.call(target, errand)
+            case ShellTarget():
+                return await self._commands.run(target, errand)
+            case GrpcTarget():
+                return await self._grpc.call(target, errand)
+            case EmailTarget():
+                return await self._mail.send(target, errand.message_id, errand.limit)
+            case _:
+                assert_never(target)
+
+    async def _pause(self, errand: Errand) -> None:
+        """Fire no more; a job that runs once has nothing to pause."""
+        try:
+            await self._store.pause_job(errand.tenant_id, errand.claimed.job_id)
+        except (Conflict, NotFound):
+            return
+        except DuetimeError as error:
+            log.warning("%s could not be paused: %s", show("job", errand.claimed.job_id), error)
+            return
+        log.warning("%s is paused: its receiver is gone for good", show("job", errand.claimed.job_id))

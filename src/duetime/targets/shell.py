@@ -1,0 +1,176 @@
+"""Shell targets: a command that the operator allows, as an argument vector; there is no shell.
+
+The command is the leader of a process group of its own, and however it ends, nothing of the group is left: it is killed
+at the deadline, when the attempt is stopped, and when the leader has gone. Of what it writes the tails are kept.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from duetime.ids import show
+from duetime.model.failure import Failure, FailureClass, bounded
+from duetime.model.outcome import Failed, Outcome, Succeeded
+from duetime.model.target import ShellTarget
+from duetime.targets.commands import Command, Commands
+from duetime.targets.errand import Errand
+
+TAIL = 8 * 1024
+_CONFINE = str(Path(__file__).with_name("confine.py"))
+_NOT_RUN = (126, 127)
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_LAST_WORDS = 1.0
+"""Seconds to read what a command has written before it was killed."""
+
+
+class ShellRunner:
+    def __init__(self, commands: Commands, *, max_result: int) -> None:
+        self._commands = commands
+        self._tail = min(TAIL, max_result // 16)
+
+    async def run(self, target: ShellTarget, errand: Errand) -> Outcome:
+        argv = self._commands.fill(target.command, target.args)
+        command = self._commands.command(target.command)
+        async with _Tail.open(self._tail) as out, _Tail.open(self._tail) as err:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-I", "-S", _CONFINE, _limits(command), *argv),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=out.to_write,
+                    stderr=err.to_write,
+                    env=_environment(errand),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return Failed(Failure(FailureClass.ERROR, f"it could not be started: {error}"))
+            out.begin()
+            err.begin()
+            in_time = await _wait(process, errand.limit)
+            await asyncio.wait((out.reading, err.reading), timeout=_LAST_WORDS)
+        if not in_time:
+            text = f"it was killed: it ran for longer than {errand.limit:g} s"
+            return Failed(Failure(FailureClass.TIMEOUT, _with_tail(text, err)))
+        return _judge(process.returncode or 0, out, err)
+
+
+async def _wait(process: asyncio.subprocess.Process, limit: float) -> bool:
+    """Whether it has ended within its time; however it was, nothing of its group is left."""
+    try:
+        async with asyncio.timeout(limit):
+            await process.wait()
+    except TimeoutError:
+        return False
+    finally:
+        _kill_group(process.pid)
+        await asyncio.shield(process.wait())
+    return True
+
+
+class _Tail:
+    """The last bytes that are written to a pipe, however many there are.
+
+    The pipe is our own and not the event loop's, some of which wait for the end of a pipe before they tell of the end
+    of a process: a child of the command may hold it open.
+    """
+
+    reading: asyncio.Future[None]
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: deque[bytes] = deque()
+        self._size = 0
+        self._stream = asyncio.StreamReader(limit=2 * most + 1024)
+        self.to_write = -1
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, most: int) -> "AsyncIterator[_Tail]":
+        tail = cls(most)
+        to_read, tail.to_write = os.pipe()
+        pipe = os.fdopen(to_read, "rb", 0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(tail._stream), pipe
+        )
+        tail.reading = asyncio.ensure_future(tail._read())
+        try:
+            yield tail
+        finally:
+            tail.begin()
+            tail.reading.cancel()
+            transport.close()
+
+    def begin(self) -> None:
+        """The command has its end of the pipe: let go of ours, so that the last writer ends it."""
+        if self.to_write >= 0:
+            os.close(self.to_write)
+            self.to_write = -1
+
+    async def _read(self) -> None:
+        while part := await self._stream.read(self._most):
+            self._parts.append(part)
+            self._size += len(part)
+            while self._size - len(self._parts[0]) >= self._most:
+                self._size -= len(self._parts.popleft())
+
+    @property
+    def text(self) -> str:
+        return b"".join(self._parts)[-self._most :].decode("utf-8", "replace")
+
+
+def _judge(code: int, out: _Tail, err: _Tail) -> Outcome:
+    if code == 0:
+        return Succeeded(msgspec.json.encode({"exit_code": 0, "stdout": out.text, "stderr": err.text}))
+    text = f"it ended with exit code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
+    return Failed(Failure(FailureClass.ERROR, _with_tail(text, err), final=code in _NOT_RUN))
+
+
+def _with_tail(text: str, err: _Tail) -> str:
+    said = err.text.strip()
+    return bounded(f"{text}: {said[-1000:]}", 1200) if said else text
+
+
+def _kill_group(leader: int) -> None:
+    """The leader may have gone; what it started may not."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _limits(command: Command) -> str:
+    return msgspec.json.encode(
+        {
+            "user": command.user,
+            "folder": None if command.folder is None else str(command.folder),
+            "memory": command.memory,
+            "cpu": command.cpu,
+            "file_size": command.file_size,
+            "files": command.files,
+            "parent": os.getpid(),
+        }
+    ).decode()
+
+
+def _environment(errand: Errand) -> dict[str, str]:
+    """Nothing of the worker's own: it may hold the keys of the service."""
+    return {
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "DUETIME_RUN": errand.message_id,
+        "DUETIME_JOB": show("job", errand.claimed.job_id),
+        "DUETIME_ATTEMPT": str(errand.claimed.attempt),
+        "DUETIME_DUE_AT": errand.claimed.due_at.isoformat(),
+    }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

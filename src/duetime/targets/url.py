@@ -1,0 +1,115 @@
+"""URLs and hosts as they may be written: one spelling for each address, so that what is checked is what is called.
+
+Whatever a resolver or another parser might read in its own way is refused: `127.1`, `2130706433`, `0x7f000001`, names
+in other scripts, credentials, backslashes, control characters.
+"""
+
+import re
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from duetime.errors import InvalidInput
+from duetime.targets.address_guard import AddressGuard
+
+_UNSAFE = re.compile(r"[^\x21-\x7e]|[\\<>\"^`{|}]")
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_QUAD = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
+_PORTS = {"http": 80, "https": 443}
+
+
+class Place(NamedTuple):
+    """Where a call goes."""
+
+    host: str
+    """Lower case, without brackets."""
+    port: int
+
+    @property
+    def name(self) -> str:
+        """As it stands in the name of a task: hosts that differ by their port are different places."""
+        return self.host if self.port in _PORTS.values() else f"{self.host}:{self.port}"
+
+
+def check_url(url: str, guard: AddressGuard, field: str = "target.url") -> Place:
+    """Where this URL leads. Raises `InvalidInput` for whatever can be seen to be wrong with it."""
+    bad = _UNSAFE.search(url)
+    if bad is not None:
+        raise InvalidInput(f"{bad[0]!r} cannot stand in a URL", field=field, remedy="percent-encode it")
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme.lower() not in _PORTS:
+        raise InvalidInput(f"{url[:60]!r} is neither http:// nor https://", field=field, remedy="such as https://…")
+    if not rest.startswith("//"):
+        raise InvalidInput("names no host", field=field, remedy=f"such as {scheme.lower()}://example.com/hook")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidInput(f"cannot be read: {error}", field=field, remedy="such as https://example.com/hook") from None
+    if "@" in parts.netloc:
+        raise InvalidInput(
+            "holds credentials", field=field, remedy="send them in a header, by the name of a secret (docs/targets.md)"
+        )
+    if parts.fragment or "#" in url:
+        raise InvalidInput("has a fragment, which is never sent", field=field, remedy="leave out # and what follows")
+    if "%" in parts.netloc:
+        raise InvalidInput("has a host with a % in it", field=field, remedy="write the host as it is")
+    host = _host(parts.hostname or "", bracketed=parts.netloc.startswith("["), field=field)
+    guard.check_host(host, field)
+    return Place(host, _port(_PORTS[scheme.lower()] if port is None else port, field))
+
+
+def check_address(address: str, guard: AddressGuard, field: str = "target.address") -> Place:
+    """Where a `host:port` leads."""
+    host, colon, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5:
+        raise InvalidInput(f"{address[:60]!r} is not host:port", field=field, remedy="such as api.example.com:443")
+    host = _host(host[1:-1] if bracketed else host, bracketed=bracketed, field=field)
+    guard.check_host(host, field)
+    return Place(host, _port(int(port), field))
+
+
+def same_host(host: str) -> str:
+    """A host as another parser reads it, in the one spelling that is used here."""
+    host = host.lower().removesuffix(".")
+    return str(IPv6Address(host)) if ":" in host else host
+
+
+def _host(host: str, *, bracketed: bool, field: str) -> str:
+    if not host:
+        raise InvalidInput("names no host", field=field, remedy="such as example.com")
+    host = host.lower()
+    if bracketed:
+        try:
+            return str(IPv6Address(host)) if "%" not in host else _no_host(host, field)
+        except ValueError:
+            return _no_host(host, field)
+    if not host.isascii():
+        raise InvalidInput(
+            f"{host[:60]!r} is not written in ASCII", field=field, remedy="write the host as DNS has it (xn--…)"
+        )
+    if _QUAD.fullmatch(host):
+        try:
+            return str(ip_address(host))
+        except ValueError:
+            return _no_host(host, field)
+    labels = host.removesuffix(".").split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        raise InvalidInput(
+            f"{host[:60]!r} is an odd spelling of an address", field=field, remedy="write it as four decimal numbers"
+        )
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        return _no_host(host, field)
+    return ".".join(labels)
+
+
+def _no_host(host: str, field: str) -> str:
+    raise InvalidInput(f"{host[:60]!r} is not a host", field=field, remedy="such as example.com, 192.0.2.1 or [2001:…]")
+
+
+def _port(port: int, field: str) -> int:
+    if not 1 <= port <= 65_535:
+        raise InvalidInput(f"{port} is not a port", field=field, remedy="1 to 65535")
+    return port

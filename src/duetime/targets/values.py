@@ -1,0 +1,61 @@
+"""Headers and metadata: what a tenant may say in them, and secrets put in where they are named."""
+
+import re
+from collections.abc import Mapping
+
+from duetime.errors import InvalidInput
+from duetime.model.target import SecretValue
+from duetime.targets.vault import Vault
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]*")
+_LONGEST = 8000
+
+# What frames a request, or is duetime's own to say.
+_OURS = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade"),
+        *("proxy-authorization", "proxy-connection", "proxy-authenticate", "accept-encoding", "expect"),
+        *("idempotency-key", "traceparent", "tracestate", "user-agent"),
+    }
+)
+_OURS_BEGIN = ("webhook-", "duetime-", "grpc-", ":")
+
+
+def check_values(values: Mapping[str, str | SecretValue], field: str, *, metadata: bool = False) -> None:
+    """Refuse names and values that cannot be sent, or that are not the tenant's to say."""
+    seen: set[str] = set()
+    for name, value in values.items():
+        lower = name.lower()
+        where = f"{field}.{name[:60]}"
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(f"{name[:60]!r} is not a header", field=field, remedy="letters, digits and hyphens")
+        if lower in _OURS or lower.startswith(_OURS_BEGIN):
+            raise InvalidInput("is for duetime to say", field=where, remedy="leave it out")
+        if lower in seen:
+            raise InvalidInput("stands there twice", field=where, remedy="headers are the same in any case")
+        if metadata and lower.endswith("-bin"):
+            raise InvalidInput("is binary metadata", field=where, remedy="use a name that does not end with -bin")
+        seen.add(lower)
+        check_value(value.prefix if isinstance(value, SecretValue) else value, where)
+
+
+def check_value(value: str, field: str) -> str:
+    """Text that can stand in one header: no line break can begin another."""
+    if len(value) > _LONGEST:
+        raise InvalidInput(f"{len(value)} characters are too many", field=field, remedy=f"at most {_LONGEST}")
+    if not _VALUE.fullmatch(value):
+        raise InvalidInput(
+            "holds characters that a header cannot", field=field, remedy="printable Latin-1, without line breaks"
+        )
+    return value
+
+
+async def filled(values: Mapping[str, str | SecretValue], vault: Vault, tenant_id: int) -> dict[str, str]:
+    """The values with their secrets put in. Raises `NotFound` for a secret that is not there."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, SecretValue):
+            value = value.prefix + await vault.value(tenant_id, value.secret)
+        found[name] = check_value(value, name)
+    return found

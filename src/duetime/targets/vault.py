@@ -1,0 +1,100 @@
+"""The vault: a tenant's secrets, as targets need them.
+
+Secrets that headers name are written by the tenant and never read back: the API tells their names only. Signing secrets
+are made here, and shown once, when they are rotated in. Both are kept sealed, bound to their tenant and name; without
+an encryption key only signing works, with secrets that are kept as they are.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from duetime.clock import monotonic
+from duetime.ids import new_id, show
+from duetime.model.secret import SigningSecret
+from duetime.sealing import Sealer, is_sealed
+from duetime.store.protocol import Store
+from duetime.targets import signing
+
+_REMEMBERED = 3.0
+"""Seconds after which a changed secret is used by every node."""
+_MOST_REMEMBERED = 10_000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Memory(Generic[K, V]):
+    def __init__(self) -> None:
+        self._kept: dict[K, tuple[float, V]] = {}
+
+    async def get(self, key: K, fetch: Callable[[], Awaitable[V]]) -> V:
+        found = self._kept.get(key)
+        if found is not None and monotonic() - found[0] < _REMEMBERED:
+            return found[1]
+        value = await fetch()
+        if len(self._kept) >= _MOST_REMEMBERED:
+            self._kept.clear()
+        self._kept[key] = monotonic(), value
+        return value
+
+    def forget(self, key: K) -> None:
+        self._kept.pop(key, None)
+
+
+class Vault:
+    def __init__(self, store: Store, sealer: Sealer) -> None:
+        self._store = store
+        self._sealer = sealer
+        self._values: _Memory[tuple[int, str], str] = _Memory()
+        self._signing: _Memory[int, tuple[bytes, ...]] = _Memory()
+
+    async def put(self, tenant_id: int, name: str, value: str) -> datetime:
+        """Keep a secret, new or not. Raises `Conflict` where there is no key to encrypt with."""
+        sealed = self._sealer.seal(value.encode(), belongs_to=_owner(tenant_id, name))
+        changed_at = await self._store.put_secret(tenant_id, name, sealed)
+        self._values.forget((tenant_id, name))
+        return changed_at
+
+    async def value(self, tenant_id: int, name: str) -> str:
+        """A secret, to be sent. Raises `NotFound`, and `SealBroken`."""
+
+        async def fetch() -> str:
+            sealed = await self._store.tenant_secret(tenant_id, name)
+            return self._sealer.open(sealed, belongs_to=_owner(tenant_id, name)).decode()
+
+        return await self._values.get((tenant_id, name), fetch)
+
+    async def signing_secrets(self, tenant_id: int) -> tuple[bytes, ...]:
+        """What to sign with, newest first; made when there is none."""
+
+        async def fetch() -> tuple[bytes, ...]:
+            found = await self._store.signing_secrets(tenant_id)
+            if not found:
+                await self._add(tenant_id, signing.new_secret(), overlap=None)
+                found = await self._store.signing_secrets(tenant_id)
+            return tuple(self._opened(tenant_id, secret) for secret in found)
+
+        return await self._signing.get(tenant_id, fetch)
+
+    async def rotate(self, tenant_id: int, overlap: timedelta) -> tuple[SigningSecret, str]:
+        """A new signing secret, with its text; the old ones sign along for `overlap`."""
+        value = signing.new_secret()
+        added = await self._add(tenant_id, value, overlap=overlap)
+        self._signing.forget(tenant_id)
+        return added, signing.shown(value)
+
+    async def _add(self, tenant_id: int, value: bytes, overlap: timedelta | None) -> SigningSecret:
+        secret_id = new_id()
+        if self._sealer.has_key:
+            value = self._sealer.seal(value, belongs_to=_owner(tenant_id, show("sig", secret_id)))
+        return await self._store.add_signing_secret(tenant_id, secret_id, value, overlap)
+
+    def _opened(self, tenant_id: int, secret: SigningSecret) -> bytes:
+        if not is_sealed(secret.value):
+            return secret.value
+        return self._sealer.open(secret.value, belongs_to=_owner(tenant_id, show("sig", secret.id)))
+
+
+def _owner(tenant_id: int, name: str) -> str:
+    return f"tenant {tenant_id} secret {name}"

@@ -1,0 +1,69 @@
+"""Histograms as plain integers: what a hot path can afford to fill, made Prometheus' own only when it is scraped."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+T = TypeVar("T", float, timedelta)
+
+LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+"""Seconds from due to started. One second is what the alerts count by."""
+DURATIONS = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+"""Seconds that an attempt takes."""
+TIMINGS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+"""Seconds that the database takes for a batch."""
+_NOTHING = timedelta()
+SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
+
+
+class Buckets:
+    """Counts of values up to each bound, and of all that lie above."""
+
+    __slots__ = ("_spans", "bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+        self._spans = tuple(timedelta(seconds=bound) for bound in self.bounds)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def add_all(self, values: list[float]) -> None:
+        """Add many values, which are put in order: that is cheaper than looking for the place of each."""
+        values.sort()
+        self.sum += sum(values)
+        self._cut(values, self.bounds)
+
+    def add_spans(self, spans: list[timedelta]) -> None:
+        """The same for spans of time, where the values are seconds: what is not turned into numbers costs nothing."""
+        spans.sort()
+        self.sum += sum(spans, _NOTHING).total_seconds()
+        self._cut(spans, self._spans)
+
+    def _cut(self, values: list[T], bounds: tuple[T, ...]) -> None:
+        below = 0
+        for place, bound in enumerate(bounds):
+            until = bisect_right(values, bound, below)
+            if until > below:
+                self.counts[place] += until - below
+                below = until
+            if below == len(values):
+                return
+        self.counts[-1] += len(values) - below
+
+    def quantile(self, share: float) -> float:
+        """The bound under which this share of the values lies; infinity above the last one."""
+        wanted, seen = share * self.count, 0
+        for bound, count in zip(self.bounds, self.counts, strict=False):
+            seen += count
+            if seen >= wanted:
+                return bound
+        return float("inf")

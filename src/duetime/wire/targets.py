@@ -1,0 +1,64 @@
+"""Secrets, signing and completions as requests and answers have them."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from duetime.wire.fields import Length, Request
+
+
+class SecretRequest(Request, frozen=True):
+    """A secret of the tenant. It can be replaced and deleted, and never be read."""
+
+    value: Annotated[str, Meta(min_length=1, max_length=8000)]
+
+
+class SecretView(Struct, frozen=True):
+    name: str
+    created_at: datetime
+    changed_at: datetime
+
+
+class SecretList(Struct, frozen=True):
+    items: tuple[SecretView, ...]
+
+
+class SecretStored(Struct, frozen=True):
+    name: str
+    changed_at: datetime
+
+
+class SigningView(Struct, frozen=True):
+    secret_id: str
+    created_at: datetime
+    expires_at: datetime | None
+    """When it stops to sign; null for the newest."""
+
+
+class SigningList(Struct, frozen=True):
+    items: tuple[SigningView, ...]
+
+
+class RotationRequest(Request, frozen=True):
+    overlap: Annotated[Length, Meta(description="How long the old secrets sign along.")] = "24h"
+
+
+class SigningSecretMade(SigningView, frozen=True, kw_only=True):
+    secret: str
+    """What receivers check signatures with. It is shown here and never again."""
+
+
+class CompletionRequest(Request, frozen=True):
+    """How a run that was handed over has ended."""
+
+    status: Literal["succeeded", "failed"] = "succeeded"
+    result: Any = None
+    error: Annotated[str, Meta(max_length=4000)] | None = None
+    retry: Annotated[bool, Meta(description="Of a failure: whether it may be tried again.")] = True
+
+
+class CompletionAnswer(Struct, frozen=True):
+    run_id: str
+    status: str
+    """How the run stands now."""

@@ -1,0 +1,35 @@
+"""The executor of targets: calls and commands, each in an asyncio task of its own on the event loop."""
+
+import asyncio
+
+from duetime.model.failure import Failure, FailureClass
+from duetime.model.outcome import Failed, Outcome
+from duetime.targets.runner import TargetRunner
+from duetime.worker.executor import Finished
+from duetime.worker.running import Running
+
+
+class TargetExecutor:
+    def __init__(self, runner: TargetRunner, finished: Finished) -> None:
+        self._runner = runner
+        self._finished = finished
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, running: Running) -> None:
+        running.task = self._loop.create_task(self._attempt(running))
+
+    def stop(self, running: Running) -> None:
+        if running.task is not None:
+            running.task.cancel()
+
+    def close(self) -> None:
+        pass
+
+    async def _attempt(self, running: Running) -> None:
+        try:
+            outcome: Outcome = await self._runner.run(running.claimed, running.lane)
+        except asyncio.CancelledError:
+            # Why it was stopped is known to whoever did it, and weighs more than this.
+            outcome = Failed(Failure(FailureClass.ERROR, "it was stopped"))
+        running.task = None
+        self._finished(running, outcome)

@@ -1,0 +1,143 @@
+"""Figures over HTTP: what the dashboard is made of, and everybody else may ask for."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duetime.model.access import Role
+from tests.contract.hands import hand
+from tests.support.served import Served
+
+
+async def ended(api: Served) -> list[str]:
+    """One run that succeeded and one that failed; returns their jobs."""
+    made = [(await api.post("/v1/jobs", {"task": "greet"})).json for _ in range(2)]
+    worker = await hand(api.store)
+    runs = sorted(await worker.claim(), key=lambda run: run.job_id)
+    await worker.succeed(runs[0])
+    await worker.fail(runs[1])
+    return [each["job_id"] for each in made]
+
+
+async def test_how_a_tenant_stands(api: Served) -> None:
+    await ended(api)
+    await api.post("/v1/jobs", {"task": "nobody_has_this"})
+    await api.post("/v1/jobs", {"task": "greet", "every": "1h"})
+    await api.post("/v1/queues/mail/pause")
+    found = (await api.get("/v1/stats")).json
+    assert sum(step["succeeded"] for step in found["steps"]) == 1
+    assert sum(step["failed"] for step in found["steps"]) == 1
+    assert len(found["steps"]) == 60 and found["step"] == 5.0
+    assert found["lag"]["p50"] <= found["lag"]["p95"] <= found["lag"]["most"]
+    assert found["jobs"] == {"value": 1, "kind": "exact"} == found["dead_letters"]
+    assert found["depth"] == {"high": 0, "medium": 1, "low": 0, "capped": False}
+    assert [(each["task"], each["has_worker"]) for each in found["waiting"]] == [("nobody_has_this", False)]
+    assert found["failing"] == [{"task": "greet", "failed": 1, "attempts": 2}]
+    assert (found["paused_queues"], found["workers"], found["slots"]) == (["mail"], 1, 10)
+
+
+async def test_a_stranger_sees_nothing_of_it(api: Served) -> None:
+    jobs = await ended(api)
+    tenant = await api.tenant("acme")
+    key = await api.key(Role.VIEWER, tenant.id)
+    found = (await api.get("/v1/stats", key=key)).json
+    assert sum(step["succeeded"] + step["failed"] for step in found["steps"]) == 0
+    assert (found["jobs"]["value"], found["dead_letters"]["value"], found["failing"]) == (0, 0, [])
+    recent = (await api.get(f"/v1/recent-runs?job_ids={jobs[0]}", key=key)).json
+    assert recent == {"items": [{"job_id": jobs[0], "runs": []}]}
+    await api.post("/v1/jobs", {"task": "greet", "every": "10m"})
+    assert (await api.get("/v1/fires", key=key)).json["items"] == []
+
+
+async def test_what_is_to_come(api: Served) -> None:
+    await api.post("/v1/jobs", {"task": "greet", "every": "10m", "queue": "mail"})
+    found = (await api.get("/v1/fires")).json
+    assert [(each["queue"], each["count"]) for each in found["items"]] == [("mail", 1)] * len(found["items"])
+    assert len(found["items"]) in (5, 6) and found["exact"]
+    start = datetime.fromisoformat(found["start"])
+    end = (start + timedelta(days=7)).isoformat().replace("+00:00", "Z")
+    week = (await api.get(f"/v1/fires?end={end}&step=1d")).json
+    assert sum(each["count"] for each in week["items"]) == pytest.approx(6 * 24 * 7, abs=2)
+
+
+async def test_the_last_runs_of_jobs(api: Served) -> None:
+    jobs = await ended(api)
+    found = (await api.get(f"/v1/recent-runs?job_ids={','.join(jobs)}")).json["items"]
+    assert {each["job_id"]: [run["status"] for run in each["runs"]] for each in found} == {
+        jobs[0]: ["SUCCEEDED"],
+        jobs[1]: ["FAILED"],
+    }
+    assert all(run["duration"] >= 0 for each in found for run in each["runs"])
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/stats?window=10s", "window"),
+        ("/v1/stats?window=2d", "window"),
+        ("/v1/fires?step=1ms", "step"),
+        ("/v1/fires?step=1s", "step"),
+        ("/v1/fires?end=2020-01-01T00:00:00Z", "end"),
+        ("/v1/fires?end=2999-01-01T00:00:00Z&step=1d", "end"),
+        ("/v1/fires?start=soon", "start"),
+        ("/v1/recent-runs?job_ids=job_nonsense", "job_ids"),
+        (f"/v1/recent-runs?job_ids={','.join(['job_00000000000000000000000000'] * 101)}", "job_ids"),
+        ("/v1/recent-runs", "job_ids"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused(api: Served, path: str, field: str) -> None:
+    answer = await api.get(path)
+    assert (answer.status, answer.json["field"]) == (422, field)
+
+
+async def test_who_asks(api: Served) -> None:
+    found = (await api.get("/v1/me", key=await api.key(Role.VIEWER))).json
+    assert (found["role"], found["tenant"], found["may"]) == ("viewer", "default", ["read"])
+    root = (await api.get("/v1/me")).json
+    assert root["role"] == "root" and "manage_tenants" in root["may"]
+
+
+async def log_in(api: Served, key: str, **headers: str) -> Any:
+    return await api.post("/login", {"key": key}, key=None, headers=headers)
+
+
+async def test_a_key_begins_a_session(api: Served) -> None:
+    answer = await log_in(api, api.root)
+    cookie = answer.headers["Set-Cookie"]
+    assert answer.status == 200 and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    session = {"Cookie": cookie.partition(";")[0]}
+    assert (await api.get("/v1/me", key=None, headers=session)).json["role"] == "root"
+    foreign = {**session, "Sec-Fetch-Site": "cross-site"}
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 401
+    out = await api.post("/logout", key=None, headers=session)
+    assert "Max-Age=0" in out.headers["Set-Cookie"]
+
+
+async def test_a_wrong_key_begins_none(api: Served) -> None:
+    viewer = await api.key(Role.VIEWER)
+    for wrong in ("dt_live_nonsense", viewer[:-1] + ("0" if viewer[-1] != "0" else "1"), "x"):
+        answer = await log_in(api, wrong)
+        assert (answer.status, answer.code, "Set-Cookie" in answer.headers) == (401, "unauthenticated", False)
+
+
+async def test_another_site_cannot_log_anybody_in(api: Served) -> None:
+    answer = await log_in(api, api.root, **{"Sec-Fetch-Site": "cross-site"})
+    assert (answer.status, "Set-Cookie" in answer.headers) == (403, False)
+
+
+async def test_pages_and_files(api: Served) -> None:
+    page = await api.get("/", key=None)
+    assert page.status == 200 and page.headers["Content-Type"].startswith("text/html")
+    assert page.headers["Cache-Control"] == "no-cache"
+    policy = page.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy and "script-src 'self'" in policy
+    text = page.body.decode()
+    assert "<script>" not in text and "style=" not in text
+    address = text.partition('<script type="module" src="')[2].partition('"')[0]
+    script = await api.get(address, key=None, headers={"Accept-Encoding": "gzip"})
+    assert script.status == 200 and "immutable" in script.headers["Cache-Control"]
+    assert (await api.get("/jobs/job_x", key=None)).body == page.body
+    assert (await api.post("/jobs", key=None)).status == 405
+    for missing in ("/assets/other/app.js", address.replace("app.js", "../files.py"), address + "x", "/nowhere"):
+        assert (await api.get(missing, key=None)).status == 404, missing

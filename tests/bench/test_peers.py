@@ -1,0 +1,85 @@
+"""Peers: driven alike, named when they cannot run, left out when they are not wanted."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.knobs import Knobs
+from bench.nodes import drain_by
+from bench.peers import environments
+from bench.peers.environments import CannotRun
+from bench.peers.peer import Peer
+from bench.peers.registry import Peers
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_peer_that_cannot_be_installed_is_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(environments, "HOME", tmp_path / "peers")
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+    (tmp_path / "procrastinate.txt").write_text("procrastinate==0.0.0.nothing\n")
+    peers = Peers(Knobs(peers="procrastinate"), lambda: "postgresql://nowhere")
+    assert peers.all() == []
+    assert "pip" in peers.unavailable["procrastinate"]
+
+
+def test_no_peers_at_all_when_none_are_wanted() -> None:
+    peers = Peers(Knobs(peers="0"), lambda: "")
+    assert peers.all() == [] and peers.unavailable == {}
+
+
+def test_every_known_peer_has_a_driver_and_pinned_versions() -> None:
+    for peer in Peers(Knobs(), lambda: "")._known():
+        name = peer.driver
+        if peer.node:
+            needs = json.loads((environments.REQUIREMENTS / name / "package.json").read_text())["dependencies"]
+            assert all(version[0].isdigit() for version in needs.values())
+            assert (ROOT / "bench" / "peers" / "drivers" / f"{name}.mjs").exists()
+        else:
+            pins = (environments.REQUIREMENTS / f"{name}.txt").read_text().split()
+            assert pins and all("==" in pin for pin in pins)
+            assert (ROOT / "bench" / "peers" / "drivers" / f"{name}.py").exists()
+
+
+async def test_a_driver_submits_drains_and_shows_its_lag(database: str) -> None:
+    peer = Peer("duetime", lambda: database, driver="duetime", python=sys.executable)
+    assert await drain_by(peer, 300, 2, LANES="3") > 0
+    lags = await peer.lags(50, 1, skip=0)
+    assert len(lags) == 50 and 0 <= lags[0] < 30
+
+
+async def test_what_a_driver_says_when_it_fails_is_told(tmp_path: Path) -> None:
+    peer = Peer("duetime", lambda: "postgresql://nobody@127.0.0.1:1/none", driver="duetime", python=sys.executable)
+    with pytest.raises(CannotRun, match="reset failed"):
+        await peer.drain(10)
+
+
+def test_a_scenario_writes_its_results(tmp_path: Path) -> None:
+    small = {"ROUNDS": "1", "RUNS": "500", "SECONDS": "0.5", "PEERS": "0", "BENCH_RESULTS": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "drain", "next_fire"],
+        env={**os.environ, **small},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    body = json.loads((tmp_path / "drain.json").read_text())
+    assert body["ours"]["postgres"].keys() == {"async", "thread", "process"}
+    assert body["ratio_to_limit"]["sqlite"]["async"] > 0
+    assert body["peers"] == {} and body["ratio_to_best_peer"]["postgres"]["async"] is None
+    assert (tmp_path / "next_fire.json").exists()
+
+
+def test_an_unknown_scenario_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "nonsense"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and "there are: drain" in done.stdout

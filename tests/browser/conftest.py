@@ -1,0 +1,166 @@
+"""A real Chromium on a running server with real jobs. Whatever a page says on its console fails the test.
+
+One server and one browser serve all of these tests, and end with them: Playwright holds the event loop of its thread.
+Each test has a context (cookies, storage) of its own.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, sync_playwright
+
+from tests.support.command import ROOT, Command
+
+SHOTS = ROOT / "tests" / "browser" / "screenshots"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SETTING = "DUETIME_TEST_CHROMIUM"
+WIDE: ViewportSize = {"width": 1360, "height": 900}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All in one process: they share a server and a browser."""
+    for item in items:
+        if "browser" in Path(item.fspath).parts:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+def chromium() -> str:
+    named = os.environ.get(SETTING)
+    found = named or next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("there is no Chromium: make browser installs one as root, or name it in " + SETTING)
+    return found
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+class Shop:
+    """The server, asked with its root key, or another one."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.url = url
+        self.key = key
+
+    def ask(self, method: str, path: str, body: Any = None, key: str | None = None) -> Any:
+        headers = {"Authorization": f"Bearer {key or self.key}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        with urlopen(Request(self.url + path, data, headers, method=method), timeout=20) as answer:
+            return json.loads(answer.read())
+
+    def submit(self, task: str, **fields: Any) -> Any:
+        return self.ask("POST", "/v1/jobs", {"task": f"shop.{task}", **fields})
+
+    def make_key(self, role: str) -> str:
+        made = self.ask("POST", "/v1/admin/keys", {"role": role, "name": f"a {role}"})
+        return str(made["key"])
+
+
+@pytest.fixture(scope="package")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    with Command(folder, "up", "tests.browser.shop:app", "--json") as up:
+        up.until(lambda up: up.lines and up.lines[0]["event"] == "up")
+        shop = Shop(up.lines[0]["url"], (folder / "duetime-data" / "admin-key").read_text().strip())
+        fill(shop)
+        yield shop
+        assert "Traceback" not in up.stderr.replace("\\n", "\n") or "was refused" in up.stderr
+
+
+def fill(shop: Shop) -> None:
+    """Some of everything that pages show."""
+    shop.submit("ping", name="Heartbeat", every="2s", key="heartbeat", tags=["ops"])
+    shop.submit(
+        "send_report",
+        name="Weekday report",
+        when="every weekday at 9am",
+        tz="Europe/Berlin",
+        args={"to": "ops@example.com", "secret": "hunter2"},
+        tags=["reports", "mail"],
+        queue="mail",
+    )
+    shop.submit(
+        "send_report", name="Month end", cron="0 6 1 * *", args={"to": "cfo@example.com"}, queue="mail", priority="HIGH"
+    )
+    shop.submit("rebuild", name="Rebuild the index", every="45m", queue="slow", priority="LOW")
+    shop.submit("ping", name="Nightly", cron="30 2 * * *", tz="Europe/Berlin")
+    for order in range(7):
+        shop.submit("charge", args={"order": order}, retries=0, queue="money")
+    for number in range(20):
+        shop.submit(
+            "send_report",
+            name=f"Receipt {number}",
+            args={"to": f"customer{number}@example.com"},
+            run_in=f"{5 + number * 2}m",
+            queue="mail",
+        )
+    shop.submit("nobody_has_this", run_in="1h")
+    nodes = {
+        "reserve": {"task": "shop.ping"},
+        "pack": {"task": "shop.ping", "depends_on": ["reserve"]},
+        "pay": {"task": "shop.charge", "args": {"order": 17}, "retries": 0, "depends_on": ["reserve"]},
+        "ship": {"task": "shop.ping", "depends_on": ["pack", "pay"]},
+    }
+    shop.ask("POST", "/v1/graphs", {"name": "Order 17", "nodes": nodes})
+
+
+class Looking:
+    """A page, and everything that it complained about."""
+
+    def __init__(self, page: Page, shop: Shop) -> None:
+        self.page = page
+        self.shop = shop
+        self.complaints: list[str] = []
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.complaints.append(f"{error}"))
+        page.on("request", self._asked)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.shop.url + path)
+        return self.page
+
+    def shoot(self, name: str, *, whole: bool = True) -> None:
+        SHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=whole)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.shop.url, "data:", "blob:")):
+            self.complaints.append(f"something was asked for elsewhere: {request.url}")
+
+
+def log_in(context: BrowserContext, shop: Shop, key: str) -> None:
+    answer = context.request.post(f"{shop.url}/login", data={"key": key})
+    assert answer.ok, answer.text()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport=WIDE, timezone_id="Europe/Berlin", reduced_motion="reduce")
+    context.set_default_timeout(20_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def looking(context: BrowserContext, shop: Shop) -> Iterator[Looking]:
+    """Logged in with the root key."""
+    log_in(context, shop, shop.key)
+    looking = Looking(context.new_page(), shop)
+    yield looking
+    assert looking.complaints == []

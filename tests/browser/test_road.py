@@ -1,0 +1,251 @@
+"""The road of a job, walked with the mouse and by keyboard alone: create, preview, run, fail, inspect, replay."""
+
+import re
+import time
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.conftest import Looking, Shop, log_in
+
+TASK = "shop.send_report"
+
+
+def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
+    page = looking.go("/jobs")
+    page.get_by_role("link", name="New job").click()
+    page.get_by_label("Task", exact=True).fill(TASK)
+    page.get_by_label("Name", exact=True).fill("Report for the board")
+    page.get_by_label("When", exact=True).fill("every weekday at 9")
+    preview = page.get_by_label("What the schedule means")
+    expect(preview).to_contain_text("At 09:00, Monday to Friday")
+    expect(preview.get_by_role("listitem")).to_have_count(6)
+    page.get_by_label("When", exact=True).fill("0 25 * * *")
+    expect(preview).to_contain_text("25")
+    expect(preview.locator(".wrong")).to_be_visible()
+    looking.complaints.clear()  # the browser tells of the answer 422 itself
+    page.get_by_label("When", exact=True).fill("2027-03-28 02:30")
+    page.get_by_label("When", exact=True).fill("30 2 28 3 *")
+    page.get_by_label("Time zone").fill("Europe/Berlin")
+    expect(preview).to_contain_text("does not exist")
+    page.get_by_label("Arguments").fill('{"to": "board@example.com", "secret": "hunter2", "fail": true}')
+    page.get_by_text("Queue, priority").click()
+    page.get_by_label("Retries").fill("0")
+    page.get_by_role("button", name="Create").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Report for the board")
+    page.get_by_role("button", name="Run now").click()
+    page.locator("main table").get_by_role("link").first.click()
+    expect(page.locator("main .head .badge")).to_have_text("Failed")
+    expect(page.get_by_label("What went wrong")).to_contain_text("mail to board@example.com was refused")
+    expect(page.get_by_label("What it logged")).to_contain_text("the mail server said no")
+    arguments = page.get_by_role("region", name="Arguments")
+    expect(arguments).not_to_contain_text("hunter2")
+    page.get_by_role("button", name="Show values").click()
+    expect(arguments).to_contain_text("hunter2")
+
+    page.get_by_role("link", name="Replay with changes").click()
+    page.get_by_label("Arguments").fill('{"to": "board@example.com"}')
+    page.get_by_role("button", name="Replay").click()
+    expect(page.locator("main .head .badge")).to_have_text("Succeeded")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("board@example.com")
+
+
+def test_news_come_without_a_reload(looking: Looking) -> None:
+    page = looking.go("/jobs?tag=fresh")
+    expect(page.get_by_text("No job matches.")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.evaluate("window.unchanged = true")
+    looking.shop.submit("ping", name="Fresh from the API", tags=["fresh"], every="1h")
+    expect(page.get_by_role("link", name="Fresh from the API")).to_be_visible()
+    assert page.evaluate("window.unchanged"), "the page was not loaded anew"
+
+
+def test_a_run_is_followed_while_it_runs(looking: Looking) -> None:
+    made = looking.shop.submit("rebuild", args={"steps": 3000, "pause": 0.05})
+    page = looking.go(f"/runs/{made['run_id']}")
+    expect(page.get_by_role("heading", name=re.compile("shelf [0-9]+ of 3000"))).to_be_visible()
+    expect(page.get_by_role("meter", name="Progress")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("main .head .badge")).to_have_text("Cancelled")
+    expect(page.get_by_label("What it logged")).to_contain_text("shelf 0")
+
+
+def test_pausing_is_undone(looking: Looking) -> None:
+    made = looking.shop.submit("ping", name="Pausing", every="1h")
+    page = looking.go("/jobs?name=Pausing")
+    row = page.locator("main tbody tr")
+    row.get_by_role("button", name="Pause").click()
+    expect(row.locator(".badge")).to_have_text("Paused")
+    page.get_by_role("button", name="Undo").click()
+    expect(row.locator(".badge")).to_have_text("Active")
+    assert looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}/status")["status"] == "ACTIVE"
+
+
+def test_many_at_once(looking: Looking) -> None:
+    for number in range(5):
+        looking.shop.submit("ping", name=f"Bulk {number}", every="1h", tags=["bulk"])
+    page = looking.go("/jobs?tag=bulk")
+    page.get_by_label("Select all on this page").check()
+    selected = page.get_by_role("region", name="Selected jobs")
+    selected.get_by_role("button", name="Pause").click()
+    expect(page.locator("tbody .badge.warn")).to_have_count(5)
+    expect(page.get_by_text("Paused 5 jobs")).to_be_visible()
+    page.get_by_label("Select all on this page").check()
+    selected.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel them").click()
+    expect(page.locator("tbody .badge", has_text="Cancelled")).to_have_count(5)
+
+
+def test_an_edit_and_its_undo(looking: Looking) -> None:
+    made = looking.shop.submit("ping", name="Edited", every="1h")
+    page = looking.go(f"/jobs/{made['job_id']}/edit")
+    page.get_by_label("When", exact=True).fill("every 2 hours")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main .head p")).to_contain_text("Every 2 hours")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("main .head p")).to_contain_text("Every hour")
+
+
+def test_dead_letters_are_replayed_and_discarded_together(looking: Looking) -> None:
+    for _ in range(3):
+        looking.shop.submit("shout", args={"text": "boom: discard me"}, retries=0)
+        looking.shop.submit("shout", args={"text": "boom: replay me"}, retries=0)
+    page = looking.go("/dead-letters")
+    replayed = page.get_by_role("article").filter(has_text="boom: replay me")
+    expect(replayed.get_by_role("button", name="Replay 3")).to_be_visible()
+    replayed.get_by_role("button", name="Replay 3").click()
+    expect(page.get_by_text("Replayed 3 dead letters")).to_be_visible()
+    expect(replayed.get_by_role("button", name="Replay 3")).to_be_visible()  # they failed again
+    discarded = page.get_by_role("article").filter(has_text="boom: discard me")
+    discarded.get_by_role("button", name="Discard 3").click()
+    page.get_by_role("button", name="Discard them").click()
+    expect(page.get_by_text("Discarded 3 dead letters")).to_be_visible()
+    expect(discarded).to_have_count(0)
+
+
+def test_a_graph_is_drawn_and_followed(looking: Looking) -> None:
+    nodes = {
+        "slow": {"task": "shop.rebuild", "args": {"steps": 3, "pause": 0.2}},
+        "quick": {"task": "shop.ping"},
+        "last": {"task": "shop.ping", "depends_on": ["slow", "quick"]},
+    }
+    looking.shop.ask("POST", "/v1/graphs", {"name": "Three nodes", "nodes": nodes})
+    page = looking.go("/graphs")
+    page.get_by_role("link", name="Three nodes").click()
+    drawing = page.get_by_role("group", name="The graph")
+    expect(drawing.locator("g.node")).to_have_count(3)
+    expect(page.locator("main .head .badge")).to_have_text("Succeeded")
+    expect(drawing.locator("g.node.critical")).to_have_count(2)
+    assert drawing.get_attribute("aria-label") == "The graph; its longest chain is slow, last"
+    looking.shoot("graph")
+
+
+def test_queues_keys_and_tenants(looking: Looking) -> None:
+    page = looking.go("/queues")
+    row = page.locator("tbody tr").filter(has_text="slow")
+    row.get_by_role("button", name="Pause").click()
+    expect(row.locator(".badge")).to_have_text("Paused")
+    page.get_by_role("button", name="Undo").click()
+    expect(row.locator(".badge")).to_have_text("Open")
+
+    page.get_by_role("link", name="Tenants and keys").click()
+    page.get_by_label("Name of the key").fill("a script")
+    page.get_by_role("button", name="New key").click()
+    secret = page.locator(".secret").inner_text()
+    assert secret.startswith("dt_live_")
+    assert looking.shop.ask("GET", "/v1/me", key=secret)["role"] == "viewer"
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_label("Name of the tenant").fill("acme")
+    page.get_by_role("button", name="New tenant").click()
+    expect(page.locator("tbody tr").filter(has_text="acme")).to_be_visible()
+    with page.expect_navigation():
+        page.locator(".rail select").focus()
+        page.locator(".rail select").select_option("acme")
+    expect(page.get_by_text("0 jobs with a future")).to_be_visible()
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def reach(page: Page, words: str) -> None:
+    """Press Tab until what has the focus says this."""
+    seen = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "((e) => e.getAttribute('aria-label') || (e.labels && e.labels[0] || e).innerText)(document.activeElement)"
+        )
+        seen.append(focused)
+        if focused.strip().startswith(words):
+            return
+    raise AssertionError(f"{words!r} was not reached: {seen}")
+
+
+def test_by_keyboard_alone(context: BrowserContext, shop: Shop) -> None:
+    page = context.new_page()
+    page.goto(shop.url + "/")
+    reach(page, "API key")
+    page.keyboard.type(shop.key)
+    press(page, "Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Now")
+    press(page, "Tab")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Now")
+    page.locator("body").press("Tab")
+    reach(page, "Jobs")
+    press(page, "Enter")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    reach(page, "New job")
+    press(page, "Enter")
+    reach(page, "Task")
+    page.keyboard.type("shop.ping")
+    reach(page, "Name")
+    page.keyboard.type("Typed")
+    reach(page, "Create")
+    press(page, "Enter")
+    expect(page.locator("main .head .badge")).to_have_text("Succeeded")
+
+
+def test_a_viewer_sees_no_buttons(context: BrowserContext, shop: Shop) -> None:
+    log_in(context, shop, shop.make_key("viewer"))
+    looking = Looking(context.new_page(), shop)
+    dead = shop.ask("GET", "/v1/dead-letters")["items"][0]
+    job = shop.ask("GET", "/v1/jobs?name=Heartbeat")["items"][0]
+    for path in ("/", "/jobs", f"/jobs/{job['job_id']}", f"/runs/{dead['run_id']}", "/dead-letters", "/queues"):
+        page = looking.go(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        names = {name.strip() for name in page.locator("main button").all_inner_texts()}
+        assert names <= {"Find", "Show values", "5 min", "15 min", "1 hour", "← Newer", "Older →"}, path
+        assert page.get_by_role("link", name=re.compile("^(New job|Edit|Replay with changes)$")).count() == 0
+    expect(page.get_by_role("link", name="Audit")).to_have_count(0)
+    assert looking.complaints == []
+
+
+def test_logging_in_and_out(context: BrowserContext, shop: Shop) -> None:
+    page = context.new_page()
+    page.goto(shop.url + "/jobs")
+    page.get_by_label("API key").fill("dt_live_wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown, expired or revoked")
+    page.get_by_label("API key").fill(shop.key)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+    page.goto(f"{shop.url}/login?token=used")
+    expect(page.get_by_text("That link was used already")).to_be_visible()
+
+
+def test_a_session_that_ends_asks_for_another(context: BrowserContext, shop: Shop) -> None:
+    made = shop.ask("POST", "/v1/admin/keys", {"role": "viewer", "name": "short-lived"})
+    log_in(context, shop, made["key"])
+    page = context.new_page()
+    page.goto(shop.url + "/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Now")
+    shop.ask("POST", f"/v1/admin/keys/{made['key_id']}/revoke")
+    started = time.monotonic()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The session is over")
+    assert time.monotonic() - started < 10

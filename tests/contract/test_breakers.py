@@ -1,0 +1,133 @@
+"""Breakers: a target that fails is left alone, by all workers; a few probes decide; nobody comes all at once."""
+
+from datetime import timedelta
+
+from duetime.model.attempt import Claimed
+from duetime.model.breaker import BreakerPolicy, BreakerState, Tally
+from duetime.model.job import Options, encode_options
+from duetime.store.protocol import Store
+from tests.contract.hands import TENANT, Hand, hand, job, submit
+from tests.contract.worlds import Time
+
+POLICY = BreakerPolicy()
+
+
+async def report(store: Store, tried: int, failed: int = 0, target: str = "greet", retried: int = 0) -> None:
+    await store.report_attempts([Tally(TENANT, target, tried, failed, retried)], POLICY)
+
+
+async def state(store: Store, target: str = "greet") -> BreakerState:
+    found = [breaker.state for breaker in await store.breakers(TENANT) if breaker.target == target]
+    return found[0] if found else BreakerState.CLOSED
+
+
+async def claim(worker: Hand, take: int = 1000) -> list[Claimed]:
+    await worker.store.rules()
+    return await worker.claim(take)
+
+
+async def test_it_opens_when_more_than_half_of_enough_attempts_failed(store: Store) -> None:
+    await report(store, 19, 19)
+    assert await state(store) is BreakerState.CLOSED
+    await report(store, 1, 1)
+    assert await state(store) is BreakerState.OPEN
+    await report(store, 40, 20, target="count")
+    assert await state(store, "count") is BreakerState.CLOSED
+    await report(store, 1, 1, target="count")
+    assert await state(store, "count") is BreakerState.OPEN
+
+
+async def test_what_was_tried_long_ago_does_not_count(store: Store, time: Time) -> None:
+    await report(store, 19, 19)
+    time.advance(seconds=31)
+    await report(store, 19, 19)
+    assert await state(store) is BreakerState.CLOSED
+
+
+async def test_what_all_workers_say_counts_together(store: Store, other: Store) -> None:
+    await report(store, 10, 10)
+    await report(other, 10, 10)
+    assert await state(store) is BreakerState.OPEN
+
+
+async def test_runs_wait_while_it_is_open_and_spend_nothing(store: Store, time: Time) -> None:
+    waiting = await submit(store, job())
+    await submit(store, job(task="count"))
+    await report(store, 20, 20)
+    worker = await hand(store, timedelta(days=1))
+    assert len(await claim(worker)) == 1, "the other task's"
+    assert waiting.run_id is not None
+    assert (await store.run(TENANT, waiting.run_id)).attempt == 0
+    assert await store.tend_breakers() == 0
+    time.advance(seconds=6)
+    assert await store.tend_breakers() == 1
+    assert await state(store) is BreakerState.PROBING
+    assert (await claim(worker))[0].attempt == 1
+
+
+async def test_a_few_probes_decide(store: Store, time: Time) -> None:
+    await submit(store, *(job() for _ in range(1000)))
+    await report(store, 20, 20)
+    worker = await hand(store, timedelta(days=1))
+    time.advance(seconds=6)
+    await store.tend_breakers()
+    probes = await claim(worker)
+    assert len(probes) == 3
+    assert await claim(worker) == []
+    await report(store, 1, 1)
+    assert await state(store) is BreakerState.OPEN
+    await worker.succeed(*probes)
+    time.advance(seconds=5.5)
+    assert await store.tend_breakers() == 0, "it is left alone for longer each time"
+    time.advance(seconds=1)
+    await store.tend_breakers()
+    await worker.succeed(*await claim(worker))
+    await report(store, 3)
+    assert await state(store) is BreakerState.RECOVERING
+
+
+async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time) -> None:
+    await submit(store, *(job() for _ in range(1000)))
+    await report(store, 20, 20)
+    time.advance(seconds=6)
+    await store.tend_breakers()
+    await report(store, 3)
+    worker = await hand(store, timedelta(days=1))
+    started = []
+    for _ in range(300):
+        time.advance(seconds=0.25)
+        await store.tend_breakers()
+        started.append(len(await claim(worker)))
+        if sum(started) == 1000:
+            break
+    assert sum(started) == 1000
+    assert max(started) <= 10
+    assert 100 <= len(started) <= 250
+    time.advance(seconds=60)
+    await store.tend_breakers()
+    assert await state(store) is BreakerState.CLOSED
+
+
+async def test_a_breaker_can_be_reset(store: Store) -> None:
+    await submit(store, job())
+    await report(store, 20, 20)
+    assert (await store.reset_breaker(TENANT, "greet")).state is BreakerState.CLOSED
+    assert len(await claim(await hand(store))) == 1
+
+
+async def test_a_run_may_name_its_own_target(store: Store) -> None:
+    def aimed(host: str) -> bytes | None:
+        return encode_options(Options(breaker_key=host))
+
+    await submit(store, job(options=aimed("down.example")), job(options=aimed("up.example")))
+    await report(store, 20, 20, target="down.example")
+    worker = await hand(store)
+    assert len(await claim(worker)) == 1
+    assert (await store.queue(TENANT, "default")).held_back == 1
+    await store.reset_breaker(TENANT, "down.example")
+    assert len(await claim(worker)) == 1
+
+
+async def test_it_stays_closed_when_breakers_are_off(store: Store) -> None:
+    await store.report_attempts([Tally(TENANT, "greet", 50, 50)], BreakerPolicy(enabled=False))
+    assert await state(store) is BreakerState.CLOSED

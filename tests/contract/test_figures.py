@@ -1,0 +1,149 @@
+"""Figures: how a tenant stands, what happened lately, what is to come; each bounded, and honest about it."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.model.figures import Count
+from duetime.model.forecast import forecast
+from duetime.model.run import RunState
+from duetime.model.schedule import Cron, Every, Once
+from duetime.store import figure_views
+from duetime.store.protocol import Store
+from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
+from tests.contract.worlds import Time
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+WINDOW, STEP = timedelta(minutes=5), timedelta(seconds=60)
+
+
+async def test_what_ended_lately_is_counted_by_how_it_ended(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job(), job(), job(task="count"), job())
+    time.advance(seconds=2)
+    first, second, third, fourth = await worker.claim()
+    await worker.succeed(first)
+    await worker.retry(second, 3600)
+    await worker.fail(third)
+    time.advance(seconds=61)
+    await worker.succeed(fourth)
+    await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
+    found = await store.recent(TENANT, WINDOW, STEP)
+    assert (found.since, found.until) == (time.now - WINDOW, time.now)
+    assert [step.at for step in found.steps] == [time.now - MINUTE * back for back in (5, 4, 3, 2, 1)]
+    sums = {
+        name: sum(getattr(step, name) for step in found.steps)
+        for name in ("succeeded", "failed", "cancelled", "skipped", "retried", "lost")
+    }
+    assert sums == {"succeeded": 2, "failed": 1, "cancelled": 0, "skipped": 0, "retried": 1, "lost": 0}
+    assert found.steps[3].succeeded == 1, "of the minute before the last"
+    assert found.lag is not None
+    assert found.lag.p50 == found.lag.p95 == found.lag.most == timedelta(seconds=2)
+    assert [(each.task, each.failed) for each in found.failing] == [("count", 1), ("greet", 1)]
+
+
+async def test_percentiles_of_the_lag(store: Store, time: Time) -> None:
+    worker = await hand(store, HOUR)
+    for _ in range(20):
+        await submit(store, job())
+        time.advance(seconds=1)
+    await worker.succeed(*await worker.claim())
+    found = await store.recent(TENANT, WINDOW, STEP)
+    assert found.lag is not None
+    assert (found.lag.p50, found.lag.p95, found.lag.most) == tuple(timedelta(seconds=n) for n in (10, 19, 20))
+
+
+async def test_lost_attempts_are_seen(store: Store, time: Time) -> None:
+    await submit(store, job())
+    await (await hand(store)).claim_one()
+    time.advance(seconds=31)
+    await reap(store)
+    found = await store.recent(TENANT, WINDOW, STEP)
+    assert (sum(step.lost for step in found.steps), sum(step.retried for step in found.steps)) == (1, 0)
+
+
+async def test_what_is_older_than_the_window_is_left_out(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    await worker.succeed(await worker.claim_one())
+    time.advance(minutes=6)
+    found = await store.recent(TENANT, WINDOW, STEP)
+    assert (sum(step.succeeded for step in found.steps), found.lag, found.failing) == (0, None, ())
+
+
+async def test_midnight_hides_nothing(store: Store, time: Time) -> None:
+    time.advance(hours=14, minutes=58)
+    worker = await hand(store, HOUR)
+    await submit(store, job(), job())
+    first, second = await worker.claim()
+    await worker.succeed(first)
+    time.advance(minutes=4)
+    await worker.succeed(second)
+    found = await store.recent(TENANT, WINDOW, STEP)
+    assert sum(step.succeeded for step in found.steps) == 2
+
+
+async def test_how_things_stand(store: Store, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = await hand(store)
+    await submit(store, job(Every(HOUR)), job(Once(delay=HOUR)), job(), job(), job(task="count"))
+    await submit(store, job(tenant_id=STRANGER), job(Every(HOUR), tenant_id=STRANGER), tenant_id=STRANGER)
+    runs = await worker.claim(1)
+    mine = [run for run in runs if run.job_id]
+    await worker.fail(mine[0])
+    time.advance(seconds=5)
+    found = await store.standing(TENANT)
+    assert (found.jobs, found.dead_letters) == (Count(2), Count(1))
+    assert found.running.value in (1, 2)
+    assert [(each.task, each.queue) for each in found.waiting] == [("greet", "default")]
+    assert found.waiting[0].since == time.now - timedelta(seconds=5)
+    monkeypatch.setattr("duetime.store.postgres.figures.CAP", 1)
+    monkeypatch.setattr("duetime.store.sqlite.figures.CAP", 1)
+    assert (await store.standing(TENANT)).jobs.kind in ("estimate", "at_least")
+
+
+async def test_what_is_to_come(store: Store, time: Time) -> None:
+    await submit(
+        store,
+        job(Every(timedelta(minutes=10)), queue="mail"),
+        job(Cron("30 * * * *")),
+        job(Once(delay=timedelta(minutes=5, seconds=30))),
+        job(Once(delay=timedelta(seconds=5)), queue="soon"),
+        job(Once(delay=timedelta(hours=3))),
+    )
+    await submit(store, job(Every(MINUTE), tenant_id=STRANGER), tenant_id=STRANGER)
+    paused = await submit(store, job(Every(MINUTE)))
+    await store.pause_job(TENANT, paused.job_id)
+    found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
+    mail = {(number, "mail"): 1 for number in (10, 20, 30, 40, 50)}
+    assert found.exact
+    assert found.counts == {**mail, (30, "default"): 1, (5, "default"): 1, (0, "soon"): 1}
+    await fire(store)
+
+
+async def test_a_herd_is_estimated_where_it_cannot_be_walked(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figure_views, "LOOKED_AT", 20)
+    herd = [job(Once(delay=timedelta(minutes=30))) for _ in range(100)]
+    await submit(store, *herd, job(Once(delay=timedelta(minutes=10))))
+    found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
+    assert (found.counts, found.exact) == ({(10, "default"): 1, (30, "default"): 100}, False)
+
+
+async def test_the_last_runs_of_many_jobs(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    one, other = (await store.submit(TENANT, [job(), job()]))[-2:]
+    runs = {run.job_id: run for run in await worker.claim()}
+    time.advance(seconds=3)
+    await worker.succeed(runs[one.job_id])
+    await worker.fail(runs[other.job_id])
+    stranger = await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
+    found = await store.recent_runs(TENANT, [one.job_id, other.job_id, stranger.job_id], 5)
+    assert {job_id: [run.state for run in ends] for job_id, ends in found.items()} == {
+        one.job_id: [RunState.SUCCEEDED],
+        other.job_id: [RunState.FAILED],
+        stranger.job_id: [],
+    }
+    (end,) = found[one.job_id]
+    assert end.started_at is not None and end.finished_at - end.started_at == timedelta(seconds=3)
+    assert await store.recent_runs(STRANGER, [one.job_id], 5) == {one.job_id: []}

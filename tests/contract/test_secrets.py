@@ -1,0 +1,63 @@
+"""Secrets of tenants, and what their requests are signed with."""
+
+from datetime import timedelta
+
+import pytest
+
+from duetime.errors import NotFound
+from duetime.ids import new_id
+from duetime.model.tenant import NewTenant
+from duetime.store.protocol import Store
+from tests.contract.hands import TENANT
+from tests.contract.worlds import Time
+
+
+async def test_a_secret_is_kept_replaced_and_removed(store: Store, time: Time) -> None:
+    created = await store.put_secret(TENANT, "crm", b"one")
+    time.advance(minutes=1)
+    changed = await store.put_secret(TENANT, "crm", b"two")
+    assert changed - created == timedelta(minutes=1)
+    await store.put_secret(TENANT, "a", b"x")
+    assert await store.tenant_secret(TENANT, "crm") == b"two"
+    found = await store.tenant_secrets(TENANT)
+    assert [(each.name, each.created_at, each.changed_at) for each in found][1] == ("crm", created, changed)
+    assert [each.name for each in found] == ["a", "crm"]
+    await store.drop_secret(TENANT, "crm")
+    for missing in (store.tenant_secret(TENANT, "crm"), store.drop_secret(TENANT, "crm")):
+        with pytest.raises(NotFound):
+            await missing
+
+
+async def test_a_tenant_has_its_own(store: Store) -> None:
+    stranger = (await store.create_tenant(NewTenant("stranger"))).id
+    await store.put_secret(TENANT, "crm", b"one")
+    await store.add_signing_secret(TENANT, new_id(), b"key", None)
+    assert await store.tenant_secrets(stranger) == []
+    assert await store.signing_secrets(stranger) == []
+    with pytest.raises(NotFound):
+        await store.tenant_secret(stranger, "crm")
+    with pytest.raises(NotFound):
+        await store.drop_secret(stranger, "crm")
+
+
+async def test_the_first_signing_secret_is_made_once(store: Store) -> None:
+    first = await store.add_signing_secret(TENANT, new_id(), b"one", None)
+    second = await store.add_signing_secret(TENANT, new_id(), b"two", None)
+    assert (first.value, second.value) == (b"one", b"one")
+    assert len(await store.signing_secrets(TENANT)) == 1
+
+
+async def test_old_signing_secrets_sign_along_for_a_while(store: Store, time: Time) -> None:
+    await store.add_signing_secret(TENANT, new_id(), b"one", timedelta(hours=1))
+    time.advance(seconds=1)
+    newest = await store.add_signing_secret(TENANT, new_id(), b"two", timedelta(hours=1))
+    assert (newest.value, newest.expires_at) == (b"two", None)
+    found = await store.signing_secrets(TENANT)
+    assert [each.value for each in found] == [b"two", b"one"]
+    assert found[1].expires_at == time.now + timedelta(hours=1)
+    time.advance(minutes=30)
+    await store.add_signing_secret(TENANT, new_id(), b"three", timedelta(hours=2))
+    expires = [each.expires_at for each in await store.signing_secrets(TENANT)]
+    assert expires[1:] == [time.now + timedelta(hours=2), time.now + timedelta(minutes=30)], "never longer than before"
+    time.advance(hours=1)
+    assert [each.value for each in await store.signing_secrets(TENANT)] == [b"three", b"two"]

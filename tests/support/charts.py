@@ -1,0 +1,142 @@
+"""Renders the templates of the Helm chart, as far as the chart uses Helm's language, for machines without Helm.
+
+It knows values, `if`, `define` and `include`, and the few functions that the chart uses; anything else is an error, so
+that a template that this cannot judge is not taken for a good one.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_TOKEN = re.compile(r'"[^"]*"|\||\(|\)|[^\s|()]+')
+
+
+class Chart:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._chart = yaml.safe_load((folder / "Chart.yaml").read_text())
+        self._values = yaml.safe_load((folder / "values.yaml").read_text())
+        self._defined: dict[str, list[Any]] = {}
+        for file in sorted(folder.glob("templates/*.tpl")):
+            self._render(_parse(file.read_text()), {})
+
+    def render(self, **values: Any) -> list[dict[str, Any]]:
+        """Every object that the chart makes with these values."""
+        context = {
+            "Values": _merged(self._values, values),
+            "Chart": {"AppVersion": self._chart["appVersion"], "Name": self._chart["name"]},
+            "Release": {"Name": "test", "Service": "Helm"},
+        }
+        found: list[dict[str, Any]] = []
+        for file in sorted(self._folder.glob("templates/*.yaml")):
+            text = self._render(_parse(file.read_text()), context)
+            found += [document for document in yaml.safe_load_all(text) if document]
+        return found
+
+    def _render(self, nodes: list[Any], context: dict[str, Any]) -> str:
+        written = []
+        for node in nodes:
+            match node:
+                case str():
+                    written.append(node)
+                case ("if", condition, then, otherwise):
+                    written.append(self._render(then if self._value(condition, context) else otherwise, context))
+                case ("define", name, body):
+                    self._defined[name] = body
+                case ("value", code):
+                    value = self._value(code, context)
+                    written.append("" if value is None else str(value))
+        return "".join(written)
+
+    def _value(self, code: str, context: dict[str, Any]) -> Any:
+        """A pipeline: each part gets what the one before it gave as its last argument."""
+        result: list[Any] = []
+        for part in " ".join(_TOKEN.findall(code)).split(" | "):
+            words = _TOKEN.findall(part)
+            result = [self._call(words, context, result)]
+        return result[0]
+
+    def _call(self, words: list[str], context: dict[str, Any], given: list[Any]) -> Any:
+        name, *rest = words
+        arguments = [self._word(word, context) for word in rest] + given
+        match name:
+            case "quote":
+                return '"' + str(arguments[0]).replace('"', '\\"') + '"'
+            case "default":
+                return arguments[1] or arguments[0]
+            case "nindent":
+                pad = " " * arguments[0]
+                return "\n" + "\n".join(pad + line if line else line for line in arguments[1].split("\n"))
+            case "toYaml":
+                return yaml.safe_dump(arguments[0], sort_keys=False).rstrip("\n")
+            case "add":
+                return sum(arguments)
+            case "required":
+                if not arguments[1]:
+                    raise ValueError(arguments[0])
+                return arguments[1]
+            case "include":
+                return self._render(self._defined[arguments[0]], arguments[1])
+            case ".Files.Get":
+                return (self._folder / arguments[0]).read_text()
+        if rest:
+            raise ValueError(f"this renderer does not know {name!r}")
+        return self._word(name, context)
+
+    def _word(self, word: str, context: dict[str, Any]) -> Any:
+        if word.startswith('"'):
+            return word[1:-1]
+        if word.isdigit():
+            return int(word)
+        if word == ".":
+            return context
+        if not word.startswith("."):
+            raise ValueError(f"this renderer does not know {word!r}")
+        found: Any = context
+        for name in word[1:].split("."):
+            if not isinstance(found, dict):
+                raise ValueError(f"{word}: there is no {name!r}")
+            found = found.get(name)
+        return found
+
+
+def _parse(text: str) -> list[Any]:
+    """Text, values, and blocks with what is inside them."""
+    stack: list[tuple[str, str, list[Any], list[Any]]] = [("root", "", [], [])]
+    position, trim_next = 0, False
+    for match in re.finditer(r"\{\{(-)?\s*(.*?)\s*(-)?\}\}", text, re.DOTALL):
+        before = text[position : match.start()]
+        before = before.lstrip() if trim_next else before
+        stack[-1][2].append(before.rstrip() if match[1] else before)
+        position, trim_next = match.end(), match[3] is not None
+        code = match[2]
+        if code.startswith("if "):
+            stack.append(("if", code[3:], [], []))
+        elif code == "else":
+            kind, condition, body, _ = stack.pop()
+            stack.append((kind, condition, [], body))
+        elif code.startswith("define "):
+            stack.append(("define", code[7:].strip('"'), [], []))
+        elif code == "end":
+            kind, what, body, earlier = stack.pop()
+            if kind == "if":
+                stack[-1][2].append(("if", what, earlier or body, body if earlier else []))
+            else:
+                stack[-1][2].append(("define", what, body))
+        else:
+            stack[-1][2].append(("value", code))
+    rest = text[position:]
+    stack[-1][2].append(rest.lstrip() if trim_next else rest)
+    if len(stack) != 1:
+        raise ValueError(f"a block is not closed: {stack[-1][1]}")
+    return stack[0][2]
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
