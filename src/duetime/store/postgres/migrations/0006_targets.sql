@@ -9,6 +9,7 @@ create table duetime.handovers (
     deadline timestamptz not null
 );
 create index handovers_by_deadline on duetime.handovers (deadline);
+create index handovers_of_tenant on duetime.handovers (tenant_id);
 
 -- Sealed above the store.
 create table duetime.tenant_secrets (
@@ -77,6 +78,7 @@ begin
     where r.tenant_id = duetime.current_tenant()
     union all
     select r.id from duetime.handovers h
-    join duetime.runs r on r.id = h.run_id and r.fence = h.fence and r.claim_no is null and r.worker_id is not null
-    where r.tenant_id = duetime.current_tenant();
+    cross join lateral (select * from duetime.runs r where r.id = h.run_id limit 1) r
+    where h.tenant_id = duetime.current_tenant() and r.fence = h.fence and r.claim_no is null
+        and r.worker_id is not null;
 end $$;
