@@ -8,50 +8,50 @@ async def send_report(to: str) -> str: ...
 await send_report.submit(to="ops@example.com")
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from duetime.app import App
-from duetime.clock import ManualClock
-from duetime.errors import (
-    AccessDenied,
-    CalendarInUse,
-    Conflict,
-    DuetimeError,
-    InvalidInput,
-    JobBusy,
-    KeyInFlight,
-    KeyReused,
-    LeaseLost,
-    NotFound,
-    QuotaExceeded,
-    SchemaMismatch,
-    ServerUnavailable,
-    SettingsError,
-    StaleVersion,
-    StoreError,
-    StoreLocked,
-    StoreUnavailable,
-)
-from duetime.graphing import GraphPlan
-from duetime.model.attempt import Run
-from duetime.model.calendar import Calendar
-from duetime.model.dependency import Parent
-from duetime.model.failure import FailureClass
-from duetime.model.graph import Graph, GraphStatus
-from duetime.model.job import Job, JobState
-from duetime.model.outcome import Cancel, GiveUp, RetryAfter, Snooze
-from duetime.model.policy import Misfire
-from duetime.model.retry import RetryPolicy
-from duetime.model.run import RunState
-from duetime.needs import Needs
-from duetime.previewing import Preview, preview
-from duetime.receipt import Receipt
-from duetime.settings import Settings
-from duetime.task import Task
-from duetime.worker.context import Context, SyncContext, current_context
-
 if TYPE_CHECKING:
+    from duetime.app import App
     from duetime.client import AsyncClient, Client
+    from duetime.clock import ManualClock
+    from duetime.errors import (
+        AccessDenied,
+        CalendarInUse,
+        Conflict,
+        DuetimeError,
+        InvalidInput,
+        JobBusy,
+        KeyInFlight,
+        KeyReused,
+        LeaseLost,
+        NotFound,
+        QuotaExceeded,
+        SchemaMismatch,
+        ServerUnavailable,
+        SettingsError,
+        StaleVersion,
+        StoreError,
+        StoreLocked,
+        StoreUnavailable,
+    )
+    from duetime.graphing import GraphPlan
+    from duetime.model.attempt import Run
+    from duetime.model.calendar import Calendar
+    from duetime.model.dependency import Parent
+    from duetime.model.failure import FailureClass
+    from duetime.model.graph import Graph, GraphStatus
+    from duetime.model.job import Job, JobState
+    from duetime.model.outcome import Cancel, GiveUp, RetryAfter, Snooze
+    from duetime.model.policy import Misfire
+    from duetime.model.retry import RetryPolicy
+    from duetime.model.run import RunState
+    from duetime.needs import Needs
+    from duetime.previewing import Preview, preview
+    from duetime.receipt import Receipt
+    from duetime.settings import Settings
+    from duetime.task import Task
+    from duetime.worker.context import Context, SyncContext, current_context
 
 __version__ = "0.1.0"
 
@@ -106,11 +106,60 @@ __all__ = [
     "preview",
 ]
 
+_HOMES = {
+    "duetime.app": ("App",),
+    "duetime.client": ("AsyncClient", "Client"),
+    "duetime.clock": ("ManualClock",),
+    "duetime.errors": (
+        "AccessDenied",
+        "CalendarInUse",
+        "Conflict",
+        "DuetimeError",
+        "InvalidInput",
+        "JobBusy",
+        "KeyInFlight",
+        "KeyReused",
+        "LeaseLost",
+        "NotFound",
+        "QuotaExceeded",
+        "SchemaMismatch",
+        "ServerUnavailable",
+        "SettingsError",
+        "StaleVersion",
+        "StoreError",
+        "StoreLocked",
+        "StoreUnavailable",
+    ),
+    "duetime.graphing": ("GraphPlan",),
+    "duetime.model.attempt": ("Run",),
+    "duetime.model.calendar": ("Calendar",),
+    "duetime.model.dependency": ("Parent",),
+    "duetime.model.failure": ("FailureClass",),
+    "duetime.model.graph": ("Graph", "GraphStatus"),
+    "duetime.model.job": ("Job", "JobState"),
+    "duetime.model.outcome": ("Cancel", "GiveUp", "RetryAfter", "Snooze"),
+    "duetime.model.policy": ("Misfire",),
+    "duetime.model.retry": ("RetryPolicy",),
+    "duetime.model.run": ("RunState",),
+    "duetime.needs": ("Needs",),
+    "duetime.previewing": ("Preview", "preview"),
+    "duetime.receipt": ("Receipt",),
+    "duetime.settings": ("Settings",),
+    "duetime.task": ("Task",),
+    "duetime.worker.context": ("Context", "SyncContext", "current_context"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """The clients come when they are asked for: an app that works on a database needs no HTTP."""
-    if name in ("AsyncClient", "Client"):
-        from duetime import client
+    """Names come when they are asked for: a command that only talks to a server loads no store, and an app that works
+    on a database no HTTP."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
 
-        return getattr(client, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

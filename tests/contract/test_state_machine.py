@@ -34,7 +34,7 @@ from duetime.model.lane import LaneKey, Tier
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import NOW, Every, Once
 from duetime.model.worker import WorkerInfo
-from tests.conftest import INSTALLED
+from tests.contract.conftest import CHOSEN
 from tests.contract.hands import (
     GRACE,
     LEASE,
@@ -447,6 +447,6 @@ def test_sqlite_does_what_the_model_says() -> None:
 
 
 @pytest.mark.timeout(7200 if DEEP else 240)
-@pytest.mark.parametrize("binaries", INSTALLED, ids=str)
+@pytest.mark.parametrize("binaries", CHOSEN, ids=str)
 def test_postgres_does_what_the_model_says(binaries: Any) -> None:
     search(lambda: PostgresWorld(binaries), examples=12)

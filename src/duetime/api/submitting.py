@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,17 @@ from duetime.wire.jobs import DependsOnBody, JobRequest, MisfireBody, RetryBody
 
 _NO_ARGS: Mapping[str, Any] = {}
 _POLICIES = ("misfire", "overlap", "jitter", "max_runs")
+_TIMES = ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
+_NOT_RECURRING = (Once, After)
+
+# Most requests of a large batch leave most things out: one look tells.
+_times = attrgetter(*_TIMES, "after")
+_choices = attrgetter(
+    *("retries", "retry", "tags", "delivery", "key", "name", "owner", "payload_ref"),
+    *("concurrency_key", "concurrency", "rate_key", "rate", "warn_after", *_POLICIES),
+)
+_NO_TIMES = _times(JobRequest())
+_NO_CHOICES = _choices(JobRequest())
 
 
 def needs_the_day(request: JobRequest) -> bool:
@@ -58,12 +70,12 @@ def make_job(
         schedule=schedule,
         queue=request.queue,
         tier=Tier[request.priority],
-        options=_options(request, recurring=not isinstance(schedule, Once | After)),
+        options=_options(request, recurring=not isinstance(schedule, _NOT_RECURRING)),
         timeout=None if request.timeout is None else check_duration(request.timeout, "timeout"),
         key=request.key,
         idempotency_key=idempotency_key if request.idempotency_key is None else request.idempotency_key,
         job_id=job_id,
-        said=_said(request, schedule),
+        said=None if schedule is NOW else _said(request, schedule),
         depends_on=depends_on,
     )
 
@@ -93,11 +105,9 @@ def _what(request: JobRequest, targets: TargetRules) -> tuple[str, Mapping[str, 
 
 
 def _schedule(request: JobRequest, now: datetime | None) -> Schedule:
-    times: dict[str, Any] = {
-        name: value
-        for name in ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
-        if (value := getattr(request, name)) is not None
-    }
+    if _times(request) == _NO_TIMES:
+        return NOW
+    times: dict[str, Any] = {name: value for name in _TIMES if (value := getattr(request, name)) is not None}
     if request.after is not None:
         policies = {**times, **{name: getattr(request, name) for name in _POLICIES}, "when": request.when}
         return chain_after(parse("job", request.after.job), request.after.on, policies=policies)
@@ -115,6 +125,8 @@ def _said(request: JobRequest, schedule: Schedule) -> Said | None:
 
 
 def _options(request: JobRequest, *, recurring: bool) -> Options:
+    if not recurring and _choices(request) == _NO_CHOICES:
+        return DEFAULT_OPTIONS
     policies = (request.misfire, request.overlap, request.jitter, request.max_runs)
     if not recurring:
         for name, value in zip(_POLICIES, policies, strict=True):

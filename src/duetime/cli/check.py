@@ -13,7 +13,6 @@ from duetime.cli.options import Config, DatabaseUrl, DataDir, Json, MaybeAppName
 from duetime.cli.output import clear_errors, out, say
 from duetime.duration import format_duration
 from duetime.settings import Settings
-from duetime.store.inspecting import inspect
 
 
 def check(
@@ -42,6 +41,8 @@ def check(
 
 
 async def _look(settings: Settings) -> dict[str, Any]:
+    from duetime.store.inspecting import inspect
+
     found = await inspect(settings)
     facts: dict[str, Any] = {
         "database": "PostgreSQL" if settings.sqlite_file is None else f"SQLite in {settings.sqlite_file}",

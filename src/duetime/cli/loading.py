@@ -4,19 +4,23 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from duetime.app import App
 from duetime.errors import InvalidInput
 from duetime.settings import Settings, load
+
+if TYPE_CHECKING:
+    from duetime.app import App
 
 
 def load_settings(config: Path | None, **flags: Any) -> Settings:
     return load(config, os.environ, flags)
 
 
-def load_app(name: str, settings: Settings) -> App:
+def load_app(name: str, settings: Settings) -> "App":
     """Import `module:app`; the working folder comes first, as it does for `python -m`."""
+    from duetime.app import App
+
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise InvalidInput(

@@ -1,4 +1,7 @@
-"""The `duetime` command."""
+"""The `duetime` command.
+
+What commands work with is imported inside them, so that help and short commands do not wait for servers and stores.
+"""
 
 import typer
 

@@ -6,7 +6,6 @@ from duetime.cli.loading import load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
 from duetime.cli.output import clear_errors, say, set_up_logging
 from duetime.settings import Settings
-from duetime.store.opening import store_for
 
 
 def migrate(
@@ -25,6 +24,8 @@ def migrate(
 
 
 async def _migrate(settings: Settings) -> tuple[list[int], int]:
+    from duetime.store.opening import store_for
+
     store = store_for(settings)
     await store.open()
     try:

@@ -4,13 +4,11 @@ import asyncio
 
 from rich.markup import escape
 
-from duetime.api.data_folder import make_root_key
 from duetime.cli.loading import load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
 from duetime.cli.output import clear_errors, say
 from duetime.model.key_text import KeyText
 from duetime.settings import Settings
-from duetime.store.opening import open_ready, store_for
 
 
 def root_key(
@@ -23,6 +21,9 @@ def root_key(
 
 
 async def _make(settings: Settings) -> KeyText:
+    from duetime.api.data_folder import make_root_key
+    from duetime.store.opening import open_ready, store_for
+
     store = store_for(settings)
     await open_ready(store)
     try:

@@ -4,13 +4,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import uvloop
 from rich.markup import escape
 
-from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
-from duetime.api.serving import HttpServer
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
     Config,
@@ -26,11 +23,12 @@ from duetime.cli.options import (
     Threads,
 )
 from duetime.cli.output import clear_errors, say, set_up_logging
-from duetime.cli.ticker import Ticker
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
-from duetime.store.protocol import Store
-from duetime.wiring import Node
+
+if TYPE_CHECKING:
+    from duetime.api.serving import HttpServer
+    from duetime.store.protocol import Store
 
 _PATIENCE = 2.0
 """Seconds for what is left to end, once everything has stopped."""
@@ -54,6 +52,10 @@ def up(
     The HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is made and kept up to date by
     itself. Ctrl-C stops in good order: what runs may finish, nothing is lost.
     """
+    from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
+    from duetime.cli.ticker import Ticker
+    from duetime.wiring import Node
+
     with clear_errors(json=json):
         settings = load_settings(
             config,
@@ -109,6 +111,8 @@ def server(
     json: Json = False,
 ) -> None:
     """Run the HTTP API and the loops of one node (scanner, reaper, pruner) on PostgreSQL. Start as many as you like."""
+    from duetime.wiring import Node
+
     with clear_errors(json=json):
         settings = load_settings(
             config, database_url=database_url, data_dir=data_dir, host=host, port=port, log_level=log_level
@@ -125,6 +129,8 @@ def server(
 
 
 def run_until_stopped(running: Coroutine[Any, Any, None], *, json: bool) -> None:
+    import uvloop
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(running)
         say("stopped; everything is kept", json=json, event="stopped")

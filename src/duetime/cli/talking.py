@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -16,9 +16,10 @@ from rich.table import Table
 from duetime.cli.loading import load_settings
 from duetime.cli.options import DataDir, Json, Key, Url
 from duetime.cli.output import clear_errors, out, say
-from duetime.client import Client
-from duetime.client.finding import find_server
 from duetime.errors import DuetimeError
+
+if TYPE_CHECKING:
+    from duetime.client import Client
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in, with a root key.")]
 
@@ -37,7 +38,7 @@ _LONGEST = 60
 class Talk:
     """A command's side of the conversation: the client, and how to show what it answers."""
 
-    def __init__(self, client: Client, *, json: bool) -> None:
+    def __init__(self, client: "Client", *, json: bool) -> None:
         self.client = client
         self.json = json
 
@@ -80,6 +81,9 @@ def talks(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*args: Any, **given: Any) -> None:
+        from duetime.client import Client
+        from duetime.client.finding import find_server
+
         url, key, tenant, data_dir, json = (given.pop(name) for name in _ADDED)
         with clear_errors(json=json):
             address, found = find_server(load_settings(None, url=url, key=key, data_dir=data_dir))

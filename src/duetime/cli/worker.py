@@ -1,12 +1,10 @@
 """`worker`: runs the tasks of an app until it is stopped."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from duetime.api.serving import HttpServer
-from duetime.app import App
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
     Config,
@@ -26,8 +24,11 @@ from duetime.cli.output import clear_errors, say
 from duetime.cli.run import database_of, run_until_stopped, start_logging
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
-from duetime.store.protocol import Store
-from duetime.wiring import Node, RemoteNode
+
+if TYPE_CHECKING:
+    from duetime.api.serving import HttpServer
+    from duetime.app import App
+    from duetime.store.protocol import Store
 
 
 def worker(
@@ -52,6 +53,8 @@ def worker(
     On SIGTERM or Ctrl-C it claims no more, lets what runs finish within the grace period, and hands the rest back
     without spending an attempt. A second signal stops at once.
     """
+    from duetime.wiring import Node
+
     with clear_errors(json=json):
         settings = load_settings(
             config,
@@ -94,9 +97,11 @@ def worker(
         run_until_stopped(node.run(ready), json=json)
 
 
-def _work_remotely(settings: Settings, app: App, *, json: bool) -> None:
+def _work_remotely(settings: Settings, app: "App", *, json: bool) -> None:
     if settings.key is None:
         raise InvalidInput("a remote worker needs a key", field="key", remedy="set DUETIME_KEY to a worker key")
+    from duetime.wiring import RemoteNode
+
     tasks = sorted(app.tasks)
 
     def ready() -> None:

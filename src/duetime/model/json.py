@@ -15,6 +15,7 @@ from duetime.errors import InvalidInput
 MAX_DEPTH = 64
 _BIGGEST = 2**63
 _PLAIN = frozenset({bool, type(None)})
+_LISTS = (list, tuple)
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -22,7 +23,8 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 def encode(value: object, *, field: str, limit: int | None = None) -> bytes:
     """The JSON of a value, or a refusal that names the place at fault."""
-    _check(value, field, 0)
+    if not _fits(value, 0):
+        _check(value, field, 0)  # once more, to say where
     body = _encoder.encode(value)
     if limit is not None and len(body) > limit:
         raise InvalidInput(
@@ -35,6 +37,28 @@ def encode(value: object, *, field: str, limit: int | None = None) -> bytes:
 
 def decode(body: bytes) -> Any:
     return _decoder.decode(body)
+
+
+def _fits(value: object, depth: int) -> bool:
+    """Whether there is nothing to refuse: the same questions as `_check` asks, without a name for every place."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_whole(value)  # type: ignore[attr-defined, arg-type]
+    if kind is int:
+        return -_BIGGEST <= value < _BIGGEST  # type: ignore[operator]
+    if kind in _PLAIN:
+        return True
+    if kind is float:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    if depth >= MAX_DEPTH:
+        return False
+    depth += 1
+    if kind is dict:
+        for key, item in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str or not (key.isascii() or _is_whole(key)) or not _fits(item, depth):
+                return False
+        return True
+    return kind in _LISTS and all(_fits(item, depth) for item in value)  # type: ignore[attr-defined]
 
 
 def _check(value: object, path: str, depth: int) -> None:
@@ -56,7 +80,7 @@ def _check(value: object, path: str, depth: int) -> None:
                 raise InvalidInput(f"the key {key!r} is not text", field=path, remedy="JSON objects have text keys")
             _check_text(key, path)
             _check(item, f"{path}.{key}", depth + 1)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, _LISTS):
         _check_depth(path, depth)
         for index, item in enumerate(value):
             _check(item, f"{path}[{index}]", depth + 1)
@@ -74,8 +98,13 @@ def _check_depth(path: str, depth: int) -> None:
 
 
 def _check_text(text: str, path: str) -> None:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise InvalidInput("holds half a character (a lone surrogate)", field=path[:80]) from None
+    if not text.isascii() and not _is_whole(text):
+        raise InvalidInput("holds half a character (a lone surrogate)", field=path[:80])
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

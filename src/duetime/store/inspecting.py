@@ -7,7 +7,6 @@ import msgspec
 from duetime.clock import SystemClock
 from duetime.settings import Settings
 from duetime.store.opening import store_for
-from duetime.store.sqlite.inspecting import inspect_file
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -23,6 +22,8 @@ class Findings(msgspec.Struct, frozen=True):
 async def inspect(settings: Settings) -> Findings:
     """Look at the database. Raises `StoreError` when it cannot be used, also `SchemaMismatch`."""
     if settings.sqlite_file is not None:
+        from duetime.store.sqlite.inspecting import inspect_file
+
         found = await asyncio.to_thread(inspect_file, settings.sqlite_file)
         return Findings(found.schema_version, 0.0, found.workers, found.owner)
     store = store_for(settings)

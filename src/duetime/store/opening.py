@@ -1,14 +1,11 @@
-"""Which store a database's address means."""
+"""Which store a database's address means. Only that one is loaded."""
 
 from typing import Any
 
 from duetime.clock import Clock, SystemClock
 from duetime.sealing import Sealer
 from duetime.settings import Settings
-from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
-from duetime.store.sealed import SealedPostgresStore, SealedSqliteStore
-from duetime.store.sqlite import SqliteStore
 
 
 def store_for(settings: Settings) -> Store:
@@ -16,16 +13,28 @@ def store_for(settings: Settings) -> Store:
     file = settings.sqlite_file
     sealer = Sealer(settings.sealing_keys) if settings.encryption_keys else None
     if file is not None:
-        return SqliteStore(file) if sealer is None else SealedSqliteStore(sealer, file)
+        if sealer is not None:
+            from duetime.store.sealed_sqlite import SealedSqliteStore
+
+            return SealedSqliteStore(sealer, file)
+        from duetime.store.sqlite import SqliteStore
+
+        return SqliteStore(file)
     assert settings.database_url is not None
     how: dict[str, Any] = {"pool_size": settings.pool_size, "prepared": settings.prepared_statements == "on"}
-    if sealer is None:
-        return PostgresStore(settings.database_url, **how)
-    return SealedPostgresStore(sealer, settings.database_url, **how)
+    if sealer is not None:
+        from duetime.store.sealed_postgres import SealedPostgresStore
+
+        return SealedPostgresStore(sealer, settings.database_url, **how)
+    from duetime.store.postgres import PostgresStore
+
+    return PostgresStore(settings.database_url, **how)
 
 
 def store_in_memory(clock: Clock | None = None) -> Store:
     """A store that is gone when it is closed, for tests."""
+    from duetime.store.sqlite import SqliteStore
+
     return SqliteStore(":memory:", clock=clock or SystemClock())
 
 

@@ -20,9 +20,7 @@ from duetime.model.graph import Graph, NewGraph
 from duetime.model.job import INTERNAL_TENANT, Job, NewJob, Submitted
 from duetime.model.worker import Seat
 from duetime.sealing import Sealer, is_sealed
-from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
-from duetime.store.sqlite import SqliteStore
 
 T = TypeVar("T", Job, Run)
 
@@ -77,12 +75,13 @@ class _Sealing:
 
 
 if TYPE_CHECKING:
-    _Plain = PostgresStore  # either store: what stands behind `super()` is the one that it is mixed into
+    # Either store: what stands behind `super()` is the one that it is mixed into.
+    from duetime.store.postgres import PostgresStore as _Plain
 else:
     _Plain = object
 
 
-class _SealedArguments(_Plain):
+class SealedArguments(_Plain):
     """Every way on which arguments come into a store or leave it."""
 
     def __init__(self, sealer: Sealer, *arguments: Any, **named: Any) -> None:
@@ -134,14 +133,6 @@ class _SealedArguments(_Plain):
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         return [self._sealing.opened(run) for run in await super().runs_of_job(tenant_id, job_id, limit)]
-
-
-class SealedPostgresStore(_SealedArguments, PostgresStore):
-    """PostgreSQL, with sealed arguments where a tenant asks for them."""
-
-
-class SealedSqliteStore(_SealedArguments, SqliteStore):  # type: ignore[misc]
-    """SQLite, with sealed arguments where a tenant asks for them."""
 
 
 def _owner(tenant_id: int) -> str:

@@ -117,7 +117,8 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             if batch_key is not None and request.idempotency_key is None:
                 # Bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, fingerprint=digest)
-            await call.service.secrets.check(call.tenant_id, request.target)
+            if request.target is not None:
+                await call.service.secrets.check(call.tenant_id, request.target)
             _take(job, taken)
             prepared[index] = job
         except (Problem, InvalidInput) as error:
@@ -127,8 +128,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
 
 def _take(job: NewJob, taken: set[tuple[str, str]]) -> None:
     """A key may stand only once in a batch: which of the two would it name?"""
-    for field in ("key", "idempotency_key"):
-        value = getattr(job, field)
+    for field, value in (("key", job.key), ("idempotency_key", job.idempotency_key)):
         if value is not None:
             if (field, value) in taken:
                 raise InvalidInput(f"{value!r} stands twice in this batch", field=field)
