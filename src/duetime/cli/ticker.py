@@ -35,7 +35,7 @@ class Ticker:
         if self._shown > PER_SECOND:
             self._hidden += 1
             return
-        lag = (claimed.started_at - claimed.due_at).total_seconds() * 1000
+        lag = (claimed.started - claimed.due) / 1000
         took = (datetime.now(UTC) - claimed.started_at).total_seconds() * 1000  # noqa: TID251 - shown, never decided on
         mark = _MARKS.get(completion.attempt_state, "?")
         first_line = (completion.error or "").partition("\n")[0]

@@ -243,7 +243,7 @@ class Dealer:
                 skipped.append(complete(run, late, None))
         if skipped:
             await self._store.complete(worker_id, skipped)
-        begun.sort(key=lambda pair: (pair[0].tier, pair[1].ready_at, pair[1].run_id))
+        begun.sort(key=lambda pair: (pair[0].tier, pair[1].ready, pair[1].run_id))
         return begun
 
     async def _pass_on_cancellations(self, lines: Sequence[Line]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from duetime.model import json
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
+from duetime.model.moments import moment
 from duetime.model.retry import Verdict
 from duetime.model.run import RunState
 
@@ -28,7 +29,7 @@ class AttemptState(IntEnum):
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
-    """A run that a worker has leased: everything that it needs to try it."""
+    """A run that a worker has leased: everything that it needs to try it. Its moments are stamps."""
 
     run_id: UUID
     job_id: UUID
@@ -36,13 +37,25 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     fence: int
     attempt: int
     lost: int
-    due_at: datetime
-    ready_at: datetime
-    started_at: datetime
+    due: int
+    ready: int
+    started: int
     args: bytes
     options: bytes | None
     timeout_ms: int | None
     checkpoint: bytes | None
+
+    @property
+    def due_at(self) -> datetime:
+        return moment(self.due)
+
+    @property
+    def ready_at(self) -> datetime:
+        return moment(self.ready)
+
+    @property
+    def started_at(self) -> datetime:
+        return moment(self.started)
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):

@@ -26,7 +26,7 @@ def timed_out(claimed: Claimed) -> Outcome:
 def too_late(claimed: Claimed) -> Skipped | None:
     """Whether a run that was ready waited too long for a worker, by its misfire policy."""
     misfire = decode_options(claimed.options).misfire
-    late = (claimed.started_at - claimed.ready_at).total_seconds()
+    late = (claimed.started - claimed.ready) / 1_000_000
     if misfire.mode != "skip" or late <= misfire.after or claimed.attempt > 1 or claimed.lost:
         return None
     return Skipped(f"missed: {late:.0f} s late when a worker was free")

@@ -173,7 +173,7 @@ class ObservedStore:
         if not claimed:
             return
         self._did("claim", began, len(claimed))
-        self._meters.due_lag.add_spans([run.started_at - run.due_at for run in claimed if run.fence == 1])
+        self._meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
         if self._tracer is not None:
             self._tracer.claimed(
                 [message_of(run, self._lanes[run.lane_id]) for run in claimed if run.options is not None],

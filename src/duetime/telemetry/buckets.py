@@ -2,10 +2,9 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TypeVar
 
-T = TypeVar("T", float, timedelta)
+T = TypeVar("T", float, int)
 
 LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Seconds from due to started. One second is what the alerts count by."""
@@ -13,20 +12,19 @@ DURATIONS = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 
 """Seconds that an attempt takes."""
 TIMINGS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 """Seconds that the database takes for a batch."""
-_NOTHING = timedelta()
 SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
 
 
 class Buckets:
     """Counts of values up to each bound, and of all that lie above."""
 
-    __slots__ = ("_spans", "bounds", "counts", "sum")
+    __slots__ = ("_microseconds", "bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(self.bounds) + 1)
         self.sum = 0.0
-        self._spans = tuple(timedelta(seconds=bound) for bound in self.bounds)
+        self._microseconds = tuple(round(bound * 1_000_000) for bound in self.bounds)
 
     @property
     def count(self) -> int:
@@ -42,11 +40,11 @@ class Buckets:
         self.sum += sum(values)
         self._cut(values, self.bounds)
 
-    def add_spans(self, spans: list[timedelta]) -> None:
-        """The same for spans of time, where the values are seconds: what is not turned into numbers costs nothing."""
+    def add_microseconds(self, spans: list[int]) -> None:
+        """The same for spans of time in microseconds, where the values are seconds."""
         spans.sort()
-        self.sum += sum(spans, _NOTHING).total_seconds()
-        self._cut(spans, self._spans)
+        self.sum += sum(spans) / 1_000_000
+        self._cut(spans, self._microseconds)
 
     def _cut(self, values: list[T], bounds: tuple[T, ...]) -> None:
         below = 0

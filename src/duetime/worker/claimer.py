@@ -239,7 +239,7 @@ class Claimer:
             self._start(session, claim_no, run, self._lanes[run.lane_id].key)
 
     def _order(self, run: Claimed) -> tuple[int, object, object]:
-        return (self._lanes[run.lane_id].key.tier, run.ready_at, run.run_id)
+        return (self._lanes[run.lane_id].key.tier, run.ready, run.run_id)
 
     def _gathered(self) -> None:
         self._gathering = None

@@ -16,6 +16,7 @@ from duetime.ids import parse, show
 from duetime.loop import Loop
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Tier, Trial
+from duetime.model.moments import stamp
 from duetime.wire import workers as wire
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
@@ -186,9 +187,9 @@ def _claimed(run: wire.DealtRun) -> Claimed:
         run.fence,
         run.attempt,
         run.lost,
-        run.due_at,
-        run.ready_at,
-        run.started_at,
+        stamp(run.due_at),
+        stamp(run.ready_at),
+        stamp(run.started_at),
         bytes(run.args),
         _raw(run.options),
         None if run.timeout is None else round(run.timeout * 1000),

@@ -1,7 +1,7 @@
 """Claiming: heap-only, from lanes, above their low-water marks."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,7 @@ import asyncpg
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane, Sight
+from duetime.model.moments import moment
 from duetime.model.worker import Seat
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
@@ -75,12 +76,8 @@ class ClaimingRole(LimitingRole):
         What the last look found settled stays settled; a claim of its own finding would cost every row two columns.
         """
         settled = self.marks.settled
-        counts: dict[int, int] = {}
-        last: dict[int, datetime] = {}
+        stamps: dict[int, list[int]] = defaultdict(list)
         for row in rows:
-            lane, ready_at = row[2], row[7]
-            counts[lane] = counts.get(lane, 0) + 1
-            if lane not in last or ready_at > last[lane]:
-                last[lane] = ready_at
-        for lane, count in counts.items():
-            self.marks.advance(lane, last[lane] if count >= takes[lane] else None, settled)
+            stamps[row[2]].append(row[7])
+        for lane, ready in stamps.items():
+            self.marks.advance(lane, moment(max(ready)) if len(ready) >= takes[lane] else None, settled)

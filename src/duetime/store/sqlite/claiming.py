@@ -106,29 +106,4 @@ def _serves(connection: Connection, worker: tuple[Any, ...], lane_id: int) -> bo
 
 
 def claimed_runs(rows: Sequence[tuple[Any, ...]]) -> list[Claimed]:
-    if not rows:
-        return []
-    # All of a claim started at one moment, and most were ready when they were due.
-    started_at = moment(rows[0][8])
-    claimed = []
-    for run_id, job_id, lane_id, fence, attempt, lost, due, ready, _, args, options, timeout_ms, checkpoint in rows:
-        due_at = moment(due)
-        ready_at = due_at if ready == due else moment(ready)
-        claimed.append(
-            Claimed(
-                identity(run_id),
-                identity(job_id),
-                lane_id,
-                fence,
-                attempt,
-                lost,
-                due_at,
-                ready_at,
-                started_at,
-                args,
-                options,
-                timeout_ms,
-                checkpoint,
-            )
-        )
-    return claimed
+    return [Claimed(identity(run_id), identity(job_id), *rest) for run_id, job_id, *rest in rows]

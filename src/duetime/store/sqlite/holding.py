@@ -10,6 +10,7 @@ from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.worker import Worker
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.claiming import claimed_runs
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
@@ -33,10 +34,7 @@ class HoldingRole(Role):
         ids = packed(run_ids)
         this = {"worker_id": worker_id.bytes, "ids": ids, "places": places(ids)}
         rows = await self.database.run(lambda connection, _: connection.rows("runs_of_worker", this))
-        return [
-            Claimed(identity(row[0]), identity(row[1]), *row[2:6], *(moment(stamp) for stamp in row[6:9]), *row[9:])
-            for row in rows
-        ]
+        return claimed_runs(rows)
 
     async def complete_many(
         self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]

@@ -6,13 +6,15 @@ the interpreter's lock is let go once, and not once per row.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, SafeUUID
 
 import msgspec
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from duetime.model.moments import moment as moment
+from duetime.model.moments import stamp as stamp
+
 _MICROSECOND = timedelta(microseconds=1)
 _ID_LENGTH = 16
 
@@ -54,20 +56,12 @@ _encoder = msgspec.json.Encoder()
 _names = msgspec.json.Decoder(tuple[str, ...])
 
 
-def stamp(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
+def maybe_stamp(at: datetime | None) -> int | None:
+    return None if at is None else stamp(at)
 
 
-def maybe_stamp(moment: datetime | None) -> int | None:
-    return None if moment is None else (moment - _EPOCH) // _MICROSECOND
-
-
-def moment(stamp: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=stamp)
-
-
-def maybe_moment(stamp: int | None) -> datetime | None:
-    return None if stamp is None else _EPOCH + timedelta(microseconds=stamp)
+def maybe_moment(at: int | None) -> datetime | None:
+    return None if at is None else moment(at)
 
 
 def microseconds(duration: timedelta) -> int:

@@ -4,11 +4,13 @@ select lane, ready, ids, (select duetime.now()), (select pg_snapshot_xmin(pg_cur
 from duetime.look($1::int[], $2::timestamptz[], $3);
 
 -- claim: lease ready runs of each lane to a worker, without touching any index
-select * from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5);
+select id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
+    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
+from duetime.claim($1::int[], $2::int[], $3::timestamptz[], $4, $5);
 
 -- claimed_before: the runs of a claim whose answer was lost
-select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
-    r.timeout_ms, r.checkpoint
+select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
+    duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
 from duetime.claims c join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()
 join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
 where c.worker_id = $1 and c.claim_no = $2;
@@ -31,11 +33,13 @@ from held where r.id = held.id and r.worker_id = $1 and r.claim_no = any($2::big
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- claim_many: lease ready runs of each lane and deal them to workers in order
-select * from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::int[]);
+select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
+    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
+from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::int[]);
 
 -- claims_before: the runs of claims whose answers were lost
-select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
-    r.options, r.timeout_ms, r.checkpoint
+select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
+    duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
 from unnest($1::uuid[], $2::bigint[]) as s(worker_id, claim_no)
 join duetime.claims c on c.worker_id = s.worker_id and c.claim_no = s.claim_no
 join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()

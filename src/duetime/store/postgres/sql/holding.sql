@@ -2,6 +2,6 @@
 select id, name, tasks, queues, slots, started_at, lease_until, tenant_id from duetime.workers where id = $1;
 
 -- runs_of_worker: those of some runs that a worker holds, as it claimed them
-select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
-    r.timeout_ms, r.checkpoint
+select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
+    duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
 from duetime.runs r where r.id = any($2::uuid[]) and r.worker_id = $1;

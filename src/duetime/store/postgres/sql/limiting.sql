@@ -16,7 +16,9 @@ select * from duetime.count_limits($1::bigint[]);
 select * from duetime.candidates($1::int[], $2::timestamptz[], $3);
 
 -- claim_limited: lease ready runs while limits are held
-select * from duetime.claim_limited($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[],
+select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
+    duetime.stamp(started_at), args, options, timeout_ms, checkpoint
+from duetime.claim_limited($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5::uuid[], $6::bigint[],
     $7::int[]);
 
 -- keep_holds: remember which runs run under which limits
