@@ -13,6 +13,7 @@ from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.run import Event
 
 Target = tuple[int, str]
+_GOOD = (Succeeded, HandedOver)
 _random = Random()
 
 
@@ -46,7 +47,7 @@ class Health:
 
     def weigh(self, target: Target, attempt: int, outcome: Outcome, completion: Completion) -> Completion:
         """Count an attempt; a retry that would be one too many for its target waits longer."""
-        if isinstance(outcome, Succeeded | HandedOver):
+        if isinstance(outcome, _GOOD):
             self.note(target, failed=False, retry=attempt > 1)
             return completion
         if not isinstance(outcome, Failed):

@@ -111,17 +111,15 @@ class Claimer:
         if not any(free):
             self._slots.wanted = True
             return self._poll
-        # Other lanes may have appeared meanwhile: what is asked for without a look is asked for only so long.
-        in_bulk = monotonic() < self._bulk_until and (not hinted or len(self._lanes) == 1) and not self._open_targets()
+        in_bulk = (not hinted or len(self._lanes) == 1) and not self._open_targets()
         takes = self._bulk if in_bulk else []
-        delay = 0.0
         if not takes:
             self._bulk_until = monotonic() + _BULK_FOR
             takes, delay = await self._look(free, hinted=hinted)
-        if not takes:
-            return delay
+            if not takes:
+                return delay
         wanted = sum(take for _, take in takes)
-        claimed = await self._claim(session, takes)
+        claimed = await self._claim_and_glance(session, takes)
         # One lane that gives all that is asked for: go on asking it, without a look in between.
         full = claimed == wanted
         self._bulk = takes if full and len(takes) == 1 and self._only_lane(takes[0][0]) else []
@@ -162,20 +160,49 @@ class Claimer:
             return [], most
         return [], min(most, (soonest - look.now).total_seconds() + 0.0005)
 
+    async def _claim_and_glance(self, session: Session, takes: Takes) -> int:
+        """Claim. Other lanes may have appeared since the last look: one is taken now and then, while the claim is under
+        way, so that neither waits for the other."""
+        if monotonic() < self._bulk_until:
+            return await self._claim(session, takes)
+        self._bulk_until = monotonic() + _BULK_FOR
+        glance = asyncio.ensure_future(self._glance())
+        try:
+            claimed = await self._claim(session, takes)
+            await glance
+        finally:
+            glance.cancel()
+        return claimed
+
+    async def _glance(self) -> None:
+        """Find out whether only one lane has ready runs."""
+        await self._read_lanes()
+        lanes = await self._open_lanes()
+        if lanes:
+            self._note_lonely(await self._store.look(lanes, 1))
+
     async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
+        lanes = await self._open_lanes()
+        if not lanes:
+            return [], None
+        depth = depth_of_look(len(lanes), max(free))
+        look = await self._store.look(lanes, depth)
+        self._note_lonely(look)
+        takes = self._shares.allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
+        return takes, look
+
+    async def _open_lanes(self) -> list[int]:
+        """The lanes that runs may be claimed from at this moment."""
         await self._read_pauses()
         self._full.forget(monotonic())
         lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused and lane_id not in self._full]
         if open_targets := self._open_targets():
             keys = ((lane_id, self._lanes[lane_id].key) for lane_id in lanes)
             lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
-        if not lanes:
-            return [], None
-        depth = depth_of_look(len(lanes), max(free))
-        look = await self._store.look(lanes, depth)
+        return lanes
+
+    def _note_lonely(self, look: Look) -> None:
         self._lonely = sum(sight.ready_at[0] <= look.now for sight in look.sights) == 1
-        takes = self._shares.allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
-        return takes, look
 
     async def _read_lanes(self) -> bool:
         """Learn of lanes that are new and that this worker serves; true when there were any."""

@@ -31,9 +31,10 @@ class DeadlineWheel(Generic[E]):
         self._buckets: dict[int, set[E]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, entry: E, seconds: float) -> None:
+    def add(self, entry: E, deadline: float) -> None:
+        """`deadline` is on the monotonic clock."""
         entry.bucket = _FRESH
-        self._fresh.append((monotonic() + seconds, entry))
+        self._fresh.append((deadline, entry))
         if self._timer is None:
             self._arm()
 

@@ -28,6 +28,8 @@ _TRACEBACK = "\nTraceback "
 
 
 class HttpSource:
+    embedded = False
+
     def __init__(self, server: Wire) -> None:
         self._server = server
         self._callbacks: list[Callable[[Hint], None]] = []

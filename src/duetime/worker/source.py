@@ -75,6 +75,10 @@ class Claims(Protocol):
 
 
 class Source(Protocol):
+    @property
+    def embedded(self) -> bool:
+        """Whether it works on a thread of this process."""
+
     async def open(self) -> None:
         """Make ready for use on this event loop."""
 

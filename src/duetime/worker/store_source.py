@@ -17,6 +17,10 @@ class StoreSource:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @property
+    def embedded(self) -> bool:
+        return self._store.embedded
+
     async def open(self) -> None:
         await self._store.open()
 

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from uuid import UUID
 
@@ -47,6 +48,7 @@ from duetime.worker.running import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
 from duetime.worker.source import Source, Wants
+from duetime.worker.switching import quick_turns
 from duetime.worker.targets import TargetExecutor
 from duetime.worker.task import Place, TaskDefinition, target_definition
 from duetime.worker.threads import ThreadExecutor
@@ -174,24 +176,28 @@ class Worker:
         """Run until stopped."""
         stop_listening = self._source.listen(self._hinted)
         try:
-            async with asyncio.TaskGroup() as group:
-                completing = group.create_task(self._completer.run(), name="duetime completer")
-                loops = [group.create_task(loop.run(), name=f"duetime {loop.name}") for loop in self._loops]
-                try:
-                    while not self._stopping.is_set():
-                        await self._run_session()
-                finally:
-                    for loop in self._loops:
-                        loop.stop()
-                    await asyncio.wait(loops, timeout=_STOP_DEADLINE)
-                    for task in (*loops, completing):
-                        task.cancel()
+            with quick_turns() if self._source.embedded else nullcontext():
+                await self._run_sessions()
         finally:
             stop_listening()
             self._claimer.close()
             self._wheel.close()
             for executor in self._executors:
                 executor.close()
+
+    async def _run_sessions(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            completing = group.create_task(self._completer.run(), name="duetime completer")
+            loops = [group.create_task(loop.run(), name=f"duetime {loop.name}") for loop in self._loops]
+            try:
+                while not self._stopping.is_set():
+                    await self._run_session()
+            finally:
+                for loop in self._loops:
+                    loop.stop()
+                await asyncio.wait(loops, timeout=_STOP_DEADLINE)
+                for task in (*loops, completing):
+                    task.cancel()
 
     async def _run_session(self) -> None:
         """From a registration to its end: stopped, or the lease lost."""
@@ -300,7 +306,7 @@ class Worker:
         if lane.trial:
             self._trials.started(claimed.run_id, lane.trial)
         if claimed.timeout_ms is not None:
-            self._wheel.add(running, claimed.timeout_ms / 1000)
+            self._wheel.add(running, session.claimed_at + claimed.timeout_ms / 1000)
         self._executors[definition.place].start(running)
         if self._idle.is_set():
             self._idle.clear()
@@ -396,7 +402,7 @@ class Worker:
         """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is."""
         if running.stop is None:
             self._stop(running, Stop.TIMEOUT)
-            self._wheel.add(running, self._limits.lease.total_seconds())
+            self._wheel.add(running, monotonic() + self._limits.lease.total_seconds())
         elif not running.reported:
             self._report(running, timed_out(running.claimed))
 
