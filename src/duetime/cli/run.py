@@ -79,7 +79,7 @@ def up(
             targets=settings.targets == "on",
         )
 
-        async def ready(store: Store, server: HttpServer | None) -> None:
+        async def ready(store: "Store", server: "HttpServer | None") -> None:
             assert server is not None
             key = await ensure_admin_key(store, settings.data_dir)
             write_private(settings.data_dir / SERVER_URL, server.url + "\n")
@@ -121,7 +121,7 @@ def server(
         node = Node(settings, serve=True, targets=settings.targets == "on")
         where = database_of(settings)
 
-        async def ready(_: Store, server: HttpServer | None) -> None:
+        async def ready(_: "Store", server: "HttpServer | None") -> None:
             assert server is not None
             say(f"serving {escape(where)} on {server.url}", json=json, event="up", database=where, url=server.url)
 

@@ -85,7 +85,7 @@ def worker(
         # An embedded file belongs to one process, so whoever works on it also moves its jobs.
         node = Node(settings, app=loaded, loops=settings.sqlite_file is not None, targets=targets)
 
-        async def ready(_: Store, __: HttpServer | None) -> None:
+        async def ready(_: "Store", __: "HttpServer | None") -> None:
             say(
                 f"working on {escape(database_of(settings))}: {', '.join(tasks)}",
                 json=json,
