@@ -41,7 +41,7 @@ from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
 from duetime.stores import Jobs, Stores, is_store
-from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_target_job
+from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_more, make_target_job
 from duetime.targets.checking import TargetRules
 from duetime.task import Task, make_task
 from duetime.telemetry.traces import Tracer, make_tracer
@@ -180,11 +180,17 @@ class App(Graphing):
         unknown = sorted(options.keys() - OPTIONS)
         if unknown:
             raise InvalidInput("is not an option", field=unknown[0], remedy="arguments of the task go into the batch")
-        jobs = []
+        jobs: list[NewJob] = []
         items = list(batch)
+        found, limit = self._find(task), self.settings.max_payload
+        alike = options.keys().isdisjoint(("key", "idempotency_key"))
         for index, (arguments, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
             try:
-                jobs.append(self._prepare(task, schedule, arguments, options, job_id=job_id, said=said))
+                if jobs and alike:
+                    job = make_more(jobs[0], found, arguments, max_payload=limit, job_id=job_id)
+                else:
+                    job = self._prepare(found, schedule, arguments, options, job_id=job_id, said=said)
+                jobs.append(job)
             except InvalidInput as error:
                 field = f"batch[{index}].{error.field}" if error.field else f"batch[{index}]"
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

@@ -70,9 +70,12 @@ def run_id(job: UUID, due_at: datetime, nonce: bytes = b"") -> UUID:
 def once_run_id(job: UUID, due_at: datetime) -> UUID:
     """The id of the only run of a one-off job: its time, then the job's own bits, so that the runs of jobs that were
     submitted together for one moment sort as the jobs do."""
-    milliseconds = (due_at - _EPOCH) // _MILLISECOND
-    own = (job.int >> 64 & 0xFFF) << 62 | job.int & 0x3FFF_FFFF_FFFF_FFFF
-    return UUID(int=_assemble(max(milliseconds, 0), 8, own))
+    return _once_at(job, max((due_at - _EPOCH) // _MILLISECOND, 0))
+
+
+def ready_run_id(job: UUID) -> UUID:
+    """The same for one that is due when it is submitted."""
+    return _once_at(job, job.int >> 80)
 
 
 def time_of(identity: UUID) -> datetime:
@@ -106,6 +109,11 @@ def parse(kind: Kind, text: str) -> UUID:
     if number >> 128:
         raise InvalidInput(f"{text!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")
     return UUID(int=number)
+
+
+def _once_at(job: UUID, milliseconds: int) -> UUID:
+    own = (job.int >> 64 & 0xFFF) << 62 | job.int & 0x3FFF_FFFF_FFFF_FFFF
+    return UUID(int=_assemble(milliseconds, 8, own))
 
 
 def _assemble(milliseconds: int, version: int, rest: int) -> int:

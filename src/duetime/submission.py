@@ -8,6 +8,8 @@ from uuid import UUID
 from duetime.engine.intake import prepare
 from duetime.engine.options import Duration, add_policies, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
+from duetime.ids import new_id
+from duetime.model import json
 from duetime.model.job import NewJob, Said
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Once, Schedule
@@ -54,6 +56,25 @@ def make_job(
     )
 
 
+def make_more(
+    first: NewJob, task: Task[..., Any], args: object, *, max_payload: int, job_id: UUID | None = None
+) -> NewJob:
+    """Another job like this one, which has no key, with arguments of its own."""
+    arguments = {} if args is None else check_mapping(args, "args")
+    task.definition.check_args(arguments)
+    body = json.encode(arguments, field="args", limit=max_payload)
+    return NewJob(
+        job_id or new_id(),
+        first.lane,
+        first.schedule,
+        body,
+        first.options,
+        first.timeout_ms,
+        said=first.said,
+        depends_on=first.depends_on,
+    )
+
+
 def make_target_job(
     rules: TargetRules | None,
     target: object,
@@ -93,7 +114,8 @@ def _ready(
     queue, priority, timeout, idempotency_key = (
         options.pop(name, None) for name in ("queue", "priority", "timeout", "idempotency_key")
     )
-    depends_on = read_depends_on(options.pop("depends_on", ()))
+    needs = options.pop("depends_on", None)
+    depends_on = None if needs is None else read_depends_on(needs)
     if depends_on is not None and not isinstance(schedule, Once):
         raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after=")
     return prepare(

@@ -115,6 +115,13 @@ async def test_a_breaker_can_be_reset(store: Store) -> None:
     assert len(await claim(await hand(store))) == 1
 
 
+async def test_a_survey_counts_those_that_are_not_closed(store: Store) -> None:
+    assert (await store.survey()).breakers == {}
+    for target in ("greet", "count"):
+        await report(store, 20, 20, target=target)
+    assert (await store.survey()).breakers == {BreakerState.OPEN: 2}
+
+
 async def test_a_run_may_name_its_own_target(store: Store) -> None:
     def aimed(host: str) -> bytes | None:
         return encode_options(Options(breaker_key=host))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duetime.clock import monotonic
+from duetime.model.breaker import BreakerState
 from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Tier
 from duetime.model.tenant import DEFAULT_TIER
@@ -46,6 +47,7 @@ class Surveyor:
             "duetime_queue_depth": self._depth,
             "duetime_oldest_due_age_seconds": lambda: {(): self._oldest},
             "duetime_dead_letters": lambda: {(): float(self._read.dead_letters)},
+            "duetime_breakers": self._breakers,
             "duetime_workers": lambda: self._workers,
             "duetime_fleet_slots": lambda: {(): float(self._slots)},
             "duetime_unserved_lanes": lambda: {(): float(unserved())},
@@ -72,6 +74,10 @@ class Surveyor:
 
     def _depth(self) -> Labelled:
         return {(tier.name.lower(),): float(self._read.waiting.get(tier, 0)) for tier in Tier}
+
+    def _breakers(self) -> Labelled:
+        states = (state for state in BreakerState if state is not BreakerState.CLOSED)
+        return {(state.name.lower(),): float(self._read.breakers.get(state, 0)) for state in states}
 
     def _sizes(self) -> Labelled:
         return {(table.name,): float(table.size) for table in self._read.tables if table.size is not None}

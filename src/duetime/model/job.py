@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.ids import once_run_id, time_of
+from duetime.ids import once_run_id, ready_run_id
 from duetime.model.dependency import DependsOn
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.policy import Misfire, Overlap
@@ -138,7 +138,7 @@ class NewJob(msgspec.Struct, frozen=True):
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that goes straight to its run."""
         at = self.schedule.at if isinstance(self.schedule, Once) else None
-        return once_run_id(self.id, at or time_of(self.id))
+        return ready_run_id(self.id) if at is None else once_run_id(self.id, at)
 
 
 class Submitted(msgspec.Struct, frozen=True):

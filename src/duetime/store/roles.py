@@ -13,7 +13,7 @@ from duetime.model.access import ApiKey, NewKey
 from duetime.model.alert import Alert, AlertRule
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
-from duetime.model.breaker import Breaker, BreakerPolicy, Tally
+from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.figures import Ahead, Recent, Standing
 from duetime.model.lane import Tier
@@ -261,6 +261,8 @@ class Survey(NamedTuple):
     tables: tuple[TableFigures, ...]
     size: int
     """Bytes, of all tables together."""
+    breakers: Mapping[BreakerState, int]
+    """Breakers that are not closed."""
 
 
 class Surveying(Protocol):

@@ -30,6 +30,7 @@ GAUGES = {
     "duetime_queue_depth": _GaugeText("Runs that are due and wait, by priority; counted up to a cap.", ("priority",)),
     "duetime_oldest_due_age_seconds": _GaugeText("How long the run that waits longest could have started."),
     "duetime_dead_letters": _GaugeText("Runs whose attempts are spent; counted up to a cap."),
+    "duetime_breakers": _GaugeText("Breakers that are not closed, by how they stand.", ("state",)),
     "duetime_workers": _GaugeText("Workers that have registered, by whether their lease goes on.", ("state",)),
     "duetime_fleet_slots": _GaugeText("Slots of all live workers together."),
     "duetime_unserved_lanes": _GaugeText("Lanes with due runs that no live worker can take."),

@@ -35,9 +35,14 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     """The parameter that receives the context, if the function has one."""
     signature: inspect.Signature
     """Without the context."""
+    required: frozenset[str] = frozenset()
+    known: frozenset[str] | None = None
+    """The names of its parameters; None where it takes any."""
 
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Refuse arguments that the function could not be called with."""
+        if self.required <= args.keys() and (self.known is None or args.keys() <= self.known):
+            return
         try:
             self.signature.bind(**args)
         except TypeError as error:
@@ -61,7 +66,17 @@ def define(name: str, function: Callable[..., Any], *, process: bool = False) ->
         else:
             kept.append(parameter)
     place = Place.PROCESS if process else Place.LOOP if inspect.iscoroutinefunction(function) else Place.THREAD
-    return TaskDefinition(name, function, place, context_name, signature.replace(parameters=kept))
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in kept)
+    named = [parameter for parameter in kept if parameter.kind is not parameter.VAR_KEYWORD]
+    return TaskDefinition(
+        name,
+        function,
+        place,
+        context_name,
+        signature.replace(parameters=kept),
+        frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
+        None if takes_any else frozenset(parameter.name for parameter in named),
+    )
 
 
 def _is_context(annotation: object) -> bool:

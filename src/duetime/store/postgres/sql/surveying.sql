@@ -12,3 +12,6 @@ select coalesce(p.relname, c.relname), sum(greatest(c.reltuples, 0))::bigint, su
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 left join pg_inherits i on i.inhrelid = c.oid left join pg_class p on p.oid = i.inhparent
 where n.nspname = 'duetime' and c.relkind = 'r' group by 1 order by 1;
+
+-- breakers_by_state: breakers that are not closed; there are few
+select state, count(*) from duetime.breakers where state <> 0 group by state;

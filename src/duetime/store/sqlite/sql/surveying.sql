@@ -15,3 +15,6 @@ union all select 'runs', (select count(*) from (select 1 from runs limit :cap));
 
 -- database_size: the size of the file, in bytes
 select c.page_count * s.page_size from pragma_page_count() c, pragma_page_size() s;
+
+-- breakers_by_state: breakers that are not closed; there are few
+select state, count(*) from breakers where state <> 0 group by state;
