@@ -12,6 +12,8 @@ from typer.testing import CliRunner, Result
 from duetime import App
 from duetime.cli.main import application
 from duetime.model.access import Role
+from duetime.model.breaker import BreakerPolicy, Tally
+from duetime.model.job import DEFAULT_TENANT
 from tests.support.command import Command, run
 from tests.support.served import Served
 from tests.support.working import working
@@ -176,6 +178,16 @@ async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> 
     assert wrong.exit_code == 2
     file.write_text("[]")
     assert (await duetime("graphs", "submit", str(file))).exit_code == 2
+
+
+async def test_breakers(app: App, duetime: Duetime) -> None:
+    store = await app.store()
+    await store.report_attempts([Tally(DEFAULT_TENANT, "greet", 20, 20, 3)], BreakerPolicy())
+    (breaker,) = facts(await duetime("breakers", "--json"))
+    assert (breaker["target"], breaker["state"], breaker["trips"]) == ("greet", "open", 1)
+    (closed,) = facts(await duetime("breakers", "reset", "greet", "--json"))
+    assert closed["state"] == "closed"
+    assert (await duetime("breakers", "list")).stdout.strip() == "none"
 
 
 async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:

@@ -1,4 +1,4 @@
-"""`queues`, `workers` and `tail`: what the service does right now."""
+"""`queues`, `breakers`, `workers` and `tail`: what the service does right now."""
 
 from typing import Annotated, Any
 
@@ -9,6 +9,8 @@ from duetime.cli.groups import group
 from duetime.cli.talking import Talk, shown, talks
 
 queues = group("Look at queues, limit, pause and resume them.")
+
+breakers = group("Look at targets that are left alone because they fail, and try them again.")
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
@@ -62,6 +64,29 @@ def pause(talk: Talk, queue: QueueName) -> None:
 def resume(talk: Talk, queue: QueueName) -> None:
     """Start again what waits in a queue."""
     talk.show(talk.client.resume_queue(queue))
+
+
+@breakers.command("list")
+@talks
+def list_breakers(talk: Talk) -> None:
+    """List the targets that are left alone, and those that were tried within 30 seconds."""
+    columns = {
+        "target": lambda breaker: breaker.target,
+        "state": lambda breaker: breaker.state,
+        "since": lambda breaker: breaker.since,
+        "until": lambda breaker: breaker.until,
+        "tried": lambda breaker: breaker.tried,
+        "failed": lambda breaker: breaker.failed,
+        "retried": lambda breaker: breaker.retried,
+    }
+    talk.table(talk.client.list_breakers().items, columns)
+
+
+@breakers.command()
+@talks
+def reset(talk: Talk, target: Annotated[str, typer.Argument(metavar="TARGET")]) -> None:
+    """Close a breaker at once: its target is called again, and counted anew."""
+    talk.show(talk.client.reset_breaker(target))
 
 
 @talks
