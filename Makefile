@@ -13,8 +13,8 @@ DATA_DIR ?= ./duetime-data
 SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
-# Much of what the tests do is waiting for processes: one more than there are cores keeps these busy.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --maxprocesses 5 --dist loadgroup
+# Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
+PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6 --dist loadgroup
 
 .PHONY: help up test browser lint types layers unit bench bench-docs chaos graphs docs lock clean
 

@@ -84,8 +84,10 @@ async def test_the_database_of_a_test_is_empty(database: str) -> None:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_server_ends_with_its_process_and_leaves_no_files(end: signal.Signals) -> None:
     script = """if True:
+        import signal
         import time
         from tests.support.postgres import Server, installed
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs in the background ignores it
         server = Server(installed()[-1])
         server.start()
         print(server.folder, server._process.pid, flush=True)
