@@ -11,7 +11,9 @@ from duetime.engine.options import (
     Delivery,
     Duration,
     Priority,
+    add_keys,
     add_policies,
+    add_warning,
     check_duration,
     check_tags,
     check_tier,
@@ -47,6 +49,11 @@ class Edits(TypedDict, total=False):
     max_runs: int | None
     owner: str | None
     payload_ref: str | None
+    concurrency_key: str | None
+    concurrency: int
+    rate_key: str | None
+    rate: str | None
+    warn_after: Duration | None
 
 
 def make_changes(
@@ -94,8 +101,23 @@ def _options(old: Options, edits: Edits, *, repeats: bool) -> dict[str, Any]:
         new = msgspec.structs.replace(new, owner=_text(edits["owner"], "owner"))
     if "payload_ref" in edits:
         new = msgspec.structs.replace(new, payload_ref=_text(edits["payload_ref"], "payload_ref"))
+    new = _limits(new, edits)
     before, after = msgspec.structs.asdict(old), msgspec.structs.asdict(new)
     return {name: value for name, value in after.items() if value != before[name]}
+
+
+def _limits(options: Options, edits: Edits) -> Options:
+    """A key goes with what it limits: taking away one takes away the other."""
+    gone: dict[str, Any] = {}
+    if "concurrency_key" in edits and edits["concurrency_key"] is None:
+        gone |= {"concurrency_key": None, "concurrency": Options().concurrency}
+    if any(name in edits and edits[name] is None for name in ("rate_key", "rate")):
+        gone |= {"rate_key": None, "rate": None}
+    if "warn_after" in edits and edits["warn_after"] is None:
+        gone["warn_after"] = None
+    kept = msgspec.structs.replace(options, **gone) if gone else options
+    keys = [edits.get(name) for name in ("concurrency_key", "concurrency", "rate_key", "rate")]
+    return add_warning(add_keys(kept, *keys), edits.get("warn_after"))  # type: ignore[arg-type]
 
 
 def _text(value: str | None, field: str) -> str | None:

@@ -155,6 +155,20 @@ async def test_a_waiting_run_moves_to_the_lane_of_its_edited_job(store: Store, t
     assert lanes[claimed.lane_id].queue == "slow"
 
 
+async def test_waiting_runs_come_under_the_limit_that_an_edit_gives_them(store: Store, time: Time) -> None:
+    jobs = [(await submit(store, job(EVERY_MINUTE))).job_id for _ in range(3)]
+    time.advance(minutes=1)
+    await fire(store)
+    for job_id in jobs:
+        await edit(store, job_id, options={"concurrency_key": "one"})
+    worker = await hand(store)
+    (first,) = await worker.claim()
+    assert await worker.claim() == []
+    for job_id in jobs:
+        await edit(store, job_id, options={"concurrency_key": None})
+    assert {run.job_id for run in (first, *await worker.claim())} == set(jobs)
+
+
 async def test_an_edit_of_a_paused_job_leaves_it_paused(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY_MINUTE, key="k"))
     await store.pause_job(TENANT, submitted.job_id)

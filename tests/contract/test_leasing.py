@@ -15,7 +15,7 @@ from tests.contract.worlds import Time
 
 
 async def test_a_worker_is_listed_as_it_registered(store: Store, time: Time) -> None:
-    info = WorkerInfo(new_id(), "box-1", ("greet", "count"), ("default", "slow"), 20)
+    info = WorkerInfo(new_id(), "box-1", ("greet", "count"), ("default", "slow"), 20, version="duetime 1.2")
     assert await store.register(info, LEASE) == time.now + LEASE
     (found,) = await store.workers()
     assert (found.id, found.name, found.tasks, found.queues, found.slots) == (
@@ -26,6 +26,11 @@ async def test_a_worker_is_listed_as_it_registered(store: Store, time: Time) -> 
         20,
     )
     assert (found.started_at, found.lease_until) == (time.now, time.now + LEASE)
+    assert (found.version, found.heard_at) == ("duetime 1.2", time.now)
+    time.advance(seconds=7)
+    await store.renew(info.id, LEASE, [])
+    (found,) = await store.workers()
+    assert (found.started_at, found.heard_at) == (time.now - timedelta(seconds=7), time.now)
 
 
 async def test_renewing_extends_the_lease_from_now(store: Store, time: Time) -> None:

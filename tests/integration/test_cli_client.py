@@ -19,6 +19,7 @@ from tests.support.served import Served
 from tests.support.working import working
 
 Duetime = Callable[..., Awaitable[Result]]
+_LIMITS = ("concurrency_key", "concurrency", "rate_key", "rate", "warn_after")
 
 
 @pytest.fixture
@@ -93,6 +94,23 @@ async def test_a_job_is_edited(duetime: Duetime) -> None:
     (job,) = facts(await duetime("jobs", "edit", job_id, *named, "--json"))
     assert (job["owner"], job["payload_ref"], job["tags"], job["timeout"]) == (None, None, [], None)
     assert "u1" not in (await duetime("jobs", "edit", job_id, "--priority", "HIGH")).stdout
+    limits = (
+        "--concurrency-key",
+        "c1",
+        "--concurrency",
+        "3",
+        "--rate-key",
+        "mail",
+        "--rate",
+        "9/m",
+        "--warn-after",
+        "5s",
+    )
+    (job,) = facts(await duetime("jobs", "edit", job_id, *limits, "--json"))
+    assert [job[name] for name in _LIMITS] == ["c1", 3, "mail", "9/m", 5.0]
+    named = ("--without", "concurrency-key", "--without", "rate", "--without", "warn-after")
+    (job,) = facts(await duetime("jobs", "edit", job_id, *named, "--json"))
+    assert [job[name] for name in _LIMITS] == [None, 1, None, None, None]
     stale = await duetime("jobs", "edit", job_id, "--priority", "LOW", "--version", "1")
     assert (stale.exit_code, "by now, not 1" in stale.stderr) == (1, True)
     for wrong in ((), ("--without", "task"), ("--tz", "Asia/Tokyo")):

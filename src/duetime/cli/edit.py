@@ -7,6 +7,8 @@ import typer
 from duetime.cli.job_options import (
     Args,
     Arguments,
+    Concurrency,
+    ConcurrencyKey,
     EndAt,
     Jitter,
     JobName,
@@ -17,12 +19,15 @@ from duetime.cli.job_options import (
     Owner,
     Priority,
     Queue,
+    Rate,
+    RateKey,
     Retries,
     RunAt,
     RunIn,
     StartAt,
     Tags,
     Timeout,
+    WarnAfter,
     Zone,
     read_arguments,
     read_days,
@@ -30,9 +35,13 @@ from duetime.cli.job_options import (
 from duetime.cli.talking import Talk, talks
 from duetime.errors import InvalidInput
 
-_NOTHING: dict[str, Any] = {"timeout": None, "max-runs": None, "owner": None, "payload": None, "tags": [], "args": {}}
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("timeout", "max-runs", "owner", "payload", "concurrency-key", "rate", "warn-after")),
+    "tags": [],
+    "args": {},
+}
 """What can be taken away, and what is left then."""
-_FIELDS = {"max-runs": "max_runs", "payload": "payload_ref"}
+_FIELDS = {"payload": "payload_ref"}
 
 
 @talks
@@ -62,6 +71,11 @@ def edit(
     overlap: Overlap = None,
     jitter: Jitter = None,
     max_runs: MaxRuns = None,
+    concurrency_key: ConcurrencyKey = None,
+    concurrency: Concurrency = None,
+    rate_key: RateKey = None,
+    rate: Rate = None,
+    warn_after: WarnAfter = None,
     without: Annotated[
         list[str] | None, typer.Option("--without", help=f"Take away: {', '.join(_NOTHING)}; may be repeated.")
     ] = None,
@@ -91,6 +105,11 @@ def edit(
         "overlap": overlap,
         "jitter": jitter,
         "max_runs": max_runs,
+        "concurrency_key": concurrency_key,
+        "concurrency": concurrency,
+        "rate_key": rate_key,
+        "rate": rate,
+        "warn_after": warn_after,
     }
     changes = {name: value for name, value in given.items() if value is not None} | _taken_away(without)
     if not changes:
@@ -102,4 +121,4 @@ def _taken_away(names: list[str] | None) -> dict[str, Any]:
     for name in names or ():
         if name not in _NOTHING:
             raise InvalidInput(f"{name!r} cannot be taken away", field="without", remedy=", ".join(_NOTHING))
-    return {_FIELDS.get(name, name): _NOTHING[name] for name in names or ()}
+    return {_FIELDS.get(name, name.replace("-", "_")): _NOTHING[name] for name in names or ()}

@@ -35,6 +35,15 @@ Overlap = Annotated[
 ]
 Jitter = Annotated[str | None, typer.Option("--jitter", help="Move each fire back by up to this.")]
 MaxRuns = Annotated[int | None, typer.Option("--max-runs", help="End after so many runs.")]
+ConcurrencyKey = Annotated[
+    str | None, typer.Option("--concurrency-key", help="Of runs with this key, at most --concurrency run at once.")
+]
+Concurrency = Annotated[
+    int | None, typer.Option("--concurrency", help="How many of its key run at once; 1 if not given.")
+]
+RateKey = Annotated[str | None, typer.Option("--rate-key", help="Of runs with this key, at most --rate start.")]
+Rate = Annotated[str | None, typer.Option("--rate", help="How many of its key start, such as 100/m.")]
+WarnAfter = Annotated[str | None, typer.Option("--warn-after", help="Tell of a run that takes longer; it goes on.")]
 
 _WEEKDAYS = frozenset({"MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"})
 

@@ -96,6 +96,8 @@ def workers(talk: Talk) -> None:
         "worker id": lambda worker: worker.worker_id,
         "name": lambda worker: worker.name,
         "alive": lambda worker: worker.alive,
+        "heard": lambda worker: worker.heard_at,
+        "version": lambda worker: worker.version,
         "slots": lambda worker: worker.slots,
         "queues": lambda worker: worker.queues or "all",
         "tasks": lambda worker: worker.tasks,

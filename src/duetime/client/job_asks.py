@@ -44,7 +44,8 @@ def create_job(
 
     Other options are fields of the API: `name`, `owner`, `queue`, `priority`, `retries`, `retry`, `timeout`, `key`,
     `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `start_at`, `end_at`,
-    `exclude`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
+    `exclude`, `concurrency_key`, `concurrency`, `rate_key`, `rate`,
+    `warn_after`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
     """
     body = job_fields(
         task=task,

@@ -76,6 +76,8 @@ class Desk:
             lease_until - lease,
             lease_until,
             worker.tenant_id,
+            worker.version,
+            lease_until - lease,
         )
         self._remember(known)
         self._claims[worker.id] = 0

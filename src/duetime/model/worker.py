@@ -16,6 +16,8 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     slots: int
     tenant_id: int | None = None
     """The only tenant that it works for; None: all of them, as one who may reach the database does."""
+    version: str = ""
+    """What it is made of, as it says itself, such as `duetime 0.1.0`."""
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -28,7 +30,9 @@ class Worker(msgspec.Struct, frozen=True):
     slots: int
     started_at: datetime
     lease_until: datetime
-    tenant_id: int | None = None
+    tenant_id: int | None
+    version: str
+    heard_at: datetime
 
 
 class Renewal(msgspec.Struct, frozen=True):

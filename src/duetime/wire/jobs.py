@@ -162,6 +162,11 @@ class JobPatch(Request, frozen=True):
     overlap: Overlap | UnsetType = UNSET
     jitter: Length | UnsetType = UNSET
     max_runs: Annotated[int, Meta(ge=1, le=2**31)] | UnsetType | None = UNSET
+    concurrency_key: Text | UnsetType | None = UNSET
+    concurrency: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+    rate_key: Text | UnsetType | None = UNSET
+    rate: RateText | UnsetType | None = UNSET
+    warn_after: Length | UnsetType | None = UNSET
     tags: Names | UnsetType = UNSET
 
 

@@ -82,6 +82,10 @@ class WorkerView(Struct, frozen=True):
     slots: int
     started_at: datetime
     lease_until: datetime
+    heard_at: datetime
+    """When it was heard of last."""
+    version: str
+    """What it is made of, as it says itself."""
     alive: bool
     """Whether its lease is not over."""
 

@@ -44,6 +44,8 @@ class Registration(Request):
     """How many runs it can hold at once."""
     lease: Lease | None = None
     """Seconds that it may stay silent; the server's own setting when it is left out."""
+    version: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """What it is made of, for people, such as `shop-worker 2.1`."""
 
 
 class Registered(Answer):

@@ -53,7 +53,7 @@ class HttpSource:
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
         body = wire.Registration(
-            worker.name, list(worker.tasks), list(worker.queues), worker.slots, lease.total_seconds()
+            worker.name, list(worker.tasks), list(worker.queues), worker.slots, lease.total_seconds(), worker.version
         )
         answer = await self._server.call("POST", "/v1/workers", body, wire.Registered)
         return parse("wrk", answer.worker_id)

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime import __version__
 from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
@@ -252,7 +253,9 @@ class Worker:
 
     def _describe(self, session: Session) -> WorkerInfo:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        return WorkerInfo(session.id, name, tuple(sorted(self._tasks)), self._limits.queues, self._slots.total)
+        tasks = tuple(sorted(self._tasks))
+        version = f"duetime {__version__}"
+        return WorkerInfo(session.id, name, tasks, self._limits.queues, self._slots.total, version=version)
 
     async def _finish_within_grace(self) -> None:
         if self._running:

@@ -80,6 +80,8 @@ async def list_workers(call: Call) -> WorkerList:
                 each.slots,
                 each.started_at,
                 each.lease_until,
+                each.heard_at,
+                each.version,
                 each.lease_until > now,
             )
             for each in found

@@ -64,10 +64,11 @@ async def register_worker(call: Call) -> Registered:
     """Begin to work: a lease, under a fresh id"""
     body: Registration = call.body
     tasks = tuple(sorted({_task(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
-    if not body.name.isprintable():
-        raise InvalidInput("holds characters that cannot be shown", field="name", remedy="printable characters only")
+    for field, text in (("name", body.name), ("version", body.version)):
+        if not text.isprintable():
+            raise InvalidInput("holds characters that cannot be shown", field=field, remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    info = WorkerInfo(new_id(), body.name, tasks, _queues(call, body.queues), body.slots, call.tenant_id)
+    info = WorkerInfo(new_id(), body.name, tasks, _queues(call, body.queues), body.slots, call.tenant_id, body.version)
     worker = await call.service.desk.register(info, lease)
     seconds = lease.total_seconds()
     return Registered(

@@ -25,6 +25,7 @@ class LeasingRole(Role):
             worker.slots,
             lease,
             worker.tenant_id,
+            worker.version,
         )
         return lease_until
 

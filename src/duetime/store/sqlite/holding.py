@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-import msgspec
-
 from duetime.errors import NotFound
 from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
@@ -13,10 +11,9 @@ from duetime.store.protocol import Hint
 from duetime.store.sqlite.claiming import claimed_runs
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.leasing import worker_of
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, listed, moment, packed, places
-
-_names = msgspec.json.Decoder(tuple[str, ...])
+from duetime.store.sqlite.values import identity, listed, packed, places
 
 
 class HoldingRole(Role):
@@ -26,9 +23,7 @@ class HoldingRole(Role):
         )
         if not rows:
             raise NotFound(f"there is no worker {show('wrk', worker_id)}")
-        row = rows[0]
-        tasks, queues = _names.decode(row[2]), _names.decode(row[3])
-        return Worker(identity(row[0]), row[1], tasks, queues, row[4], moment(row[5]), moment(row[6]), row[7])
+        return worker_of(rows[0])
 
     async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
         ids = packed(run_ids)

@@ -26,6 +26,7 @@ class LeasingRole(Role):
                     "queues": listed(worker.queues),
                     "slots": worker.slots,
                     "tenant_id": worker.tenant_id,
+                    "version": worker.version,
                     "lease": microseconds(lease),
                     "now": now,
                 },
@@ -53,19 +54,24 @@ class LeasingRole(Role):
     async def workers(self, tenant_id: int | None = None) -> list[Worker]:
         wanted = {"tenant_id": tenant_id}
         rows = await self.database.run(lambda connection, _: connection.rows("list_workers", wanted))
-        return [
-            Worker(
-                identity(row[0]),
-                row[1],
-                names(row[2]),
-                names(row[3]),
-                row[4],
-                moment(row[5]),
-                moment(row[6]),
-                row[7],
-            )
-            for row in rows
-        ]
+        return [worker_of(row) for row in rows]
+
+
+def worker_of(row: tuple[Any, ...]) -> Worker:
+    """From a row of `list_workers`."""
+    worker_id, name, tasks, queues, slots, started, lease_until, tenant_id, version, heard = row
+    return Worker(
+        identity(worker_id),
+        name,
+        names(tasks),
+        names(queues),
+        slots,
+        moment(started),
+        moment(lease_until),
+        tenant_id,
+        version,
+        moment(heard),
+    )
 
 
 def renew_one(

@@ -32,6 +32,8 @@ function Worker({ worker, runs, more }) {
     <${Meter} share=${runs.length / Math.max(1, worker.slots)} label=${`Slots in use of ${worker.name}`} />
     <dl class="facts" style=${{ marginTop: "16px" }}>
       <dt>Lease</dt><dd>${left > 0 ? `ends in ${length(Math.floor(left))} unless renewed` : "over"}</dd>
+      <dt>Heard</dt><dd>${length(Math.max(0, Math.floor((now - Date.parse(worker.heard_at)) / 1000)))} ago</dd>
+      <dt>Version</dt><dd>${worker.version || "unknown"}</dd>
       <dt>Since</dt><dd><${Moment} at=${worker.started_at} /></dd>
       <dt>Queues</dt><dd>${worker.queues.length ? worker.queues.join(", ") : "all"}</dd>
       <dt>Tasks</dt><dd>${worker.tasks.slice(0, 6).map((task) => html`<div key=${task}><code class="small">${task}</code></div>`)}${worker.tasks.length > 6 ? `and ${worker.tasks.length - 6} more` : ""}</dd>

@@ -1,11 +1,12 @@
 -- register_worker: begin a worker's lease
-insert into duetime.workers (id, name, tasks, queues, slots, tenant_id, started_at, lease_until)
-values ($1, $2, $3::text[], $4::text[], $5, $7, duetime.now(), duetime.now() + $6::interval)
-on conflict (id) do update set lease_until = excluded.lease_until
+insert into duetime.workers (id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, lease_until)
+values ($1, $2, $3::text[], $4::text[], $5, $7, $8, duetime.now(), duetime.now(), duetime.now() + $6::interval)
+on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at
 returning lease_until;
 
 -- renew_lease: extend the lease of a worker that was not reaped
-update duetime.workers set lease_until = duetime.now() + $2::interval where id = $1 returning lease_until;
+update duetime.workers set lease_until = duetime.now() + $2::interval, heard_at = duetime.now() where id = $1
+returning lease_until;
 
 -- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent
 with gone as (
@@ -30,11 +31,11 @@ where c.worker_id = $1 order by c.run_id;
 delete from duetime.workers where id = $1;
 
 -- list_workers: the workers that have not left, all or those that work for a tenant
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id from duetime.workers
+select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at from duetime.workers
 where $1::int is null or coalesce(tenant_id, $1) = $1 order by started_at, id;
 
 -- renew_leases: extend the leases of workers that were not reaped
-update duetime.workers w set lease_until = duetime.now() + $2::interval
+update duetime.workers w set lease_until = duetime.now() + $2::interval, heard_at = duetime.now()
 from (select id from duetime.workers where id = any($1::uuid[]) order by id for update) o
 where w.id = o.id
 returning w.id, w.lease_until;

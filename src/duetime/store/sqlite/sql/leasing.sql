@@ -1,11 +1,11 @@
 -- register_worker: begin a worker's lease
-insert into workers (id, name, tasks, queues, slots, tenant_id, started_at, lease_until)
-values (:id, :name, :tasks, :queues, :slots, :tenant_id, :now, :now + :lease)
-on conflict (id) do update set lease_until = excluded.lease_until
+insert into workers (id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, lease_until)
+values (:id, :name, :tasks, :queues, :slots, :tenant_id, :version, :now, :now, :now + :lease)
+on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at
 returning lease_until;
 
 -- renew_lease: extend the lease of a worker that was not reaped
-update workers set lease_until = :now + :lease where id = :worker_id returning lease_until;
+update workers set lease_until = :now + :lease, heard_at = :now where id = :worker_id returning lease_until;
 
 -- unlisted_claims: old claims that their worker does not list
 select claim_no, run_ids from claims
@@ -27,5 +27,5 @@ where c.worker_id = :worker_id order by c.run_id;
 delete from workers where id = :worker_id;
 
 -- list_workers: the workers that have not left, all or those that work for a tenant
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id from workers
+select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at from workers
 where :tenant_id is null or coalesce(tenant_id, :tenant_id) = :tenant_id order by started_at, id;
