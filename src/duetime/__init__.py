@@ -11,6 +11,8 @@ await send_report.submit(to="ops@example.com")
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from duetime.version import __version__
+
 if TYPE_CHECKING:
     from duetime.app import App
     from duetime.client import AsyncClient, Client
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
     from duetime.settings import Settings
     from duetime.task import Task
     from duetime.worker.context import Context, SyncContext, current_context
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AccessDenied",

@@ -45,6 +45,29 @@ async def test_the_whole_road(api: Served, database_url: str) -> None:
     assert (job["status"], job["owner"], job["priority"]) == ("SUCCEEDED", "ann", "MEDIUM")
 
 
+async def test_what_a_task_logs_is_shown_while_it_runs(api: Served, database_url: str) -> None:
+    app = App(settings=quick_settings(database_url))
+    let_go = asyncio.Event()
+
+    @app.task(name="talk")
+    async def talk(ctx: Any) -> None:
+        ctx.logger.info("beginning")
+        await let_go.wait()
+
+    viewer = await api.key(Role.VIEWER)
+
+    async def lines() -> list[str]:
+        runs = (await api.get("/v1/runs?status=RUNNING", key=viewer)).json["items"]
+        shown = [(await api.get(f"/v1/runs/{run['run_id']}", key=viewer)).json for run in runs]
+        return [line["text"] for run in shown for line in run["logs"]]
+
+    with app.lent(api.store):
+        async with working(app):
+            await talk.submit()
+            assert await eventually(lines) == ["beginning"]
+            let_go.set()
+
+
 async def test_a_job_says_all_that_was_asked(api: Served) -> None:
     asked = {
         "task": "report",

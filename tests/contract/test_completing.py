@@ -341,6 +341,29 @@ async def test_notes_are_remembered_while_it_runs_and_fenced(store: Store) -> No
     assert (found.progress, found.message) == (None, None)
 
 
+async def test_what_is_logged_is_shown_while_it_runs(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    for lines in (b'{"lines":[1]}', b'{"lines":[1,2]}'):
+        await store.note(worker.id, [RunNote(run.run_id, 1, logs=lines)])
+        assert (await store.run(TENANT, run.run_id)).logs == lines
+    await store.note(worker.id, [RunNote(run.run_id, 1, progress=0.5)])
+    assert (await store.run(TENANT, run.run_id)).logs == lines
+    assert (await store.note(worker.id, [RunNote(run.run_id, 2, logs=b"[]")])).refused == {run.run_id}
+    await worker.retry(run)
+    assert (await store.run(TENANT, run.run_id)).logs is None
+    again = await worker.claim_one()
+    assert (await store.run(TENANT, run.run_id)).logs is None
+    await store.note(worker.id, [RunNote(run.run_id, 2, logs=b'{"lines":[3]}')])
+    time.advance(minutes=2)
+    await store.prune(timedelta(days=30), timedelta(days=30))
+    assert (await store.run(TENANT, run.run_id)).logs == b'{"lines":[3]}'
+    await worker.succeed(again)
+    await store.prune(timedelta(days=30), timedelta(days=30))
+    assert (await store.run(TENANT, run.run_id)).logs is None
+
+
 async def test_one_run_completed_at_once_from_two_sides_ends_once(store: Store, other: Store) -> None:
     worker = await hand(store)
     await submit(store, *(job() for _ in range(30)))

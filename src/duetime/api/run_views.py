@@ -25,6 +25,7 @@ def run_view(run: Run) -> RunView:
         result=run.value,
         progress=run.progress,
         message=run.message,
+        logs=_lines(run.logs),
         attempts=tuple(_attempt(attempt) for attempt in run.attempts),
     )
 
@@ -96,8 +97,12 @@ def _attempt(attempt: Attempt) -> AttemptView:
         duration=_seconds(attempt.started_at, attempt.finished_at),
         failure=_failure(attempt.failure),
         error=attempt.error,
-        logs=tuple(json.decode(attempt.logs)["lines"]) if attempt.logs else (),
+        logs=_lines(attempt.logs),
     )
+
+
+def _lines(logs: bytes | None) -> tuple[dict[str, Any], ...]:
+    return tuple(json.decode(logs)["lines"]) if logs else ()
 
 
 def _attempt_state(state: AttemptState) -> Any:

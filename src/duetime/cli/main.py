@@ -5,7 +5,6 @@ What commands work with is imported inside them, so that help and short commands
 
 import typer
 
-from duetime import __version__
 from duetime.cli import (
     admin,
     calendars,
@@ -23,6 +22,7 @@ from duetime.cli import (
     submit,
     worker,
 )
+from duetime.version import __version__
 
 application = typer.Typer(
     name="duetime",

@@ -118,11 +118,11 @@ def run_of(tenant_id: int, view: RunView) -> Run:
         view.progress,
         view.message,
         tuple(_attempt(attempt) for attempt in view.attempts),
+        logs=_logs(view.logs),
     )
 
 
 def _attempt(view: AttemptView) -> Attempt:
-    logs = json.encode({"lines": list(view.logs)}, field="logs") if view.logs else None
     return Attempt(
         view.attempt,
         0,
@@ -132,8 +132,12 @@ def _attempt(view: AttemptView) -> Attempt:
         view.finished_at,
         _failure(view.failure),
         view.error,
-        logs,
+        _logs(view.logs),
     )
+
+
+def _logs(lines: tuple[dict[str, Any], ...]) -> bytes | None:
+    return json.encode({"lines": list(lines)}, field="logs") if lines else None
 
 
 def _worker(worker_id: str | None) -> UUID | None:

@@ -81,6 +81,8 @@ class RunNote(msgspec.Struct, frozen=True):
     progress: float | None = None
     message: str | None = None
     checkpoint: bytes | None = None
+    logs: bytes | None = None
+    """All that it has logged so far."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -132,6 +134,8 @@ class Run(msgspec.Struct, frozen=True):
     """There were more than are read at a time (a hundred, or ten in a long list of runs); these are the newest."""
     replays: str | None = None
     """The id of the run that this one repeats."""
+    logs: bytes | None = None
+    """What the attempt under way has logged, as of a second ago; that of ended ones is with them."""
 
     @property
     def value(self) -> Any:

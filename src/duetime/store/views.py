@@ -106,6 +106,7 @@ def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
         tuple(_attempt(item) for item in attempts[-most:]),
         len(attempts) > most,
         decode_options(row["options"]).replays,
+        row["logs"] if claimed else None,
     )
 
 

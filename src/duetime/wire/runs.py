@@ -61,6 +61,8 @@ class RunView(RunSummary, frozen=True, kw_only=True):
     result: Any
     progress: float | None
     message: str | None
+    logs: tuple[dict[str, Any], ...]
+    """What the attempt under way has logged, as of a second ago; that of ended ones is with them."""
     attempts: tuple[AttemptView, ...]
 
 

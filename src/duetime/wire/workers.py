@@ -124,6 +124,21 @@ class Beaten(Answer):
     """Runs that were taken back because the worker did not list their claims."""
 
 
+class LogLine(Request):
+    at: Annotated[str, msgspec.Meta(max_length=40)]
+    """When, such as 2027-01-31T09:00:00.123+00:00."""
+    level: Annotated[str, msgspec.Meta(max_length=20)] = "INFO"
+    text: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+
+
+class Logs(Request):
+    """What an attempt has logged."""
+
+    lines: Annotated[list[LogLine], msgspec.Meta(max_length=10_000)]
+    dropped: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Lines that were too many."""
+
+
 class Report(Request):
     """How one attempt ended."""
 
@@ -141,7 +156,7 @@ class Report(Request):
     """FAILED: seconds to wait instead of the policy's backoff. SNOOZED: seconds to wait."""
     final: bool = False
     """FAILED: of no use to try again."""
-    logs: Any = None
+    logs: Logs | None = None
 
 
 class Reports(Request):
@@ -164,6 +179,8 @@ class Note(Request):
     message: Annotated[str, msgspec.Meta(max_length=500)] | None = None
     checkpoint: Any | msgspec.UnsetType = msgspec.UNSET
     """What the next attempt should start from."""
+    logs: Logs | None = None
+    """All that it has logged so far; shown while it runs."""
 
 
 class Notes(Request):

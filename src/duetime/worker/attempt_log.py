@@ -41,6 +41,11 @@ class AttemptLog:
             self.dropped += 1
         self._lines.append((when.isoformat(timespec="milliseconds"), level, bounded(text, LINE_LIMIT)))
 
+    @property
+    def written(self) -> int:
+        """How many lines there were so far."""
+        return len(self._lines) + self.dropped
+
     def encoded(self) -> bytes | None:
         if not self._lines:
             return None

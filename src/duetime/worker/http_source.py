@@ -26,6 +26,8 @@ from duetime.worker.wire import Wire
 
 _TRACEBACK = "\nTraceback "
 
+_logs = msgspec.json.Decoder(wire.Logs)
+
 
 class HttpSource:
     embedded = False
@@ -155,7 +157,7 @@ def _report(item: Completion) -> wire.Report:
     if item.result is not None:
         report.result = msgspec.Raw(item.result)
     if item.logs is not None:
-        report.logs = msgspec.Raw(item.logs)
+        report.logs = _logs.decode(item.logs)
     verdict = item.verdict
     match verdict.event:
         case Event.SUCCEED:
@@ -194,4 +196,6 @@ def _note(note: RunNote) -> wire.Note:
     said = wire.Note(show("run", note.run_id), note.fence, note.progress, note.message)
     if note.checkpoint is not None:
         said.checkpoint = json.decode(note.checkpoint)
+    if note.logs is not None:
+        said.logs = _logs.decode(note.logs)
     return said

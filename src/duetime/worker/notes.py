@@ -1,14 +1,19 @@
-"""Progress and checkpoints on their way to the store.
+"""Progress, logs and checkpoints on their way to the store.
 
-Progress is cheap: the last word per run is sent about once a second. A checkpoint is durable when saving it returns.
+Progress is cheap: the last word per run is sent about once a second, and what was logged meanwhile goes along. A
+checkpoint is durable when saving it returns.
 """
 
 import logging
+from collections.abc import Callable, Iterable
 from uuid import UUID
+
+import msgspec
 
 from duetime.errors import LeaseLost, StoreRejected
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
+from duetime.worker.running import Running
 from duetime.worker.source import Source
 
 INTERVAL = 1.0
@@ -17,8 +22,9 @@ log = logging.getLogger("duetime.worker")
 
 
 class Notes:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, running: Callable[[], Iterable[Running]]) -> None:
         self._source = source
+        self._running = running
         self._latest: dict[tuple[UUID, UUID], RunNote] = {}
 
     def remember(self, worker_id: UUID, note: RunNote) -> None:
@@ -38,6 +44,7 @@ class Notes:
         return await self._source.parents(worker_id, run_id)
 
     async def tick(self) -> float:
+        self._add_logs()
         latest, self._latest = self._latest, {}
         by_worker: dict[UUID, list[RunNote]] = {}
         for (worker_id, _), note in latest.items():
@@ -48,3 +55,13 @@ class Notes:
             except StoreRejected as error:
                 log.warning("progress of %d runs could not be kept: %s", len(notes), error)
         return INTERVAL
+
+    def _add_logs(self) -> None:
+        for running in self._running():
+            written = 0 if running.log is None else running.log.written
+            if written > running.told and running.log is not None:
+                running.told = written
+                claimed = running.claimed
+                place = running.session.id, claimed.run_id
+                note = self._latest.get(place) or RunNote(claimed.run_id, claimed.fence)
+                self._latest[place] = msgspec.structs.replace(note, logs=running.log.encoded())

@@ -46,6 +46,8 @@ class Running(msgspec.Struct, eq=False):
     began: float = 0.0
     make_context: Callable[["Running"], BaseContext] | None = None
     log: AttemptLog | None = None
+    told: int = 0
+    """How many lines of it have been shown to others while it runs."""
     context_if_made: BaseContext | None = None
 
     @property

@@ -17,7 +17,6 @@ from uuid import UUID
 
 import msgspec
 
-from duetime import __version__
 from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
@@ -38,6 +37,7 @@ from duetime.store.reporting import Reporter
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import AttemptSpan, Tracer
+from duetime.version import __version__
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
@@ -119,7 +119,7 @@ class Worker:
         self._lost = asyncio.Event()
         self._session: Session | None = None
         self._trials = Trials()
-        self._notes = Notes(source)
+        self._notes = Notes(source, lambda: list(self._running.values()))
         self._completer = Completer(source)
         self._health = Health(limits.breakers)
         self._reporter = Reporter(source.report_attempts, self._health, limits.breakers)

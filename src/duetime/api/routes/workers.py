@@ -40,6 +40,7 @@ from duetime.wire.workers import (
     HandedBack,
     HeldRun,
     Left,
+    Logs,
     Note,
     Notes,
     ParentOfRun,
@@ -208,7 +209,7 @@ def _dealt_run(lane: LaneKey, run: Claimed) -> DealtRun:
 
 def _read(report: Report, field: str, limit: int, ended: list[Completion], judged: list[Reported]) -> None:
     run_id = _run_id(report, f"{field}.run_id")
-    logs = None if report.logs is None else json.encode(report.logs, field=f"{field}.logs", limit=_LOG_LIMIT)
+    logs = _logs(report.logs, field)
     if report.state == "SUCCEEDED":
         result = None if report.result is None else json.encode(report.result, field=f"{field}.result", limit=limit)
         ended.append(Completion(run_id, report.fence, _SUCCEED, AttemptState.SUCCEEDED, result=result, logs=logs))
@@ -250,7 +251,16 @@ def _note(note: Note, field: str) -> RunNote:
     if note.checkpoint is not msgspec.UNSET:
         checkpoint = json.encode(note.checkpoint, field=f"{field}.checkpoint", limit=_CHECKPOINT_LIMIT)
     message = None if note.message is None else bounded(note.message, 500)
-    return RunNote(_run_id(note, f"{field}.run_id"), note.fence, note.progress, message, checkpoint)
+    logs = _logs(note.logs, field)
+    return RunNote(_run_id(note, f"{field}.run_id"), note.fence, note.progress, message, checkpoint, logs)
+
+
+def _logs(logs: Logs | None, field: str) -> bytes | None:
+    if logs is None:
+        return None
+    # Whole, with what is left out by default: it is kept as it is, and read by others.
+    lines = [{"at": line.at, "level": line.level, "text": line.text} for line in logs.lines]
+    return json.encode({"lines": lines, "dropped": logs.dropped}, field=f"{field}.logs", limit=_LOG_LIMIT)
 
 
 def _refusals(refused: frozenset[UUID]) -> Refusals:

@@ -51,10 +51,10 @@ class CompletingRole(LimitingRole):
 
     @again_after_clash
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        rows = [(note.run_id, note.fence, note.progress, note.message, note.checkpoint) for note in notes]
+        rows = [(note.run_id, note.fence, note.progress, note.message, note.checkpoint, note.logs) for note in notes]
         if not rows:
             return Completed()
-        found = await self.database.fetch("note_runs", worker_id, *columns(rows, 5))
+        found = await self.database.fetch("note_runs", worker_id, *columns(rows, 6))
         return Completed(frozenset(note.run_id for note in notes) - {row[0] for row in found})
 
 

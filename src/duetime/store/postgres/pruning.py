@@ -14,6 +14,7 @@ from duetime.store.postgres.role import Role
 from duetime.store.service_views import FIRST_ID
 
 _EVENTS = timedelta(minutes=10)
+_LIVE_LOGS = timedelta(minutes=1)
 _A_PARTITION = timedelta(days=2)
 
 
@@ -38,6 +39,7 @@ class PruningRole(Role):
         removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
         removed += await self.database.execute("prune_keys", idempotency_retention, batch)
         removed += await self.database.execute("prune_events", _EVENTS)
+        await self.database.execute("prune_live_logs", _LIVE_LOGS, batch)
         removed += await self.database.execute("prune_limits", batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self.database.execute("prune_deleted_jobs", longest, batch)

@@ -53,8 +53,8 @@ class CompletingRole(Role):
         return count
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        def work(connection: Connection, _now: int) -> frozenset[UUID]:
-            return frozenset(note.run_id for note in notes if not _note(connection, worker_id, note))
+        def work(connection: Connection, now: int) -> frozenset[UUID]:
+            return frozenset(note.run_id for note in notes if not _note(connection, now, worker_id, note))
 
         return Completed(await self.database.run(work))
 
@@ -185,7 +185,7 @@ def _retry(connection: Connection, now: int, items: Sequence[Completion], lanes:
     connection.execute("retry_runs", {"ids": ids, "words": listed(words), "texts": texts.blob, "now": now})
 
 
-def _note(connection: Connection, worker_id: UUID, note: RunNote) -> bool:
+def _note(connection: Connection, now: int, worker_id: UUID, note: RunNote) -> bool:
     touched = connection.execute(
         "note_runs",
         {
@@ -197,4 +197,7 @@ def _note(connection: Connection, worker_id: UUID, note: RunNote) -> bool:
             "checkpoint": note.checkpoint,
         },
     )
+    if touched and note.logs is not None:
+        said = {"id": note.run_id.bytes, "fence": note.fence, "logs": note.logs, "now": now}
+        connection.execute("keep_logs", said)
     return touched == 1

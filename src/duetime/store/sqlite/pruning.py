@@ -15,6 +15,7 @@ from duetime.store.sqlite.values import microseconds, moment, places
 
 _KEYS_OF_LIMITS = timedelta(hours=1)
 _EVENTS = timedelta(minutes=10)
+_LIVE_LOGS = timedelta(minutes=1)
 _A_PARTITION = timedelta(days=2)
 
 
@@ -38,6 +39,7 @@ class PruningRole(Role):
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
         removed += await self._prune("prune_keys", idempotency_retention, batch)
         removed += await self._prune("prune_events", _EVENTS, batch)
+        await self._prune("prune_live_logs", _LIVE_LOGS, batch)
         removed += await self._prune("prune_limits", _KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", longest, batch)

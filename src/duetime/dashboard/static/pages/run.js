@@ -66,6 +66,7 @@ function Progress({ run }) {
   return html`<section class="card" aria-label="Progress">
     <header><h2>${run.message || "Running"}</h2><span class="soft">${run.progress === null ? "" : `${Math.round(run.progress * 100)} % · `}${running}</span></header>
     <${Meter} share=${run.progress || 0} label="Progress" />
+    ${run.logs.length > 0 && html`<${Logs} lines=${run.logs} />`}
   </section>`;
 }
 

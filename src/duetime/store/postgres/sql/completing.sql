@@ -26,14 +26,25 @@ from held join unnest($2::uuid[], $3::int[]) as x(id, fence) on x.id = held.id
 where r.id = held.id and r.fence = x.fence and r.worker_id = $1
 returning r.id, r.tenant_id, r.cancel_requested;
 
--- note_runs: remember progress and checkpoints of running attempts
+-- note_runs: remember progress, checkpoints and logs of running attempts
 with held as materialized (
     select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update
+),
+said as (
+    select x.* from unnest($2::uuid[], $3::int[], $4::real[], $5::text[], $6::bytea[], $7::bytea[])
+        as x(id, fence, progress, message, checkpoint, logs)
+),
+noted as (
+    update duetime.runs r
+    set progress = coalesce(x.progress, r.progress), message = coalesce(x.message, r.message),
+        checkpoint = coalesce(x.checkpoint, r.checkpoint)
+    from held join said x on x.id = held.id
+    where r.id = held.id and r.fence = x.fence and r.worker_id = $1
+    returning r.id, r.tenant_id, r.fence, x.logs
+),
+logged as (
+    insert into duetime.live_logs (run_id, tenant_id, fence, logs, at)
+    select id, tenant_id, fence, logs, duetime.now() from noted where logs is not null
+    on conflict (run_id) do update set fence = excluded.fence, logs = excluded.logs, at = excluded.at
 )
-update duetime.runs r
-set progress = coalesce(x.progress, r.progress), message = coalesce(x.message, r.message),
-    checkpoint = coalesce(x.checkpoint, r.checkpoint)
-from held join unnest($2::uuid[], $3::int[], $4::real[], $5::text[], $6::bytea[])
-    as x(id, fence, progress, message, checkpoint) on x.id = held.id
-where r.id = held.id and r.fence = x.fence and r.worker_id = $1
-returning r.id;
+select id from noted;

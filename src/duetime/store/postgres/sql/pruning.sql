@@ -61,3 +61,9 @@ gone as (
     returning 1
 )
 select (select count(*) from part), (select id from part order by id desc limit 1), (select count(*) from gone);
+
+-- prune_live_logs: forget what attempts logged that are over by now
+delete from duetime.live_logs where run_id in (
+    select g.run_id from duetime.live_logs g where g.at < duetime.clock() - $1::interval
+        and (select true from duetime.runs r where r.id = g.run_id and r.fence = g.fence limit 1) is null
+    order by g.at limit $2);

@@ -1,3 +1,12 @@
--- What people want to know of a worker: which duetime it is, and when it was heard of last.
+-- What people want to know of a worker: which duetime it is, when it was heard of last, what its attempts have logged.
 alter table workers add column version text not null default '';
 alter table workers add column heard_at integer not null default 0;
+
+-- What running attempts have logged so far. Beside the runs, because few say anything before they end.
+create table live_logs (
+    run_id blob primary key,
+    fence integer not null,
+    logs blob not null,
+    at integer not null
+) strict, without rowid;
+create index live_logs_by_age on live_logs (at);

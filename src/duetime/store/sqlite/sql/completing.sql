@@ -59,3 +59,7 @@ update runs
 set progress = coalesce(:progress, progress), message = coalesce(:message, message),
     checkpoint = coalesce(:checkpoint, checkpoint)
 where id = :id and fence = :fence and worker_id = :worker_id;
+
+-- keep_logs: remember what a running attempt has logged so far
+insert into live_logs (run_id, fence, logs, at) values (:id, :fence, :logs, :now)
+on conflict (run_id) do update set fence = excluded.fence, logs = excluded.logs, at = excluded.at;

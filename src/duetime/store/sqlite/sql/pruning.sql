@@ -49,3 +49,9 @@ delete from payloads where id in (select substr(:ids, x.key * 16 + 1, 16) from j
 -- sweep_payload_refs: forget references to payloads that are gone
 delete from payload_refs where payload_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
     and not exists (select 1 from payloads p where p.id = payload_refs.payload_id);
+
+-- prune_live_logs: forget what attempts logged that are over by now
+delete from live_logs where run_id in (
+    select g.run_id from live_logs g where g.at < :now - :age
+        and not exists (select 1 from runs r where r.id = g.run_id and r.fence = g.fence)
+    order by g.at limit :batch);

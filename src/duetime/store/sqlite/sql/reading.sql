@@ -14,7 +14,8 @@ select min(due_at) from runs where tenant_id = :tenant_id and job_id = :job_id a
 
 -- find_live_runs: live runs, by run or by job
 select r.id, r.job_id, r.tenant_id, l.task, l.queue, l.tier, r.lane_id, r.attempt, r.lost, r.fence, r.due_at,
-    r.ready_at, r.started_at, r.worker_id, w.lease_until, r.args, r.options, r.timeout_ms, r.progress, r.message
+    r.ready_at, r.started_at, r.worker_id, w.lease_until, r.args, r.options, r.timeout_ms, r.progress, r.message,
+    (select g.logs from live_logs g where g.run_id = r.id and g.fence = r.fence) as logs
 from runs r join lanes l on l.id = r.home_lane left join workers w on w.id = r.worker_id
 where r.tenant_id = :tenant_id and (r.id = :run_id or r.job_id = :job_id) order by r.id desc limit :limit;
 
