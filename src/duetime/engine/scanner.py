@@ -5,6 +5,7 @@ is set aside with its reason and stops nobody else; a batch that the database re
 stands alone.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from duetime.clock import monotonic
 from duetime.errors import StoreRejected, StoreUnavailable
 from duetime.ids import show
 from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
-from duetime.store.protocol import PlanFires, Store
+from duetime.store.protocol import PlanFires, Scan, Store
 
 log = logging.getLogger("duetime.scanner")
 
@@ -30,20 +31,25 @@ class Scanner:
         self._batch = batch
         self._limit = batch
         self._last: UUID | None = None
+        self._behind = False
+        """Whether there was more to fire than one batch."""
 
     async def tick(self) -> float:
         try:
-            scan = await self._store.fire_due(self._limit, self._plan)
+            scan = await self._fire()
             await self._store.unblock(self._batch)
         except StoreRejected as error:
+            self._behind = False
             await self._narrow(error)
             return 0.0
         except StoreUnavailable:
             self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
+            self._behind = False
             raise
         for item in scan.set_aside:
             log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
-        if scan.seen == self._limit or scan.fired + len(scan.set_aside) < scan.seen:
+        self._behind = scan.seen >= self._batch
+        if scan.seen >= self._limit or scan.fired + len(scan.set_aside) < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
             return 0.0
         self._limit = self._batch
@@ -52,6 +58,20 @@ class Scanner:
         # A cursor in view that was not seen is in the hands of another node.
         least = 0.0 if scan.seen else _PATIENCE
         return min(self._interval, max(scan.next_in.total_seconds(), least))
+
+    async def _fire(self) -> Scan:
+        """Fire a batch; or two at once where many wait, so that one is planned here while the database stores the
+        other. They are to each other what two nodes are."""
+        if not self._behind or self._limit < self._batch or self._store.embedded:
+            return await self._store.fire_due(self._limit, self._plan)
+        both = await asyncio.gather(
+            *(self._store.fire_due(self._limit, plan_fires) for _ in range(2)), return_exceptions=True
+        )
+        for found in both:
+            if isinstance(found, BaseException):
+                raise found
+        one, other = (scan for scan in both if isinstance(scan, Scan))
+        return Scan(one.fired + other.fired, (*one.set_aside, *other.set_aside), one.seen + other.seen, other.next_in)
 
     async def _narrow(self, error: StoreRejected) -> None:
         """Halve the batch that was refused; a single row that is refused is set aside."""

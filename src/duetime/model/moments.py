@@ -15,3 +15,11 @@ def stamp(moment: datetime) -> int:
 
 def moment(stamp: int) -> datetime:
     return EPOCH + timedelta(microseconds=stamp)
+
+
+def maybe_stamp(at: datetime | None) -> int | None:
+    return None if at is None else stamp(at)
+
+
+def maybe_moment(at: int | None) -> datetime | None:
+    return None if at is None else moment(at)

@@ -10,6 +10,7 @@ from duetime.model.attempt import Run
 from duetime.model.event import EventKind
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
+from duetime.model.moments import stamp
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, affected, columns
@@ -115,8 +116,8 @@ class ControlRole(ReadingRole):
     ) -> None:
         key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
         lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
-        rows = [(job_id, run_id, lane_id, due_at, ready_at, False) for run_id, due_at, ready_at in runs]
-        await connection.execute(SQL["make_runs"], *columns(rows, 6), True)
+        rows = [(job_id, run_id, lane_id, stamp(due_at), stamp(ready_at)) for run_id, due_at, ready_at in runs]
+        await connection.execute(SQL["make_runs"], *columns(rows, 5), None, True)
 
 
 async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fields) -> None:

@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
 from duetime.model.job import lane_of
 from duetime.model.lane import LaneKey
+from duetime.model.moments import maybe_stamp, stamp
 from duetime.store.completions import REPLACED
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import stop_runs
@@ -99,13 +101,21 @@ async def _fire(connection: Connection, fires: Sequence[Fire], lanes: Mapping[La
     runs, skips, cursors = [], [], []
     for fire in fires:
         lane = lanes[fire.lane]
-        runs += [(fire.job_id, run.run_id, lane, run.due_at, run.due_at, run.blocked) for run in fire.runs]
+        runs += [(fire.job_id, run.run_id, lane, stamp(run.due_at), run.blocked) for run in fire.runs]
         skips += [(fire.job_id, skip.run_id, lane, skip.due_at, skip.reason) for skip in fire.skips]
-        made, missed = len(fire.runs), len(fire.skips)
-        cursors.append((fire.job_id, fire.next_fire_at, fire.scan_at, fire.last_fire_at, made, missed, fire.recurring))
+        moments = (maybe_stamp(fire.next_fire_at), maybe_stamp(fire.scan_at), stamp(fire.last_fire_at))
+        cursors.append((fire.job_id, *moments, len(fire.runs), len(fire.skips), fire.recurring))
     if runs:
-        await connection.execute(SQL["make_runs"], *columns(runs, 6), False)
+        *known, blocked = columns(runs, 5)
+        await connection.execute(SQL["make_runs"], *known, None, _unless_all(blocked, usual=False), False)
     if skips:
         await connection.execute(SQL["skip_runs"], *columns(skips, 5))
     if cursors:
-        await connection.execute(SQL["move_cursors"], *columns(cursors, 7))
+        *known, made, missed, recurring = columns(cursors, 7)
+        rest = (_unless_all(made, usual=1), _unless_all(missed, usual=0), _unless_all(recurring, usual=True))
+        await connection.execute(SQL["move_cursors"], *known, *rest)
+
+
+def _unless_all(values: list[Any], *, usual: int) -> list[Any] | None:
+    """A column, or nothing where it says the usual everywhere: saying it a thousand times costs as much as the rest."""
+    return None if values.count(usual) == len(values) else values

@@ -6,12 +6,14 @@ the interpreter's lock is let go once, and not once per row.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, SafeUUID
 
 import msgspec
 
+from duetime.model.moments import maybe_moment as maybe_moment
+from duetime.model.moments import maybe_stamp as maybe_stamp
 from duetime.model.moments import moment as moment
 from duetime.model.moments import stamp as stamp
 
@@ -54,14 +56,6 @@ _set_safety: Callable[[UUID, SafeUUID], None] = UUID.__dict__["is_safe"].__set__
 
 _encoder = msgspec.json.Encoder()
 _names = msgspec.json.Decoder(tuple[str, ...])
-
-
-def maybe_stamp(at: datetime | None) -> int | None:
-    return None if at is None else stamp(at)
-
-
-def maybe_moment(at: int | None) -> datetime | None:
-    return None if at is None else moment(at)
 
 
 def microseconds(duration: timedelta) -> int:

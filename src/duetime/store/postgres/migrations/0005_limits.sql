@@ -3,6 +3,9 @@
 -- A moment as the number of microseconds since 1970: cheap to send and to read, where many rows carry some.
 create function duetime.stamp(moment timestamptz) returns bigint language sql stable parallel safe
     as 'select (pg_catalog.date_part(''epoch'', moment) * 1000000)::bigint';
+-- And back, in two steps: as one number of microseconds a distant moment would not fit into a double.
+create function duetime.moment(stamp bigint) returns timestamptz language sql stable parallel safe as $$
+    select timestamptz 'epoch' + stamp / 1000000 * interval '1 second' + stamp % 1000000 * interval '1 microsecond' $$;
 
 -- Runs with keys of their own stand in lanes apart, so that claims from all other lanes stay as short as they were.
 alter table duetime.lanes add column keyed boolean not null default false;

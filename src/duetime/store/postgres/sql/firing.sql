@@ -12,14 +12,15 @@ select id from duetime.runs where id = any($1::uuid[]) order by id for update sk
 -- which_live: which of these runs are not over
 select id from duetime.runs where id = any($1::uuid[]);
 
--- make_runs: make runs of stored jobs; those that are blocked have no lane yet
+-- make_runs: make runs of stored jobs, ready when they are due unless it is said; those that are blocked have no lane yet
 with made as (
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
     timeout_ms, followed)
-select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id, f.blocked::int,
-    $7::boolean, f.due_at, greatest(f.ready_at, duetime.clock()), j.args, j.options, j.timeout_ms, j.followed
-from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::timestamptz[], $6::boolean[])
-    as f(job_id, run_id, lane_id, due_at, ready_at, blocked)
+select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id,
+    coalesce(f.blocked::int, 0), $7::boolean, duetime.moment(f.due),
+    greatest(duetime.moment(coalesce(f.ready, f.due)), duetime.clock()), j.args, j.options, j.timeout_ms, j.followed
+from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::boolean[])
+    as f(job_id, run_id, lane_id, due, ready, blocked)
 join duetime.jobs j on j.id = f.job_id
 on conflict (id) do nothing
 returning id, tenant_id
@@ -42,11 +43,14 @@ insert into duetime.events (at, kind, tenant_id, ids)
 select duetime.now(), 7, k.tenant_id, array_agg(k.run_id) from kept k
 where (select l.until > duetime.now() from duetime.listening l where l.one) group by k.tenant_id;
 
--- move_cursors: move the cursors of recurring jobs on, and the rows of one-offs out
+-- move_cursors: move the cursors of recurring jobs on, and the rows of one-offs out. Unless it is said, each has made one
+-- run, missed none, and is recurring
 with fire as materialized (
-    select * from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[], $6::int[],
-                         $7::boolean[])
-        as f(job_id, next_fire_at, scan_at, last_fire_at, made, missed, recurring)
+    select f.job_id, duetime.moment(f.next) as next_fire_at, duetime.moment(f.scan) as scan_at,
+        duetime.moment(f.last) as last_fire_at, coalesce(f.made, 1) as made, coalesce(f.missed, 0) as missed,
+        coalesce(f.recurring, true) as recurring
+    from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::boolean[])
+        as f(job_id, next, scan, last, made, missed, recurring)
 ),
 moved as (
     update duetime.cursors c
