@@ -29,9 +29,10 @@ _ERRORS_OF_THE_TARGET = frozenset(
 )
 """What a Python task raises when something that it calls is away."""
 _SECOND = timedelta(seconds=1)
-_FLOW_STEP = timedelta(milliseconds=200)
-"""A backlog is let through in small portions, so that no second sees two large ones."""
-_LEAST_FLOW = 2
+_FLOW_STEP = timedelta(milliseconds=400)
+"""A backlog is let through in small portions, so that no second sees two large ones. Not too small: each is fetched a
+little after its time, and what that costs is not made up for."""
+_LEAST_FLOW = 4
 
 
 class BreakerState(IntEnum):
@@ -54,7 +55,7 @@ class BreakerPolicy(msgspec.Struct, frozen=True):
     pause: timedelta = timedelta(seconds=5)
     """How long it stays open the first time; then half as long again each time, up to `longest_pause`."""
     longest_pause: timedelta = timedelta(seconds=6)
-    recovery: timedelta = timedelta(seconds=36)
+    recovery: timedelta = timedelta(seconds=38)
     """How long the backlog is spread over."""
     retry_share: float = 0.2
     """Retries stay below this share of the attempts at a target…"""
@@ -88,7 +89,7 @@ class Breaker(msgspec.Struct, frozen=True):
     retried: int = 0
     """Attempts within the window, of which so many failed, and so many were retries."""
     flow: int | None = None
-    """How many it lets through in a fifth of a second, while it recovers."""
+    """How many it lets through in 0.4 seconds, while it recovers."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -123,15 +124,13 @@ def after_attempts(breaker: Breaker, policy: BreakerPolicy, now: datetime, waiti
 
 
 def after_time(breaker: Breaker, now: datetime, waiting: int) -> Step | None:
-    """What follows when its time is over. Whoever still waits then is let through a little faster, not all at once."""
+    """What follows when its time is over. Whoever still waits then goes on as before: they do not come all at once."""
     if breaker.state is BreakerState.OPEN:
         return Step(BreakerState.PROBING, None, breaker.trips, PROBES, Rate(PROBES, _SECOND))
     if breaker.state is not BreakerState.RECOVERING:
         return None
     flow = breaker.flow or _LEAST_FLOW
-    return (
-        _flow(now, breaker.trips, waiting, ceil(flow * 1.25)) if waiting > flow / _FLOW_STEP.total_seconds() else CLOSE
-    )
+    return _flow(now, breaker.trips, waiting, flow) if waiting > flow / _FLOW_STEP.total_seconds() else CLOSE
 
 
 def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
