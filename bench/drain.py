@@ -80,7 +80,7 @@ async def fill(store: Store, runs: int) -> None:
 
 async def drain(store: Store, task: TaskDefinition, runs: int, *, name: str = "nothing") -> float:
     """Runs a second."""
-    limits = WorkerLimits(slots=1000, threads=32, processes=os.cpu_count() or 1)
+    limits = WorkerLimits(slots=3000, threads=32, processes=os.cpu_count() or 1)
     worker = Worker(StoreSource(store), {name: task}, limits)
     began = time.perf_counter()
     working = asyncio.create_task(worker.run())

@@ -17,8 +17,9 @@ from duetime.store.protocol import Claiming, Look
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 
-MOST = 500
-"""How many runs one claim asks for."""
+_MOST = 500
+"""How many runs one claim asks for; where a worker has many slots, a third of them, up to twice as many: the more, the
+fewer round trips, and the more another has to do again when this one dies."""
 _GATHER = 0.003
 """How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
 _LANES_EVERY = 0.05
@@ -34,6 +35,7 @@ class Claimer:
     def __init__(self, store: Claiming, wants: Wants) -> None:
         self._store = store
         self._slots = wants.slots
+        self._most = min(2 * _MOST, max(_MOST, wants.slots.total // 3))
         self._trials = wants.trials
         self._places = dict(wants.places)
         self._queues = frozenset(wants.queues)
@@ -107,7 +109,7 @@ class Claimer:
             await self._ask(*self._unanswered)
         if self._backlog() > _MOST_BACKLOG:
             return _GATHER  # the store cannot take what is done already: do not ask it for more
-        free = [min(count, MOST) for count in self._slots.free]
+        free = [min(count, self._most) for count in self._slots.free]
         if not any(free):
             self._slots.wanted = True
             return self._poll
@@ -125,7 +127,7 @@ class Claimer:
         self._bulk = takes if full and len(takes) == 1 and self._only_lane(takes[0][0]) else []
         if self._bulk:
             place = self._places[self._lanes[takes[0][0]].key.task]
-            self._bulk = [(takes[0][0], min(MOST, self._slots.free[place]))]
+            self._bulk = [(takes[0][0], min(self._most, self._slots.free[place]))]
             if not self._slots.worth_claiming(place):
                 self._bulk = []
                 self._slots.wanted = True

@@ -28,10 +28,10 @@ class CompletingRole(LimitingRole):
         completions = sorted(completions, key=_by_run)
         if all(is_plain(item) for item in completions):
             ids, fences = [item.run_id for item in completions], [item.fence for item in completions]
-            accepted = await self.database.fetchval("succeed_runs", ids, fences, worker_id, closed) or ()
-            if self.has_limits and accepted:
+            accepted = await self.database.fetchval("succeed_runs", ids, fences, worker_id, closed)
+            if self.has_limits and accepted != []:
                 self.hints.give(Hint.READY)
-            return Completed() if len(accepted) == len(ids) else Completed(frozenset(ids) - frozenset(accepted))
+            return Completed() if accepted is None else Completed(frozenset(ids) - frozenset(accepted))
         async with self.database.transaction() as connection:
             accepted = await apply(connection, worker_id, completions, closed)
         if self.has_limits or any(waits_again(item) for item in completions):

@@ -37,7 +37,7 @@ class HoldingRole(LimitingRole):
                 if all(is_plain(item) for item in completions):
                     fences = [item.fence for item in completions]
                     found = await connection.fetchval(SQL["succeed_runs"], ids, fences, worker_id, list(closed))
-                    accepted = frozenset(found or ())
+                    accepted = frozenset(ids if found is None else found)
                 else:
                     accepted = await apply(connection, worker_id, completions, closed)
                 answers.append(frozenset(ids) - accepted)

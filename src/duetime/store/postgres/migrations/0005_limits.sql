@@ -260,6 +260,7 @@ begin
 end $$;
 
 -- The hot path of completing: what a run with keys held is free at once. Where no lane has such runs this is one probe.
+-- Returns the runs that were accepted; null: all of them, which need not be said.
 create or replace function duetime.succeed_runs(ids uuid[], fences integer[], worker uuid, closed bigint[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -292,7 +293,7 @@ begin
     if accepted is not null and exists (select 1 from duetime.lanes l where l.keyed) then
         perform duetime.free_holds(accepted);
     end if;
-    return accepted;
+    return case when cardinality(accepted) = cardinality(succeed_runs.ids) then null else coalesce(accepted, '{}') end;
 end $$;
 create or replace function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[], attempt_states smallint[],
     end_states smallint[], failures smallint[], errors text[], results bytea[], logs bytea[])
