@@ -54,6 +54,7 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     (folder / "down").touch()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
     environ = {**kept, "DUETIME_DATABASE_URL": dsn, "DUETIME_SLOTS": str(SLOTS), "DUETIME_PORT": "0"}
+    environ |= {"DUETIME_CANARY": "0s"}  # it would be waited for as well
     environ |= {"BENCH_FOLDER": str(folder), "DUETIME_LOG_LEVEL": "error"}
     commands = [["server"], *([["worker", "bench.breaker_app:app"]] * WORKERS)]
     processes = [_start(command, environ) for command in commands]
