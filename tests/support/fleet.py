@@ -126,7 +126,8 @@ class Fleet:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DUETIME_")}
         environment |= {"DUETIME_DATABASE_URL": self.dsn, "DUETIME_TEST_DSN": self.dsn, "PYTHONUNBUFFERED": "1"}
         environment["DUETIME_PORT"] = "0"  # tests run side by side
-        environment |= {"DUETIME_CANARY": "0s", "DUETIME_TARGETS": "off"}  # only what the test asks for runs
+        # Only what the test asks for runs; and tasks whose database is away are tried again as soon as it is back.
+        environment |= {"DUETIME_CANARY": "0s", "DUETIME_TARGETS": "off", "DUETIME_BREAKERS": "off"}
         environment |= {f"DUETIME_{name.upper()}": str(value) for name, value in settings.items()}
         log = self._folder / f"process-{len(self.processes)}.log"
         process = Process(arguments, environment, log)

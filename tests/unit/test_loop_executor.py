@@ -29,7 +29,9 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
         started.append(1)
 
     store = store_in_memory()
-    executor = LoopExecutor(store, Notes(store), lambda running, outcome: ended.put_nowait((running, outcome)), 1000)
+    executor = LoopExecutor(
+        store, Notes(store, lambda: ()), lambda running, outcome: ended.put_nowait((running, outcome)), 1000
+    )
     claimed = Claimed(new_id(), new_id(), 1, 1, 1, 0, 0, 0, 0, b"{}", None, None, None)
     running = Running(claimed, define("work", work), LaneKey(1, "default", 1, "work"), Session(), 1, 10)
     executor.start(running)
