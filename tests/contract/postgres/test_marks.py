@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from duetime.model.schedule import Every
 from duetime.store.postgres import PostgresStore, marks
 from duetime.store.postgres.database import SQL
-from duetime.store.postgres.marks import Marks
+from duetime.store.postgres.marks import BEGINNING, Marks
 from tests.contract.hands import TENANT, hand, job, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld
 from tests.support.waiting import eventually
@@ -102,3 +102,25 @@ def test_a_full_look_is_made_in_time_and_costs_little(monkeypatch: pytest.Monkey
         assert not found.full_look_is_due
         now += 0.01
         assert found.full_look_is_due
+
+
+def test_what_one_statement_found_settled_is_not_for_another_that_is_under_way() -> None:
+    """Its snapshot may be older: what was committed between the two it has not seen, and must not pass by."""
+    found, start = Marks(), datetime(2026, 1, 1, tzinfo=UTC)
+    first = start - timedelta(seconds=1)
+    assert found.observe(start, 10, 20, found.settled) == BEGINNING
+    before = found.settled
+    assert found.observe(start + timedelta(seconds=1), 25, 30, before) == first
+    assert found.observe(start + timedelta(seconds=0.9), 15, 22, before) == BEGINNING
+    assert found.settled == first
+    assert found.observe(start + timedelta(seconds=1.1), 25, 31, found.settled) == first
+
+
+def test_a_clock_that_went_back_proves_nothing_any_more() -> None:
+    found, start = Marks(), datetime(2026, 1, 1, tzinfo=UTC)
+    found.observe(start, 10, 20, found.settled)
+    before = found.settled
+    found.observe(start + timedelta(seconds=1), 25, 30, before)
+    assert found.settled > BEGINNING
+    assert found.observe(start - timedelta(seconds=5), 40, 41, found.settled) == BEGINNING
+    assert found.settled == BEGINNING

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -28,12 +29,12 @@ class ClaimingRole(LimitingRole):
         marks = [BEGINNING if full else self.marks[lane] for lane in lane_ids]
         if not lane_ids:
             return Look(await self.database.fetchval("clock"), ())
-        began = monotonic()
+        began, before = monotonic(), self.marks.settled
         rows = await self.database.fetch("look", lane_ids, marks, depth)
         if full:
             self.marks.full_look_took(monotonic() - began)
             self.marks.lower({row[0]: row[1][0] for row in rows if row[1]})
-        settled = self.marks.observe(rows[0][3], rows[0][4], rows[0][5])
+        settled = self.marks.observe(rows[0][3], rows[0][4], rows[0][5], before)
         for lane, ready, *_ in rows:
             self.marks.advance(lane, ready[0] if ready else None, settled)
         return Look(rows[0][3], tuple(Sight(lane, tuple(ready), tuple(ids)) for lane, ready, ids, *_ in rows if ready))
@@ -44,7 +45,7 @@ class ClaimingRole(LimitingRole):
             dealt = await self.claim_limited([Seat(worker_id, claim_no, sum(take for _, take in takes))], takes)
             rows = [] if dealt else await self.database.fetch("claimed_before", worker_id, claim_no)
             return [run for _, run in dealt] or [Claimed(*row) for row in rows]
-        marks = [self.marks[lane] for lane in lane_ids]
+        marks, settled = [self.marks[lane] for lane in lane_ids], self.marks.settled
         async with self.database.connection() as connection:
             try:
                 rows = await connection.fetch(
@@ -55,7 +56,7 @@ class ClaimingRole(LimitingRole):
             if not rows:
                 # Either nothing is ready, or this very claim has happened, and its answer was lost on the way.
                 return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
-        self.advance(rows, dict(takes))
+        self.advance(rows, dict(takes), settled)
         return [Claimed(*row) for row in rows]
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
@@ -70,12 +71,15 @@ class ClaimingRole(LimitingRole):
             self.hints.give(Hint.READY)
         return len(rows)
 
-    def advance(self, rows: Sequence[Any], takes: dict[int, int]) -> None:
+    def advance(self, rows: Sequence[Any], takes: dict[int, int], settled: datetime) -> None:
         """Columns as `claim` returns them. After a full claim, what is left of a lane begins at the last run taken.
 
-        What the last look found settled stays settled; a claim of its own finding would cost every row two columns.
+        What was settled when the claim was sent stays settled; a finding of its own would cost every row two columns.
+        What a look has found since is not for it: its snapshot may be older, and runs that it did not see would be
+        passed by.
         """
-        settled = self.marks.settled
+        if self.marks.settled < settled:
+            return  # everything was forgotten meanwhile
         stamps: dict[int, list[int]] = defaultdict(list)
         for row in rows:
             stamps[row[2]].append(row[7])

@@ -24,12 +24,13 @@ class CoalescingRole(ClaimingRole):
         if limited:
             for worker_id, run in await self.claim_limited(seats, takes):
                 dealt[worker_id].append(run)
+        settled = self.marks.settled
         async with self.database.connection() as connection:
             rows = [] if limited else await self._claim_many(connection, seats, takes)
             for row in rows:
                 dealt[row[0]].append(Claimed(*row[1:]))
             if rows:
-                self.advance([row[1:] for row in map(tuple, rows)], dict(takes))
+                self.advance([row[1:] for row in map(tuple, rows)], dict(takes), settled)
             # Who got nothing may have asked before, and the answer was lost on the way.
             empty = [(seat.worker_id, seat.claim_no) for seat in seats if not dealt[seat.worker_id]]
             if empty:

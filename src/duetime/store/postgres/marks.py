@@ -3,7 +3,9 @@
 A mark may move up to a moment t only when nothing below t can appear any more. `ready_at` is stamped with the
 database's clock, so a transaction that begins after t writes above t; one that began before t may still commit below.
 So: note (t, the first transaction that had not begun at t). Once the oldest running transaction is past that one,
-everything below t is visible to the statement that saw it, and t is *settled*.
+everything below t is visible to the statement that saw it, and t is *settled*. Statements of one process run side by
+side: what one of them has found settled counts for those that are sent after it, and not for one that is under way,
+whose snapshot may be older.
 
 Who holds unclaimed runs without claiming them must not leave them as they were: a claim may have passed over them
 meanwhile. It ends them, withdraws them, or stamps them anew. What is left is a transaction that was rolled back after
@@ -19,6 +21,9 @@ from duetime.clock import monotonic
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 # A statement reads the clock a moment before its transaction gets its number.
 _MARGIN = timedelta(seconds=1)
+_OUT_OF_ORDER = timedelta(seconds=0.5)
+"""Answers of statements side by side may come in another order than they were made; a clock that went back by less
+stays above what is settled."""
 _NOTE_EVERY = timedelta(milliseconds=200)
 _FULL_LOOK_SHARE = 0.01
 _FULL_LOOK_PAUSE = 5.0
@@ -36,17 +41,21 @@ class Marks:
     def __getitem__(self, lane_id: int) -> datetime:
         return self._marks.get(lane_id, BEGINNING)
 
-    def observe(self, now: datetime, oldest_running: int, first_unborn: int) -> datetime:
-        """Take note of a snapshot; returns the moment that is settled for the statement that had it."""
+    def observe(self, now: datetime, oldest_running: int, first_unborn: int, before: datetime) -> datetime:
+        """Take note of a snapshot; returns the moment that is settled for the statement that had it, given what was
+        settled when it was sent."""
         moment = now - _MARGIN
-        if moment < self._highest:
+        if moment < self._highest - _OUT_OF_ORDER:
             self.forget()  # the database's clock went back: nothing is proven any more
-        self._highest = moment
+            self._highest = moment
+        self._highest = max(self._highest, moment)
+        proven = min(before, self.settled)  # it may have been forgotten meanwhile
         while self._notes and self._notes[0][1] <= oldest_running:
-            self.settled = max(self.settled, self._notes.popleft()[0])
+            proven = max(proven, self._notes.popleft()[0])
+        self.settled = max(self.settled, proven)
         if not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY:
             self._notes.append((moment, first_unborn))
-        return self.settled
+        return proven
 
     def advance(self, lane_id: int, first_left: datetime | None, settled: datetime) -> None:
         """All unclaimed runs of the lane below `first_left` are gone, as far as the statement could see."""
