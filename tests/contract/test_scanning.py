@@ -8,9 +8,11 @@ import pytest
 from duetime.engine import scanner as engine_scanner
 from duetime.engine.scanner import Scanner
 from duetime.errors import StoreUnavailable
+from duetime.ids import new_id
+from duetime.model.firing import SetAside
 from duetime.model.schedule import Every
 from duetime.store.protocol import PlanFires, Scan, Store
-from tests.contract.hands import job, submit
+from tests.contract.hands import TENANT, job, submit
 from tests.contract.worlds import Time
 
 MINUTE = timedelta(minutes=1)
@@ -68,3 +70,34 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
     monkeypatch.setattr(store, "fire_due", fire_due)
     while (await store.counts()).runs < 40:
         await scanner.tick()
+
+
+async def test_many_that_wait_are_fired_once_each_also_two_batches_at_once(store: Store, time: Time) -> None:
+    jobs = [(await submit(store, job(Every(MINUTE)))).job_id for _ in range(47)]
+    time.advance(minutes=1)
+    scanner = Scanner(store, batch=10)
+    ticks = 0
+    while await scanner.tick() == 0.0:
+        ticks += 1
+    assert ticks <= 6
+    assert [len(await store.runs_of_job(TENANT, job_id)) for job_id in jobs] == [1] * len(jobs)
+
+
+async def test_what_one_of_two_batches_did_is_told_when_the_other_fails(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if store.embedded:
+        pytest.skip("an embedded store fires one batch after the other")
+    scanner = Scanner(store, batch=1)
+    asked = count()
+
+    async def fire_due(limit: int, plan: PlanFires) -> Scan:
+        if next(asked) == 2:
+            raise StoreUnavailable("gone")
+        return Scan(0, (SetAside(new_id(), "it cannot be read"),), 1, None)
+
+    monkeypatch.setattr(store, "fire_due", fire_due)
+    await scanner.tick()
+    with pytest.raises(StoreUnavailable):
+        await scanner.tick()
+    assert caplog.text.count("it cannot be read") == 2

@@ -1,6 +1,7 @@
 """The worker protocol, word by word: what a worker in any language may rely on."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,19 @@ from duetime.errors import AccessDenied, InvalidInput, LeaseLost, NotFound
 from duetime.model.access import Role
 from duetime.model.run import RunState
 from duetime.model.tenant import NewTenant
-from duetime.wire.workers import Ask, Beat, HandBack, HeldRun, Note, Notes, Registration, Report, Reports
+from duetime.wire.workers import (
+    Ask,
+    Beat,
+    HandBack,
+    HeldRun,
+    LogLine,
+    Logs,
+    Note,
+    Notes,
+    Registration,
+    Report,
+    Reports,
+)
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
@@ -157,6 +170,27 @@ async def test_the_server_decides_what_follows_a_failure(app: App, served: Serve
         (run,) = (await worker.claim()).runs
         await worker.complete(report(run, "FAILED", error="x", **fields))
         assert (await app.run(run.run_id)).state is RunState.FAILED
+    await worker.client.close()
+
+
+async def test_what_it_logs_is_shown_and_what_nobody_could_read_is_refused(app: App, served: Served) -> None:
+    worker = await begin(served)
+    (run_id,) = await submit(served)
+    (run,) = (await worker.claim()).runs
+    logs = Logs([LogLine("2027-01-31T09:00:00+00:00", "WARNING", "nearly full")])
+    await worker.client.note_progress(worker.id, Notes([Note(run.run_id, run.fence, logs=logs)]))
+    shown = (await app.run(run_id)).logs
+    assert shown is not None
+    assert json.loads(shown)["lines"] == [
+        {"at": "2027-01-31T09:00:00+00:00", "level": "WARNING", "text": "nearly full"}
+    ]
+    for wrong in ([1, 2], "text", {"lines": [1]}, {"lines": [{"text": "when?"}]}):
+        with pytest.raises(InvalidInput) as refused:
+            await worker.complete(report(run, logs=wrong))
+        assert (refused.value.field or "").startswith("completions[0].logs")
+    await worker.complete(report(run, logs=logs))
+    over = await app.run(run_id)
+    assert (over.logs, over.attempts[0].log_lines) == (None, ["nearly full"])
     await worker.client.close()
 
 

@@ -52,7 +52,7 @@ class Talk:
             return
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, field in msgspec.to_builtins(value, builtin_types=(datetime,)).items():
-            if field not in (None, "", [], {}):
+            if field not in (None, "", [], (), {}):
                 table.add_row(f"[dim]{name.replace('_', ' ')}[/]", escape(shown(field)))
         out.print(table)
 

@@ -46,8 +46,7 @@ class Scanner:
             self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
             self._behind = False
             raise
-        for item in scan.set_aside:
-            log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
+        _tell(scan.set_aside)
         self._behind = scan.seen >= self._batch
         if scan.seen >= self._limit or scan.fired + len(scan.set_aside) < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
@@ -67,11 +66,13 @@ class Scanner:
         both = await asyncio.gather(
             *(self._store.fire_due(self._limit, plan_fires) for _ in range(2)), return_exceptions=True
         )
+        scans = [scan for scan in both if isinstance(scan, Scan)]
+        aside = tuple(item for scan in scans for item in scan.set_aside)
         for found in both:
             if isinstance(found, BaseException):
+                _tell(aside)  # the other one has happened
                 raise found
-        one, other = (scan for scan in both if isinstance(scan, Scan))
-        return Scan(one.fired + other.fired, (*one.set_aside, *other.set_aside), one.seen + other.seen, other.next_in)
+        return Scan(sum(scan.fired for scan in scans), aside, sum(scan.seen for scan in scans), scans[-1].next_in)
 
     async def _narrow(self, error: StoreRejected) -> None:
         """Halve the batch that was refused; a single row that is refused is set aside."""
@@ -79,8 +80,7 @@ class Scanner:
             self._limit //= 2
             return
         scan = await self._store.fire_due(1, _refuse(self._last, str(error)))
-        for item in scan.set_aside:
-            log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
+        _tell(scan.set_aside)
 
     def _plan(self, due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
         self._last = due[0].job_id
@@ -98,6 +98,11 @@ def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
         if skips >= _MOST_SKIPS or monotonic() > until:
             break
     return decided
+
+
+def _tell(set_aside: Sequence[SetAside]) -> None:
+    for item in set_aside:
+        log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
 
 
 def _refuse(culprit: UUID | None, problem: str) -> PlanFires:

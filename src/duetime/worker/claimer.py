@@ -169,6 +169,7 @@ class Claimer:
             return await self._claim(session, takes)
         self._bulk_until = monotonic() + _BULK_FOR
         glance = asyncio.ensure_future(self._glance())
+        glance.add_done_callback(_not_missed)
         try:
             claimed = await self._claim(session, takes)
             await glance
@@ -274,3 +275,9 @@ class Claimer:
         self._gathering = None
         self._slots.wanted = False
         self.loop.wake()
+
+
+def _not_missed(glance: "asyncio.Future[None]") -> None:
+    """When the claim has failed as well, nobody asks how its glance ended."""
+    if not glance.cancelled():
+        glance.exception()
