@@ -17,7 +17,10 @@ from bench.stores import SERVER_OPTIONS
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT, Options
 from duetime.model.schedule import make_schedule
+from duetime.model.schedule.zone_database import zone_database
 from duetime.store.postgres import PostgresStore
+from duetime.store.postgres.database import SQL as STATEMENTS
+from duetime.store.recomputing import ZONES, Zones, encode_zones
 from duetime.store.sql import parse
 from tests.support.postgres import Server, installed
 
@@ -62,6 +65,7 @@ class Filled:
             self._server.drop_database(name)
             dsn = self._server.create_database(name)
             await _fill(dsn, stored)
+        await _is_by_these_zones(self._server.dsn(name))
         return self._server.dsn(name)
 
     async def _is_usable(self, name: str) -> bool:
@@ -88,6 +92,17 @@ class Filled:
         finally:
             await store.close()
         return True
+
+
+async def _is_by_these_zones(dsn: str) -> None:
+    """Say that cursors were computed with this time zone database: else a server would put those right that a scenario
+    moves, and be busy with all the others for an hour."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        zones = encode_zones(Zones(zone_database()))
+        await connection.execute(STATEMENTS["put_meta"], ZONES, zones)
+    finally:
+        await connection.close()
 
 
 async def _fill(dsn: str, stored: int) -> None:
@@ -149,9 +164,10 @@ async def _days(connection: "asyncpg.Connection[Any]", now: datetime) -> None:
             )
 
 
-async def tidy(connection: "asyncpg.Connection[Any]", jobs: list[UUID]) -> None:
-    """Put these jobs back where they do not fire, and forget the runs that are there."""
-    await make_due(connection, jobs, datetime.now(UTC) + timedelta(days=30))
+async def tidy(connection: "asyncpg.Connection[Any]") -> None:
+    """Put back all jobs that fire soon, also those that a run that was broken off has left behind, and forget the runs
+    that are there."""
+    await connection.execute(SQL["undue"])
     await connection.execute("delete from duetime.runs")
     await connection.execute("delete from duetime.claims")
 

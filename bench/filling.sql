@@ -76,3 +76,8 @@ select filled.job_id(2 * (n * 104729 % (f.stored / 2)), f.first_ms) from generat
 -- due: the cursors of these jobs, moved to a moment
 update duetime.cursors set next_fire_at = $2, scan_at = $2::timestamptz - interval '15 seconds', last_fire_at = null
 where job_id = any($1::uuid[]);
+
+-- undue: whatever fires within the next weeks fires in a month
+update duetime.cursors
+set next_fire_at = now() + interval '30 days', scan_at = now() + interval '30 days' - interval '15 seconds', last_fire_at = null
+where scan_at < now() + interval '25 days';

@@ -53,7 +53,7 @@ async def _server(dsn: str, due: int) -> float:
                     break
                 await asyncio.sleep(0.2)
             asking.close()
-        await tidy(connection, jobs)
+        await tidy(connection)
     await connection.close()
     return highest
 

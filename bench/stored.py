@@ -54,7 +54,7 @@ async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, cou
     connection = await asyncpg.connect(dsn, command_timeout=600)
     try:
         async with migrated(PostgresStore(dsn)) as store:
-            await tidy(connection, [])
+            await tidy(connection)
             figures = {
                 "submit": await _submit(store, connection, count),
                 "fire": await _fire(store, connection, count),

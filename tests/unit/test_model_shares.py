@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from duetime.model.agenda import Agenda
 from duetime.model.lane import Lane, LaneKey, Sight, Tier, Trial
 from duetime.model.shares import FullLanes, Shares
 
@@ -34,7 +35,7 @@ class World:
             sights.append(Sight(lane_id, moments, tuple(UUID(int=lane_id * 10**6 + number) for number in range(seen))))
         sights = [sight for sight in sights if sight.ready_at]
         room = {Trial.SUSPECT: trials, Trial.ALONE: trials}
-        takes = dict(self.shares.allot(sights, self.lanes, PLACES, [free, free], room, NOW, depth))
+        takes = dict(self.shares.deal(Agenda.of(sights, self.lanes, PLACES, room, NOW, depth), [free, free]))
         for lane_id, take in takes.items():
             self.waiting[lane_id] = max(0, self.waiting[lane_id] - take)
         return takes

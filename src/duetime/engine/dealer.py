@@ -16,6 +16,7 @@ from duetime.clock import monotonic
 from duetime.engine.line import Capabilities, Line, Turn, Waiting
 from duetime.errors import LeaseLost, StoreUnavailable
 from duetime.loop import Loop
+from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
 from duetime.model.completing import complete, too_late
 from duetime.model.lane import Lane, LaneKey, Sight, Trial
@@ -181,7 +182,7 @@ class Dealer:
     async def _deal_trusted(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         asking = line.with_room()
         free = min(MOST, sum(waiting.room for waiting in asking))
-        takes = line.shares.allot(sights, line.lanes, line.places, [free], {}, look.now, depth) if free else []
+        takes = line.shares.deal(Agenda.of(sights, line.lanes, line.places, {}, look.now, depth), [free])
         wanted = sum(take for _, take in takes)
         chosen, room = [], 0
         for waiting in asking:
@@ -197,7 +198,8 @@ class Dealer:
         asking = next((waiting for waiting in line.with_room() if any(waiting.trials.values())), None)
         if not suspects or asking is None:
             return 0
-        takes = line.shares.allot(suspects, line.lanes, line.places, [asking.room], asking.trials, look.now, depth)
+        agenda = Agenda.of(suspects, line.lanes, line.places, asking.trials, look.now, depth)
+        takes = line.shares.deal(agenda, [asking.room])
         return await self._claim(line, [asking], takes)
 
     async def _claim(self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]]) -> int:

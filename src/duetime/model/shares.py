@@ -14,58 +14,24 @@ the lowest tag goes next. Whoever comes back after a while starts where the othe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from heapq import heapify, heappop, heapreplace, merge
-from itertools import islice
-from uuid import UUID
+from heapq import heapify, heappop, heapreplace
 
-from duetime.model.lane import Lane, Sight, Tier, Trial
+from duetime.model.agenda import Agenda, Group
+from duetime.model.lane import Tier
 
 LOOKED_AT = 1000
 """How many runs a look may read, over all lanes."""
 TIER_WEIGHTS = {Tier.HIGH: 70, Tier.MEDIUM: 25, Tier.LOW: 5}
 DEFAULT_WEIGHT = 100
-
-Seen = list[tuple[datetime, UUID, int]]
+TURN = 8
+"""How many runs of a tenant follow each other at most, where many tenants wait."""
+_TENANTS_IN_A_CLAIM = 60
+"""A large claim goes to so many tenants at least, if so many wait."""
 
 
 def depth_of_look(lanes: int, free: int) -> int:
     """How far to look into each lane: exact for few slots or few lanes."""
     return max(1, min(free, LOOKED_AT // max(1, lanes)))
-
-
-class _Group:
-    """The lanes of one tenant and tier, as far as they were seen."""
-
-    __slots__ = ("deep", "given", "seen", "waiting")
-
-    def __init__(self) -> None:
-        self.seen: list[Seen] = []
-        self.deep: list[int] = []
-        self.waiting = 0
-        self.given = 0
-
-    def add(self, lane_id: int, seen: Seen, *, deep: bool, most: int) -> None:
-        self.seen.append(seen)
-        if deep:
-            self.deep.append(lane_id)
-        self.waiting += most if deep else len(seen)
-
-    def takes(self, takes: dict[int, int]) -> None:
-        """Turn what was given to the group into takes of its lanes."""
-        left = self.given
-        if len(self.seen) == 1:
-            if left:
-                takes[self.seen[0][0][2]] = left
-            return
-        for _, _, lane_id in islice(merge(*self.seen), left):
-            takes[lane_id] = takes.get(lane_id, 0) + 1
-            left -= 1
-        for position, lane_id in enumerate(self.deep):
-            share = -(-left // (len(self.deep) - position))
-            if share:
-                takes[lane_id] = takes.get(lane_id, 0) + share
-                left -= share
 
 
 class _Turns:
@@ -86,13 +52,25 @@ class _Turns:
             self.tags[key] = before.get(key) or max(self._last.get(key, 0.0), self._now) + 1 / weight
         self._last = {key: last for key, last in self._last.items() if last > self._now}
 
-    def take(self, key: int, weight: int) -> float:
-        """One more for this one; returns its next tag."""
+    def take(self, key: int, weight: int, count: int = 1) -> float:
+        """So many more for this one; returns its next tag."""
         tag = self.tags[key]
         self._now = max(self._now, tag - 1 / weight)
-        self._last[key] = tag
-        self.tags[key] = tag + 1 / weight
+        self._last[key] = tag + (count - 1) / weight
+        self.tags[key] = tag + count / weight
         return self.tags[key]
+
+    def give_back(self, key: int, weight: int, count: int) -> None:
+        """So many of what was taken there were not."""
+        for tags in (self.tags, self._last):
+            if key in tags:
+                tags[key] -= count / weight
+
+
+def _at_once(tenants: int, free: int) -> int:
+    """How many runs of one tenant follow each other. Where many wait, a claim that goes to all of them probes the index
+    for each of its runs: it goes to fewer, and more of each. The next claims go to the others."""
+    return max(1, min(TURN, free // _TENANTS_IN_A_CLAIM)) if tenants * TURN > free else 1
 
 
 class Shares:
@@ -105,70 +83,57 @@ class Shares:
         self._tenants: dict[int, _Turns] = {}
         self._tiers: dict[tuple[int, int], _Turns] = {}
 
-    def allot(
-        self,
-        sights: Sequence[Sight],
-        lanes: Mapping[int, Lane],
-        places: Mapping[str, int],
-        free: Sequence[int],
-        trial_room: Mapping[int, int],
-        now: datetime,
-        depth: int,
-    ) -> list[tuple[int, int]]:
-        """The takes of one claim: (lane, how many). `free` counts the slots of each place, `places` says where a task
-        runs; `trial_room` says how many of each kind of trial may start."""
-        room = dict(trial_room)
-        by_place: dict[int, dict[int, dict[int, _Group]]] = {}
-        for sight in sights:
-            key = lanes[sight.lane_id].key
-            place = places[key.task]
-            seen = [
-                (moment, run_id, sight.lane_id)
-                for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
-                if moment <= now
-            ]
-            deep = len(seen) >= depth
-            if key.trial != Trial.NONE:
-                seen, deep = seen[: room[key.trial]], False
-                room[key.trial] -= len(seen)
-            if seen and free[place] > 0:
-                tiers = by_place.setdefault(place, {}).setdefault(key.tenant_id, {})
-                group = tiers.get(key.tier)
-                if group is None:
-                    group = tiers[key.tier] = _Group()
-                group.add(sight.lane_id, seen, deep=deep, most=free[place])
+    def deal(self, agenda: Agenda, free: Sequence[int]) -> list[tuple[int, int]]:
+        """The takes of one claim: (lane, how many). `free` counts the slots of each place. What was dealt does not wait
+        any more; what is left may be dealt later."""
         takes: dict[int, int] = {}
-        for place, tenants in by_place.items():
-            self._deal(place, tenants, free[place])
-            for tiers in tenants.values():
-                for tier in sorted(tiers):
-                    tiers[tier].takes(takes)
+        for place, tenants in agenda.places.items():
+            if tenants and free[place] > 0:
+                agenda.take(place, self._give(place, tenants, free[place]), takes)
         return list(takes.items())
 
-    def _deal(self, place: int, tenants: Mapping[int, Mapping[int, _Group]], free: int) -> None:
+    def gave_less(self, agenda: Agenda, lane_id: int, missing: int) -> None:
+        """A lane had fewer than were taken: they do not count for its tenant."""
+        where = agenda.gave_less(lane_id)
+        if where is not None:
+            place, tenant_id, tier = where
+            if place in self._tenants:
+                self._tenants[place].give_back(tenant_id, self.weights.get(tenant_id, DEFAULT_WEIGHT), missing)
+            if (place, tenant_id) in self._tiers:
+                self._tiers[place, tenant_id].give_back(tier, TIER_WEIGHTS[Tier(tier)], missing)
+
+    def _give(self, place: int, tenants: Mapping[int, Mapping[int, Group]], free: int) -> list[int]:
+        """Decide how many each group gives; returns whose groups do."""
         groups = [group for tiers in tenants.values() for group in tiers.values()]
         if len(groups) == 1 or sum(group.waiting for group in groups) <= free:
             for group in groups:
                 group.given = min(group.waiting, free)
-            return
-        weights = {tenant_id: self.weights.get(tenant_id, DEFAULT_WEIGHT) for tenant_id in tenants}
+            return list(tenants)
         turns = self._tenants.setdefault(place, _Turns())
-        turns.enter(weights.items())
+        turns.enter((tenant_id, self.weights.get(tenant_id, DEFAULT_WEIGHT)) for tenant_id in tenants)
         for tenant_id, tiers in tenants.items():
             if len(tiers) > 1 and not self._strict:
                 waiting = [(tier, TIER_WEIGHTS[Tier(tier)]) for tier in tiers]
                 self._tiers.setdefault((place, tenant_id), _Turns()).enter(waiting)
         line = [(tag, tenant_id) for tenant_id, tag in turns.tags.items()]
         heapify(line)
+        at_once = _at_once(len(tenants), free)
+        chosen: dict[int, None] = {}
         while free and line:
             _, tenant_id = line[0]
-            if self._take_one(place, tenant_id, tenants[tenant_id]):
-                heapreplace(line, (turns.take(tenant_id, weights[tenant_id]), tenant_id))
-                free -= 1
+            given = 0
+            while given < min(at_once, free) and self._take_one(place, tenant_id, tenants[tenant_id]):
+                given += 1
+            if given:
+                chosen[tenant_id] = None
+                weight = self.weights.get(tenant_id, DEFAULT_WEIGHT)
+                heapreplace(line, (turns.take(tenant_id, weight, given), tenant_id))
+                free -= given
             else:
                 heappop(line)
+        return list(chosen)
 
-    def _take_one(self, place: int, tenant_id: int, tiers: Mapping[int, _Group]) -> bool:
+    def _take_one(self, place: int, tenant_id: int, tiers: Mapping[int, Group]) -> bool:
         """Give one slot to a tier of a tenant; false when nothing of it waits any more."""
         waiting = [tier for tier, group in tiers.items() if group.given < group.waiting]
         if not waiting:

@@ -21,7 +21,7 @@ class AttemptLog:
         self._task = task
         self._max_lines = max_lines
         self._logger: logging.Logger | None = None
-        self._lines: list[tuple[str, str, str]] = []
+        self._lines: list[tuple[str, str, str]] | None = None
         self.dropped = 0
 
     @property
@@ -35,6 +35,8 @@ class AttemptLog:
         return self._logger
 
     def add(self, when: datetime, level: str, text: str) -> None:
+        if self._lines is None:
+            self._lines = []
         if len(self._lines) >= self._max_lines:
             # The end of a log tells more than its middle: keep the first half and the last lines.
             del self._lines[self._max_lines // 2]
@@ -44,7 +46,7 @@ class AttemptLog:
     @property
     def written(self) -> int:
         """How many lines there were so far."""
-        return len(self._lines) + self.dropped
+        return len(self._lines or ()) + self.dropped
 
     def encoded(self) -> bytes | None:
         if not self._lines:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import Any
+from uuid import UUID
 
 from duetime.errors import LeaseLost
 from duetime.model import json
@@ -21,6 +22,8 @@ from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
+
+_ANY_WORKER = UUID(int=0)
 
 Order = tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
 
@@ -49,21 +52,7 @@ def _end_with_parent() -> None:
 def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
     module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
     attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", line)))
-
-    def save(note: RunNote) -> None:
-        pipe.send(("checkpoint", note))
-        problem = pipe.recv()
-        if problem is not None:
-            raise LeaseLost(problem)
-
-    def parents() -> list[Parent]:
-        pipe.send(("parents", None))
-        answer: list[Parent] | str = pipe.recv()
-        if isinstance(answer, str):
-            raise LeaseLost(answer)
-        return answer
-
-    context = SyncContext(claimed, task, queue, attempt_log, lambda note: pipe.send(("progress", note)), save, parents)
+    context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe))
     context.tenant_id, context.traceparent = whose
     try:
         function = find_function(module, qualname)
@@ -86,6 +75,29 @@ def find_function(module: str, qualname: str) -> Callable[..., Any]:
         found = getattr(found, part)
     function: Callable[..., Any] = getattr(found, "function", found)
     return function
+
+
+class _Notebook:
+    """The notes of the worker on the other side of the pipe, which knows whose they are."""
+
+    def __init__(self, pipe: "Connection[Any, Any]") -> None:
+        self._pipe = pipe
+
+    def remember(self, worker_id: UUID, note: RunNote) -> None:
+        self._pipe.send(("progress", note))
+
+    def save(self, worker_id: UUID, note: RunNote) -> None:
+        self._pipe.send(("checkpoint", note))
+        problem = self._pipe.recv()
+        if problem is not None:
+            raise LeaseLost(problem)
+
+    def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        self._pipe.send(("parents", None))
+        answer: list[Parent] | str = self._pipe.recv()
+        if isinstance(answer, str):
+            raise LeaseLost(answer)
+        return answer
 
 
 class _ForwardingLog(AttemptLog):

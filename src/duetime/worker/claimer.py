@@ -1,19 +1,22 @@
 """The claimer of a worker that works straight on a store: takes ready runs for free slots, never more; sleeps until
-the next one is ready, or a hint wakes it."""
+the next one is ready, or a hint wakes it.
+
+What a look found is dealt out over several claims, for a tenth of a second: looks at many lanes cost more than claims.
+"""
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.loop import Loop
+from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
-from duetime.model.lane import Lane, Trial
-from duetime.model.shares import FullLanes, Shares, depth_of_look
-from duetime.model.target import kind_of
-from duetime.store.limiting import Rules
+from duetime.model.shares import Shares, depth_of_look
 from duetime.store.protocol import Claiming, Look
+from duetime.worker.known_lanes import KnownLanes
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 
@@ -22,11 +25,14 @@ _MOST = 500
 fewer round trips, and the more another has to do again when this one dies."""
 _GATHER = 0.003
 """How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
-_LANES_EVERY = 0.05
-_PAUSES_EVERY = 0.5
 _TRIAL_LOOK = 0.1
 _MOST_BACKLOG = 10_000
-_BULK_FOR = 0.1
+_AGENDA_FOR = 0.1
+_AGENDA_AT_MOST = 0.3
+_LOOK_SHARE = 8
+"""Looks of a busy worker take one part of its time in so many; twice as much when it is woken again and again."""
+_IN_BULK = 100
+"""A claim of so many runs does not wait for a look: what has come since is claimed right after it."""
 
 Takes = list[tuple[int, int]]
 
@@ -37,28 +43,20 @@ class Claimer:
         self._slots = wants.slots
         self._most = min(2 * _MOST, max(_MOST, wants.slots.total // 3))
         self._trials = wants.trials
-        self._places = dict(wants.places)
-        self._queues = frozenset(wants.queues)
+        self._lanes = KnownLanes(store, wants.places, wants.queues, wants.open_targets)
         self._poll = wants.poll.total_seconds()
         self._start = wants.start
         self._backlog = wants.backlog
-        self._lanes: dict[int, Lane] = {}
-        self._last_lane = 0
-        self._lanes_read_at = -1.0
         self._shares = Shares(strict=wants.strict)
         self._open_targets = wants.open_targets
-        self._full = FullLanes()
-        self._rules = Rules()
-        self._lonely = False
-        """Whether only one lane had ready runs when it looked."""
-        self._paused: frozenset[int] = frozenset()
-        self._paused_read_at = -1.0
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
         self._misses = 0
         self._gathering: asyncio.TimerHandle | None = None
-        self._bulk: Takes = []
-        self._bulk_until = 0.0
+        self._agenda = Agenda()
+        self._agenda_until = 0.0
+        self._heed_hints_at = 0.0
+        self._open_then = self._open_targets()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.session: Session | None = None
@@ -68,11 +66,12 @@ class Claimer:
     def hint(self) -> None:
         """Runs may have become ready."""
         self._hinted = True
-        self._full.freed(monotonic())
+        self._lanes.hint()
         self.loop.wake()
 
     def begin(self, session: Session) -> None:
         self.session = session
+        self._agenda = Agenda()
         self.loop.wake()
 
     def slot_freed(self) -> None:
@@ -104,7 +103,6 @@ class Claimer:
         session = self.session
         if session is None:
             return self._poll
-        hinted, self._hinted = self._hinted, False
         if self._unanswered is not None and not self._unanswered[0].over:
             await self._ask(*self._unanswered)
         if self._backlog() > _MOST_BACKLOG:
@@ -113,47 +111,63 @@ class Claimer:
         if not any(free):
             self._slots.wanted = True
             return self._poll
-        in_bulk = (not hinted or len(self._lanes) == 1) and not self._open_targets()
-        takes = self._bulk if in_bulk else []
+        look_is_due = self._look_is_due()
+        takes = self._from_agenda(free, look_is_due)
         if not takes:
-            self._bulk_until = monotonic() + _BULK_FOR
-            takes, delay = await self._look(free, hinted=hinted)
+            takes, delay = await self._look(free)
             if not takes:
                 return delay
-        wanted = sum(take for _, take in takes)
-        claimed = await self._claim_and_glance(session, takes)
-        # One lane that gives all that is asked for: go on asking it, without a look in between.
-        full = claimed == wanted
-        self._bulk = takes if full and len(takes) == 1 and self._only_lane(takes[0][0]) else []
-        if self._bulk:
-            place = self._places[self._lanes[takes[0][0]].key.task]
-            self._bulk = [(takes[0][0], min(self._most, self._slots.free[place]))]
-            if not self._slots.worth_claiming(place):
-                self._bulk = []
-                self._slots.wanted = True
-                return _BULK_FOR
-        if claimed or all(lane_id in self._full for lane_id, _ in takes):
-            self._misses = 0
-            return 0.0 if full else _GATHER
-        # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again and
-        # again, would hammer a database that has enough to do.
-        self._misses += 1
-        return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
+            look_is_due = False
+        claimed = await (self._claim_and_glance if look_is_due else self._claim)(session, takes)
+        return self._after_claim(takes, claimed)
 
-    async def _look(self, free: Sequence[int], *, hinted: bool) -> tuple[Takes, float]:
+    def _look_is_due(self) -> bool:
+        now = monotonic()
+        # With one lane a hint says nothing that is not known: it is there, and it is asked.
+        hinted = self._hinted and len(self._lanes.by_id) > 1 and now >= self._heed_hints_at
+        return hinted or now >= self._agenda_until or self._lanes.until_one_may_be_asked_again(1.0) <= 0
+
+    def _from_agenda(self, free: Sequence[int], look_is_due: bool) -> Takes:
+        """What to claim without a look before. Where one is due it goes before a small claim, so that nobody is
+        overtaken, and beside a large one, so that neither waits for the other."""
+        if monotonic() >= self._agenda_until + _AGENDA_FOR or self._open_targets() != self._open_then:
+            return []
+        in_bulk = any(room >= _IN_BULK and self._agenda.has(place, _IN_BULK) for place, room in enumerate(free))
+        return self._shares.deal(self._agenda, free) if in_bulk or not look_is_due else []
+
+    def _after_claim(self, takes: Takes, claimed: Sequence[Claimed]) -> float:
+        """How long to sleep."""
+        full = len(claimed) == sum(take for _, take in takes)
+        if not full:
+            got = Counter(run.lane_id for run in claimed)
+            for lane_id, asked in takes:
+                if got[lane_id] < asked:
+                    self._shares.gave_less(self._agenda, lane_id, asked - got[lane_id])
+        if not claimed and not all(lane_id in self._lanes.full for lane_id, _ in takes):
+            # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again
+            # and again, would hammer a database that has enough to do.
+            self._misses += 1
+            return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
+        self._misses = 0
+        waiting = [place for place in self._agenda.places if self._agenda.has(place)]
+        if waiting and not any(self._slots.worth_claiming(place) for place in waiting):
+            self._slots.wanted = True
+            return _AGENDA_FOR
+        return 0.0 if full or waiting else _GATHER
+
+    async def _look(self, free: Sequence[int]) -> tuple[Takes, float]:
         """What to claim now; if nothing, how long to sleep."""
-        if not hinted or not self._lanes:
-            await self._read_lanes()
-        if hinted and self._paused:
-            self._paused_read_at = -1.0  # the hint may mean that a queue is not paused any more
+        hinted, self._hinted = self._hinted, False
+        if not hinted or not self._lanes.by_id:
+            await self._lanes.read()
         takes, look = await self._see(free)
-        if not takes and hinted and await self._read_lanes():
+        if not takes and hinted and await self._lanes.read():
             takes, look = await self._see(free)
         if takes or look is None:
-            return takes, self._full.until_the_next(monotonic(), self._poll)
+            return takes, self._lanes.until_one_may_be_asked_again(self._poll)
         if self._trials.under_way:
             return [], _TRIAL_LOOK
-        most = min(self._poll, self._full.until_the_next(monotonic(), self._poll))
+        most = self._lanes.until_one_may_be_asked_again(self._poll)
         soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
         if soonest is None:
             return [], most
@@ -162,86 +176,59 @@ class Claimer:
             return [], most
         return [], min(most, (soonest - look.now).total_seconds() + 0.0005)
 
-    async def _claim_and_glance(self, session: Session, takes: Takes) -> int:
-        """Claim. Other lanes may have appeared since the last look: one is taken now and then, while the claim is under
-        way, so that neither waits for the other."""
-        if monotonic() < self._bulk_until:
-            return await self._claim(session, takes)
-        self._bulk_until = monotonic() + _BULK_FOR
-        glance = asyncio.ensure_future(self._glance())
+    async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
+        seen = await self._look_at_lanes(max(free))
+        if seen is None:
+            return [], None
+        self._make_agenda(*seen)
+        return self._shares.deal(self._agenda, free), seen[0]
+
+    async def _claim_and_glance(self, session: Session, takes: Takes) -> list[Claimed]:
+        """Claim, and take a look at the same time: others may have become ready since the last one."""
+        glance = asyncio.get_running_loop().create_task(self._glance())
         glance.add_done_callback(_not_missed)
         try:
             claimed = await self._claim(session, takes)
-            await glance
+            seen = await glance
         finally:
             glance.cancel()
+        if seen is not None:
+            self._make_agenda(*seen, {run.run_id for run in claimed})
         return claimed
 
-    async def _glance(self) -> None:
-        """Find out whether only one lane has ready runs."""
-        await self._read_lanes()
-        lanes = await self._open_lanes()
-        if lanes:
-            self._note_lonely(await self._store.look(lanes, 1))
+    async def _glance(self) -> tuple[Look, int] | None:
+        self._hinted = False
+        await self._lanes.read()
+        return await self._look_at_lanes(self._most)
 
-    async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
-        lanes = await self._open_lanes()
+    async def _look_at_lanes(self, free: int) -> tuple[Look, int] | None:
+        """What is to be had, and how deep the look went."""
+        lanes = await self._lanes.open()
+        self._shares.weights = self._lanes.rules.weights
+        self._open_then = self._open_targets()
         if not lanes:
-            return [], None
-        depth = depth_of_look(len(lanes), max(free))
+            return None
+        depth = depth_of_look(len(lanes), free)
+        began = monotonic()
         look = await self._store.look(lanes, depth)
-        self._note_lonely(look)
-        takes = self._shares.allot(look.sights, self._lanes, self._places, free, self._trials.room(), look.now, depth)
-        return takes, look
+        ended = monotonic()
+        hold = min(_AGENDA_AT_MOST, max(_AGENDA_FOR, _LOOK_SHARE * (ended - began)))
+        coming = ((sight.ready_at[0] - look.now).total_seconds() for sight in look.sights)
+        self._agenda_until = ended + min((each for each in coming if 0 < each < hold), default=hold)
+        self._heed_hints_at = ended + min(hold, _LOOK_SHARE / 2 * (ended - began))
+        return look, depth
 
-    async def _open_lanes(self) -> list[int]:
-        """The lanes that runs may be claimed from at this moment."""
-        await self._read_pauses()
-        self._full.forget(monotonic())
-        lanes = [lane_id for lane_id in self._lanes if lane_id not in self._paused and lane_id not in self._full]
-        if open_targets := self._open_targets():
-            keys = ((lane_id, self._lanes[lane_id].key) for lane_id in lanes)
-            lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
-        return lanes
+    def _make_agenda(self, look: Look, depth: int, claimed: Collection[UUID] = ()) -> None:
+        room = self._trials.room()
+        lanes, places = self._lanes.by_id, self._lanes.places
+        self._agenda = Agenda.of(look.sights, lanes, places, room, look.now, depth, claimed)
 
-    def _note_lonely(self, look: Look) -> None:
-        self._lonely = sum(sight.ready_at[0] <= look.now for sight in look.sights) == 1
-
-    async def _read_lanes(self) -> bool:
-        """Learn of lanes that are new and that this worker serves; true when there were any."""
-        if monotonic() - self._lanes_read_at < _LANES_EVERY:
-            return False
-        self._lanes_read_at = monotonic()
-        fresh = await self._store.lanes(self._last_lane)
-        found = False
-        for lane in fresh:
-            self._last_lane = max(self._last_lane, lane.id)
-            place = self._places.get(kind_of(lane.key.task))
-            if place is not None and (not self._queues or lane.key.queue in self._queues):
-                self._lanes[lane.id] = lane
-                self._places[lane.key.task] = place
-                self._paused_read_at = -1.0  # a new lane may belong to a queue that is paused
-                found = True
-        return found
-
-    async def _read_pauses(self) -> None:
-        """Learn, now and then, which lanes are paused."""
-        if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
-            self._paused_read_at = monotonic()
-            self._paused = await self._store.paused_lanes()
-            self._rules = await self._store.rules()
-            self._shares.weights = self._rules.weights
-
-    def _only_lane(self, lane_id: int) -> bool:
-        key = self._lanes[lane_id].key
-        return self._lonely and key.trial == Trial.NONE and not self._rules.is_limited(key)
-
-    async def _claim(self, session: Session, takes: Takes) -> int:
+    async def _claim(self, session: Session, takes: Takes) -> list[Claimed]:
         if self.session is not session:
-            return 0  # it was stopped during the look: what is claimed now would be left behind
+            return []  # it was stopped during the look: what is claimed now would be left behind
         return await self._ask(session, session.begin_claim(), takes)
 
-    async def _ask(self, session: Session, claim_no: int, takes: Takes) -> int:
+    async def _ask(self, session: Session, claim_no: int, takes: Takes) -> list[Claimed]:
         # Without an answer it may have happened or not: the same number is asked for again, and stays open till then.
         self._unanswered = (session, claim_no, takes)
         self._quiet.clear()
@@ -250,26 +237,19 @@ class Claimer:
         finally:
             self._quiet.set()
         self._unanswered = None
-        self._learn_what_is_full(takes, claimed)
+        self._lanes.learn_what_is_full(takes, claimed)
         self._begin(session, claim_no, claimed)
-        return len(claimed)
-
-    def _learn_what_is_full(self, takes: Takes, claimed: Sequence[Claimed]) -> None:
-        limited = [(lane, asked) for lane, asked in takes if self._rules.is_limited(self._lanes[lane].key)]
-        if limited:
-            got = Counter(run.lane_id for run in claimed)
-            for lane_id, asked in limited:
-                self._full.gave(lane_id, asked, got[lane_id], monotonic())
+        return claimed
 
     def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
         session.claimed(claim_no, len(claimed))
         if len(claimed) > 1:
             claimed.sort(key=self._order)
         for run in claimed:
-            self._start(session, claim_no, run, self._lanes[run.lane_id].key)
+            self._start(session, claim_no, run, self._lanes.by_id[run.lane_id].key)
 
     def _order(self, run: Claimed) -> tuple[int, object, object]:
-        return (self._lanes[run.lane_id].key.tier, run.ready, run.run_id)
+        return (self._lanes.by_id[run.lane_id].key.tier, run.ready, run.run_id)
 
     def _gathered(self) -> None:
         self._gathering = None
@@ -277,7 +257,7 @@ class Claimer:
         self.loop.wake()
 
 
-def _not_missed(glance: "asyncio.Future[None]") -> None:
+def _not_missed(glance: "asyncio.Task[tuple[Look, int] | None]") -> None:
     """When the claim has failed as well, nobody asks how its glance ended."""
     if not glance.cancelled():
         glance.exception()

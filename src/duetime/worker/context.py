@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from duetime.ids import show
@@ -26,11 +26,39 @@ current: ContextVar[Provider] = ContextVar("duetime_context")
 MESSAGE_LIMIT = 500
 
 
-class BaseContext:
-    """What both kinds of context know."""
+class Notebook(Protocol):
+    """Where a context takes what a task says, and asks what it wants to know."""
 
-    def __init__(self, claimed: Claimed, task: str, queue: str, attempt_log: AttemptLog) -> None:
+    def remember(self, worker_id: UUID, note: RunNote) -> None: ...
+
+    async def save(self, worker_id: UUID, note: RunNote) -> None: ...
+
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]: ...
+
+
+class SyncNotebook(Protocol):
+    """The same, blocking."""
+
+    def remember(self, worker_id: UUID, note: RunNote) -> None: ...
+
+    def save(self, worker_id: UUID, note: RunNote) -> None: ...
+
+    def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]: ...
+
+
+CompleteWithin = Callable[[Any, UUID, Claimed, bytes | None, bytes | None], Awaitable[None]]
+"""Completes a run inside a transaction: its connection, worker, run, result and logs."""
+
+
+class BaseContext:
+    """What both kinds of context know. One is made for each run whose task asks for it, and must not refer to what
+    refers to it: millions of them would be garbage that only a collector finds."""
+
+    __slots__ = ("_claimed", "_log", "_worker_id", "queue", "task", "tenant_id", "traceparent")
+
+    def __init__(self, claimed: Claimed, worker_id: UUID, task: str, queue: str, attempt_log: AttemptLog) -> None:
         self._claimed = claimed
+        self._worker_id = worker_id
         self.task = task
         self.queue = queue
         self._log = attempt_log
@@ -81,63 +109,63 @@ class BaseContext:
 class Context(BaseContext):
     """The context of an async task."""
 
+    __slots__ = ("_complete", "_notebook", "completed_in_transaction")
+
     def __init__(
         self,
         claimed: Claimed,
+        worker_id: UUID,
         task: str,
         queue: str,
         attempt_log: AttemptLog,
-        remember: Callable[[RunNote], None],
-        save: Callable[[RunNote], Awaitable[None]],
-        complete: Callable[[Any, bytes | None], Awaitable[None]],
-        parents: Callable[[], Awaitable[list[Parent]]],
+        notebook: Notebook,
+        complete: CompleteWithin,
     ) -> None:
-        super().__init__(claimed, task, queue, attempt_log)
-        self._parents = parents
-        self._remember = remember
-        self._save = save
+        super().__init__(claimed, worker_id, task, queue, attempt_log)
+        self._notebook = notebook
         self._complete = complete
         self.completed_in_transaction = False
 
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
-        self._remember(progress_note(self._claimed.run_id, self._claimed.fence, fraction, message))
+        note = progress_note(self._claimed.run_id, self._claimed.fence, fraction, message)
+        self._notebook.remember(self._worker_id, note)
 
     async def checkpoint(self, data: Any) -> None:
         """Save what the next attempt should start from. Durable when this returns; raises `LeaseLost` when the run
         belongs to someone else by now."""
-        await self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+        note = checkpoint_note(self._claimed.run_id, self._claimed.fence, data)
+        await self._notebook.save(self._worker_id, note)
 
     async def parents(self) -> list[Parent]:
         """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
         run that it runs after."""
-        return await self._parents()
+        return await self._notebook.parents(self._worker_id, self._claimed.run_id)
 
     async def complete(self, connection: Any, result: Any = None) -> None:
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
         commit. Raises `LeaseLost` when the run belongs to someone else by now; then roll back."""
         body = None if result is None else json.encode(result, field="result")
-        await self._complete(connection, body)
+        await self._complete(connection, self._worker_id, self._claimed, body, self._log.encoded())
         self.completed_in_transaction = True
 
 
 class SyncContext(BaseContext):
     """The context of a plain function, in a thread or a process."""
 
+    __slots__ = ("_notebook", "stop_requested")
+
     def __init__(
         self,
         claimed: Claimed,
+        worker_id: UUID,
         task: str,
         queue: str,
         attempt_log: AttemptLog,
-        remember: Callable[[RunNote], None],
-        save: Callable[[RunNote], None],
-        parents: Callable[[], list[Parent]],
+        notebook: SyncNotebook,
     ) -> None:
-        super().__init__(claimed, task, queue, attempt_log)
-        self._parents = parents
-        self._remember = remember
-        self._save = save
+        super().__init__(claimed, worker_id, task, queue, attempt_log)
+        self._notebook = notebook
         self.stop_requested = threading.Event()
         """Set when the attempt shall end (timeout, cancellation, shutdown): look at it in long work."""
 
@@ -148,16 +176,17 @@ class SyncContext(BaseContext):
 
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
-        self._remember(progress_note(self._claimed.run_id, self._claimed.fence, fraction, message))
+        note = progress_note(self._claimed.run_id, self._claimed.fence, fraction, message)
+        self._notebook.remember(self._worker_id, note)
 
     def checkpoint(self, data: Any) -> None:
         """Save what the next attempt should start from. Durable when this returns."""
-        self._save(checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+        self._notebook.save(self._worker_id, checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
 
     def parents(self) -> list[Parent]:
         """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
         run that it runs after."""
-        return self._parents()
+        return self._notebook.parents(self._worker_id, self._claimed.run_id)
 
 
 def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:

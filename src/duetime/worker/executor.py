@@ -10,12 +10,12 @@ from collections.abc import Callable
 from contextvars import Context as CopiedContext
 from contextvars import copy_context
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
+from uuid import UUID
 
 from duetime.model import json
-from duetime.model.attempt import RunNote
+from duetime.model.attempt import Claimed
 from duetime.model.completing import PLAIN
-from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome, Snooze
 from duetime.worker import outcomes
@@ -68,6 +68,7 @@ class LoopExecutor:
         self._runners: set[asyncio.Task[None]] = set()
         self._one_stands_by = False
         self._make_context = self._new_context  # bound once, not for each run
+        self._complete = self._complete_within
 
     def start(self, running: Running) -> None:
         running.make_context = self._make_context
@@ -141,24 +142,14 @@ class LoopExecutor:
         self._finished(running, outcome)
 
     def _new_context(self, running: Running) -> Context:
-        claimed, worker_id = running.claimed, running.session.id
+        lane, worker_id = running.lane, running.session.id
+        log = running.attempt_log
+        return Context(running.claimed, worker_id, lane.task, lane.queue, log, self._notes, self._complete)
 
-        async def complete(connection: object, result: bytes | None) -> None:
-            await self._source.complete_within(
-                connection, worker_id, claimed.run_id, claimed.fence, result, running.logs()
-            )
-
-        async def save(note: RunNote) -> None:
-            await self._notes.save(worker_id, note)
-
-        def remember(note: RunNote) -> None:
-            self._notes.remember(worker_id, note)
-
-        async def parents() -> list[Parent]:
-            return await self._notes.parents(worker_id, claimed.run_id)
-
-        lane, log = running.lane, running.attempt_log
-        return Context(claimed, lane.task, lane.queue, log, remember, save, complete, parents)
+    async def _complete_within(
+        self, connection: Any, worker_id: UUID, claimed: Claimed, result: bytes | None, logs: bytes | None
+    ) -> None:
+        await self._source.complete_within(connection, worker_id, claimed.run_id, claimed.fence, result, logs)
 
 
 def _same(one: CopiedContext, other: CopiedContext) -> bool:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from queue import SimpleQueue
+from uuid import UUID
 
 from duetime.model import json
 from duetime.model.attempt import RunNote
@@ -57,7 +58,7 @@ class ThreadRoom:
 class ThreadExecutor:
     def __init__(self, size: int, notes: Notes, finished: Finished, max_result: int) -> None:
         self._room = ThreadRoom(size, "duetime-task")
-        self._notes = notes
+        self._notebook = _Notebook(notes)
         self._finished = finished
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
@@ -99,16 +100,24 @@ class ThreadExecutor:
             return outcomes.from_exception(error)
 
     def _new_context(self, running: Running) -> SyncContext:
-        def save(note: RunNote) -> None:
-            saving = asyncio.run_coroutine_threadsafe(self._notes.save(running.session.id, note), self._loop)
-            saving.result(SAVE_DEADLINE)
-
-        def remember(note: RunNote) -> None:
-            self._loop.call_soon_threadsafe(self._notes.remember, running.session.id, note)
-
-        def parents() -> list[Parent]:
-            asking = self._notes.parents(running.session.id, running.claimed.run_id)
-            return asyncio.run_coroutine_threadsafe(asking, self._loop).result(SAVE_DEADLINE)
-
         lane, log = running.lane, running.attempt_log
-        return SyncContext(running.claimed, lane.task, lane.queue, log, remember, save, parents)
+        return SyncContext(running.claimed, running.session.id, lane.task, lane.queue, log, self._notebook)
+
+
+class _Notebook:
+    """The notes of a worker, as its threads reach them."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._loop = asyncio.get_running_loop()
+
+    def remember(self, worker_id: UUID, note: RunNote) -> None:
+        self._loop.call_soon_threadsafe(self._notes.remember, worker_id, note)
+
+    def save(self, worker_id: UUID, note: RunNote) -> None:
+        saving = asyncio.run_coroutine_threadsafe(self._notes.save(worker_id, note), self._loop)
+        saving.result(SAVE_DEADLINE)
+
+    def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        asking = asyncio.run_coroutine_threadsafe(self._notes.parents(worker_id, run_id), self._loop)
+        return asking.result(SAVE_DEADLINE)

@@ -271,7 +271,7 @@ declare
 begin
     with done as (
         delete from duetime.runs r using unnest(succeed_runs.ids, succeed_runs.fences) as x(id, fence)
-        where r.id = x.id and r.fence = x.fence and r.worker_id = succeed_runs.worker
+        where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = succeed_runs.worker
         returning r.*
     ),
     gone as (
@@ -308,7 +308,7 @@ begin
         delete from duetime.runs r
         using unnest(end_runs.ids, end_runs.fences, attempt_states, end_states, failures, errors, results, end_runs.logs)
             as x(id, fence, attempt_state, end_state, failure, error, result, log)
-        where r.id = x.id and r.fence = x.fence and r.worker_id = end_runs.worker
+        where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = end_runs.worker
         returning r.*, x.attempt_state, x.end_state, x.failure, x.error, x.result, x.log,
             r.attempt - (x.attempt_state = 3)::int as spent, r.lost + (x.attempt_state = 3)::int as lost_by_now
     ),
@@ -357,7 +357,7 @@ begin
             lane_id = coalesce(x.lane, r.lane_id)
         from unnest(retry_runs.ids, retry_runs.fences, attempt_states, failures, errors, retry_runs.logs, delays, spents,
             retry_runs.lanes) as x(id, fence, attempt_state, failure, error, log, delay, spent, lane)
-        where r.id = x.id and r.fence = x.fence and r.worker_id = retry_runs.worker and not r.cancel_requested
+        where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = retry_runs.worker and not r.cancel_requested
         returning r.*, x.attempt_state, x.failure, x.error, x.log,
             r.attempt + (not x.spent and x.attempt_state <> 3)::int as tried
     ),

@@ -53,7 +53,7 @@ begin
     with gone_on as (
         update duetime.runs r set claim_no = null, message = 'handed over: its receiver finishes it'
         from unnest(hand_over_runs.ids, hand_over_runs.fences, hand_over_runs.waits) as x(id, fence, wait)
-        where r.id = x.id and r.fence = x.fence and r.worker_id = hand_over_runs.worker and not r.cancel_requested
+        where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = hand_over_runs.worker and not r.cancel_requested
         returning r.id, r.tenant_id, r.fence, x.wait
     ),
     kept as (

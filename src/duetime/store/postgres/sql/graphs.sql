@@ -28,7 +28,7 @@ where id = any($1::uuid[]) and lane_id is null and waits = 2;
 -- cancel_blocked: end runs whose parents did not end as they want
 with done as (
     delete from duetime.runs r using unnest($1::uuid[], $2::text[]) as x(id, reason)
-    where r.id = x.id and r.lane_id is null and r.waits = 2 returning r.*, x.reason
+    where r.id = any(array[x.id]) and r.lane_id is null and r.waits = 2 returning r.*, x.reason
 ),
 kept as (
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,

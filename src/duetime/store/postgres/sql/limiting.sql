@@ -36,13 +36,13 @@ on conflict (limit_id, until) do update set count = s.count + excluded.count;
 -- park_runs: runs whose key is full leave their lanes
 update duetime.runs r set lane_id = -r.lane_id, parked_by = x.limit_id
 from unnest($1::uuid[], $2::bigint[]) as x(id, limit_id)
-where r.id = x.id and r.worker_id is null and r.lane_id > 0
+where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
     and r.id in (select h.id from duetime.runs h where h.id = any($1::uuid[]) order by h.id for update skip locked);
 
 -- put_off_runs: runs whose rate is used up wait for their moment
 update duetime.runs r set ready_at = x.at, put_off = true
 from unnest($1::uuid[], $2::timestamptz[]) as x(id, at)
-where r.id = x.id and r.worker_id is null and r.lane_id > 0
+where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
     and r.id in (select h.id from duetime.runs h where h.id = any($1::uuid[]) order by h.id for update skip locked);
 
 -- keep_line: remember the moment for the next run that has to wait for a rate

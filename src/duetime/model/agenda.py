@@ -1,0 +1,156 @@
+"""What a look found waiting, to be dealt out in one claim or in several: a look at many lanes costs more than a claim.
+
+What was seen is only ever less than there is, or more because others have taken some of it: a claim that brings less
+than it asked for corrects it, and so does the next look.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from uuid import UUID
+
+from duetime.model.lane import Lane, Sight, Trial
+
+_ENDLESS = 1 << 40
+
+Seen = list[tuple[datetime, UUID, int]]
+
+
+class Group:
+    """The lanes of one tenant and tier, as far as they were seen."""
+
+    __slots__ = ("_deep", "_seen", "given", "waiting")
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Seen] = {}
+        self._deep: list[int] = []
+        self.waiting = 0
+        self.given = 0
+        """How many of those that wait go into the next claim."""
+
+    def add(self, lane_id: int, seen: Seen, *, deep: bool) -> None:
+        self._seen[lane_id] = seen
+        if deep:
+            self._deep.append(lane_id)
+        self._count()
+
+    def drop(self, lane_id: int) -> None:
+        """There is nothing to be had from this lane any more."""
+        self._seen.pop(lane_id, None)
+        self._deep = [deep for deep in self._deep if deep != lane_id]
+        self._count()
+
+    def take(self, takes: dict[int, int]) -> None:
+        """Turn what was given to the group into takes of its lanes, which do not wait any more."""
+        left, self.given = self.given, 0
+        if not left:
+            return
+        if len(self._seen) == 1:
+            (lane_id,) = self._seen
+            shares = {lane_id: left}
+        else:
+            shares = self._in_order(left)
+        for lane_id, share in shares.items():
+            del self._seen[lane_id][:share]
+        takes.update(shares)
+        self._count()
+
+    def _in_order(self, left: int) -> dict[int, int]:
+        shares: dict[int, int] = {}
+        for _, _, lane_id in islice(merge(*self._seen.values()), left):
+            shares[lane_id] = shares.get(lane_id, 0) + 1
+            left -= 1
+        for position, lane_id in enumerate(self._deep):
+            share = -(-left // (len(self._deep) - position))
+            if share:
+                shares[lane_id] = shares.get(lane_id, 0) + share
+                left -= share
+        return shares
+
+    def _count(self) -> None:
+        self.waiting = _ENDLESS if self._deep else sum(map(len, self._seen.values()))
+
+
+class Agenda:
+    """Those that wait, by place, tenant and tier: groups that have nothing left are not in it any more."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, dict[int, dict[int, Group]]] = {}
+        self._where: dict[int, tuple[int, int, int]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        sights: Iterable[Sight],
+        lanes: Mapping[int, Lane],
+        places: Mapping[str, int],
+        trial_room: Mapping[int, int],
+        now: datetime,
+        depth: int,
+        claimed: Collection[UUID] = (),
+    ) -> "Agenda":
+        """What is ready by now. `places` says where a task runs, `trial_room` how many of each kind of trial may start,
+        `depth` how far the look reached into each lane, and `claimed` what has been claimed beside it."""
+        agenda = cls()
+        room = dict(trial_room)
+        for sight in sights:
+            lane_id = sight.lane_id
+            key = lanes[lane_id].key
+            seen = [
+                (moment, run_id, lane_id)
+                for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
+                if moment <= now
+            ]
+            deep = len(seen) >= depth
+            if claimed:
+                seen = [one for one in seen if one[1] not in claimed]
+            if key.trial != Trial.NONE:
+                seen, deep = seen[: room[key.trial]], False
+                room[key.trial] -= len(seen)
+            if seen or deep:
+                agenda._add(lane_id, (places[key.task], key.tenant_id, key.tier), seen, deep=deep)
+        return agenda
+
+    def _add(self, lane_id: int, where: tuple[int, int, int], seen: Seen, *, deep: bool) -> None:
+        place, tenant_id, tier = self._where[lane_id] = where
+        tiers = self.places.setdefault(place, {}).setdefault(tenant_id, {})
+        group = tiers.get(tier)
+        if group is None:
+            group = tiers[tier] = Group()
+        group.add(lane_id, seen, deep=deep)
+
+    def has(self, place: int, least: int = 1) -> bool:
+        """Whether so many wait in a place, as far as is known."""
+        found = 0
+        for tiers in self.places.get(place, {}).values():
+            for group in tiers.values():
+                found += group.waiting
+                if found >= least:
+                    return True
+        return False
+
+    def take(self, place: int, tenant_ids: Iterable[int], takes: dict[int, int]) -> None:
+        """Turn what was given to these tenants into takes of lanes: it does not wait any more."""
+        for tenant_id in tenant_ids:
+            for tier, group in sorted(self.places[place][tenant_id].items()):
+                group.take(takes)
+                self._forget_if_empty(place, tenant_id, tier)
+
+    def gave_less(self, lane_id: int) -> tuple[int, int, int] | None:
+        """A lane gave less than it was asked for: nothing is left. Its place, tenant and tier, if it is known."""
+        where = self._where.pop(lane_id, None)
+        if where is not None:
+            place, tenant_id, tier = where
+            group = self.places[place].get(tenant_id, {}).get(tier)
+            if group is not None:
+                group.drop(lane_id)
+                self._forget_if_empty(*where)
+        return where
+
+    def _forget_if_empty(self, place: int, tenant_id: int, tier: int) -> None:
+        tenants = self.places[place]
+        if not tenants[tenant_id][tier].waiting:
+            del tenants[tenant_id][tier]
+            if not tenants[tenant_id]:
+                del tenants[tenant_id]

@@ -1,0 +1,84 @@
+"""The lanes that a worker serves: which there are, which are paused, and what limits they are under."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from duetime.clock import monotonic
+from duetime.model.attempt import Claimed
+from duetime.model.lane import Lane
+from duetime.model.shares import FullLanes
+from duetime.model.target import kind_of
+from duetime.store.limiting import Rules
+from duetime.store.protocol import Claiming
+
+_LANES_EVERY = 0.05
+_PAUSES_EVERY = 0.5
+
+OpenTargets = Callable[[], frozenset[tuple[int, str]]]
+
+
+class KnownLanes:
+    def __init__(
+        self, store: Claiming, places: Mapping[str, int], queues: Iterable[str], open_targets: OpenTargets
+    ) -> None:
+        self._store = store
+        self._queues = frozenset(queues)
+        self._open_targets = open_targets
+        self._last = 0
+        self._read_at = -1.0
+        self._paused: frozenset[int] = frozenset()
+        self._paused_read_at = -1.0
+        self.places = dict(places)
+        """Where a task runs."""
+        self.by_id: dict[int, Lane] = {}
+        self.rules = Rules()
+        self.full = FullLanes()
+
+    def hint(self) -> None:
+        """Something has changed: there may be room in a lane that was full, and a queue may not be paused any more."""
+        self.full.freed(monotonic())
+        if self._paused:
+            self._paused_read_at = -1.0
+
+    async def read(self) -> bool:
+        """Learn of lanes that are new and that this worker serves; true when there were any."""
+        if monotonic() - self._read_at < _LANES_EVERY:
+            return False
+        self._read_at = monotonic()
+        found = False
+        for lane in await self._store.lanes(self._last):
+            self._last = max(self._last, lane.id)
+            place = self.places.get(kind_of(lane.key.task))
+            if place is not None and (not self._queues or lane.key.queue in self._queues):
+                self.by_id[lane.id] = lane
+                self.places[lane.key.task] = place
+                self._paused_read_at = -1.0  # a new lane may belong to a queue that is paused
+                found = True
+        return found
+
+    async def open(self) -> list[int]:
+        """Those that runs may be claimed from at this moment."""
+        await self._read_pauses()
+        self.full.forget(monotonic())
+        lanes = [lane_id for lane_id in self.by_id if lane_id not in self._paused and lane_id not in self.full]
+        if open_targets := self._open_targets():
+            keys = ((lane_id, self.by_id[lane_id].key) for lane_id in lanes)
+            lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
+        return lanes
+
+    def learn_what_is_full(self, takes: Iterable[tuple[int, int]], claimed: Iterable[Claimed]) -> None:
+        """A lane under a limit that gave less than was asked for is left alone for a moment."""
+        limited = [(lane_id, asked) for lane_id, asked in takes if self.rules.is_limited(self.by_id[lane_id].key)]
+        if limited:
+            got = Counter(run.lane_id for run in claimed)
+            for lane_id, asked in limited:
+                self.full.gave(lane_id, asked, got[lane_id], monotonic())
+
+    def until_one_may_be_asked_again(self, most: float) -> float:
+        return self.full.until_the_next(monotonic(), most)
+
+    async def _read_pauses(self) -> None:
+        if monotonic() - self._paused_read_at >= _PAUSES_EVERY:
+            self._paused_read_at = monotonic()
+            self._paused = await self._store.paused_lanes()
+            self.rules = await self._store.rules()
