@@ -57,7 +57,7 @@ async def _measure(
     with (
         tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder,
         duetime_server(dsn),
-        duetime_worker(dsn, Path(folder)),
+        duetime_worker(dsn, Path(folder), slots=3000),
     ):
         due = _whole_minute(datetime.now(UTC) + AHEAD + timedelta(seconds=len(jobs) / 10_000))
         await make_due(connection, jobs, due)

@@ -5,12 +5,15 @@ work with in real life.
 """
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from duetime.engine.scanner import plan_fires
 from duetime.ids import new_id
-from duetime.model.attempt import AttemptState, Completion
+from duetime.model.attempt import AttemptState, Claimed, Completion
+from duetime.model.failure import FailureClass
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
 from duetime.model.worker import WorkerInfo
@@ -125,6 +128,51 @@ async def test_firing_reads_what_it_fires(store: PostgresStore, plan_log: PlanLo
     assert "Sort" not in due, due
     for plan in plans:
         assert "Seq Scan" not in plan.replace("Seq Scan on listening", ""), plan  # a table of one row
+
+
+async def test_completions_find_their_runs_where_statistics_say_that_there_are_none(postgres: Server) -> None:
+    """After a quiet night the table is empty, and known to be: a plan made then has to hold for the herd at nine."""
+    name = f"plans_{new_id().hex}"
+    store = PostgresStore(postgres.create_database(name), pool_size=1)
+    await store.open()
+    try:
+        await store.migrate()
+        worker = WorkerInfo(new_id(), "test", ("nothing",), (), BATCH)
+        await store.register(worker, FOR_EVER)
+        async with store.database.connection() as connection:
+            await connection.execute(_RUNS.replace(str(ROWS), "1000"))
+            await connection.execute("delete from duetime.runs")
+            await connection.execute("vacuum analyze duetime.runs")
+        await _end_in_every_way(store, worker.id, [])  # the plans of this connection are made now
+        async with store.database.connection() as connection:
+            await connection.execute(_RUNS.split(";")[1].replace(str(ROWS), "20000"))
+        claimed = await store.claim(worker.id, 1, [(1, BATCH)])
+        assert len(claimed) == BATCH
+        reads = Reads(store)
+        before = await reads.now()
+        await _end_in_every_way(store, worker.id, claimed)
+        delta = await reads.since(before, "runs_pkey read")
+        assert delta["runs scanned"] == 0
+        assert delta["runs_pkey read"] <= 8 * BATCH
+    finally:
+        await store.close()
+        postgres.drop_database(name)
+
+
+WAYS = (
+    (DONE, AttemptState.SUCCEEDED, None),
+    (Verdict(Event.FAIL), AttemptState.FAILED, FailureClass.ERROR),
+    (Verdict(Event.RETRY, delay=timedelta(seconds=60)), AttemptState.FAILED, FailureClass.ERROR),
+)
+
+
+async def _end_in_every_way(store: PostgresStore, worker_id: UUID, claimed: list[Claimed]) -> None:
+    """A third of them succeeds, a third fails, a third waits for its next try; without any, it is said of one that
+    there is not."""
+    for number, (verdict, state, failure) in enumerate(WAYS):
+        told = [(run.run_id, run.fence) for run in claimed[number::3]] or [(new_id(), 1)]
+        answer = await store.complete(worker_id, [Completion(*run, verdict, state, failure) for run in told])
+        assert len(answer.refused) == (0 if claimed else 1)
 
 
 async def _analyze(store: PostgresStore) -> None:

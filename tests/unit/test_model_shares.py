@@ -1,12 +1,13 @@
 """Who goes next: shares of tenants and tiers, over one claim and over many."""
 
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from duetime.model.agenda import Agenda
 from duetime.model.lane import Lane, LaneKey, Sight, Tier, Trial
-from duetime.model.shares import FullLanes, Shares
+from duetime.model.shares import TURN, FullLanes, Shares
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 PLACES = {"work": 0, "think": 1}
@@ -27,7 +28,7 @@ class World:
         self.waiting[lane_id] = waiting
         return lane_id
 
-    def claim(self, free: int, depth: int = 1000, trials: int = 0) -> dict[int, int]:
+    def look(self, depth: int, trials: int = 0, claimed: Collection[UUID] = ()) -> Agenda:
         sights = []
         for lane_id, waiting in self.waiting.items():
             seen = min(depth, waiting)
@@ -35,7 +36,10 @@ class World:
             sights.append(Sight(lane_id, moments, tuple(UUID(int=lane_id * 10**6 + number) for number in range(seen))))
         sights = [sight for sight in sights if sight.ready_at]
         room = {Trial.SUSPECT: trials, Trial.ALONE: trials}
-        takes = dict(self.shares.deal(Agenda.of(sights, self.lanes, PLACES, room, NOW, depth), [free, free]))
+        return Agenda.of(sights, self.lanes, PLACES, room, NOW, depth, claimed)
+
+    def claim(self, free: int, depth: int = 1000, trials: int = 0) -> dict[int, int]:
+        takes = dict(self.shares.deal(self.look(depth, trials), [free, free]))
         for lane_id, take in takes.items():
             self.waiting[lane_id] = max(0, self.waiting[lane_id] - take)
         return takes
@@ -125,6 +129,82 @@ def test_trials_start_as_many_as_there_is_room_for() -> None:
     world = World()
     trusted, suspect = world.lane(2), world.lane(100, trial=Trial.SUSPECT)
     assert world.claim(10, trials=3) == {trusted: 2, suspect: 3}
+
+
+def test_one_look_is_dealt_out_over_several_claims() -> None:
+    world = World()
+    deep, short = world.lane(10_000, tenant=1), world.lane(25, tenant=2)
+    agenda = world.look(depth=100)
+    claims = [dict(world.shares.deal(agenda, [20, 20])) for _ in range(4)]
+    assert claims == [{deep: 10, short: 10}, {deep: 10, short: 10}, {deep: 15, short: 5}, {deep: 20}]
+    assert agenda.has(0, 1000)
+    world.shares.gave_less(agenda, deep, 20)
+    assert not agenda.has(0)
+    assert world.shares.deal(agenda, [20, 20]) == []
+
+
+def test_the_order_by_time_holds_over_several_claims() -> None:
+    world = World()
+    first, second = world.lane(4), world.lane(4)
+    agenda = world.look(depth=100)
+    claims = [dict(world.shares.deal(agenda, [3, 3])) for _ in range(3)]
+    assert claims == [{first: 2, second: 1}, {first: 1, second: 2}, {first: 1, second: 1}]
+
+
+def test_what_was_claimed_beside_a_look_is_not_dealt_again() -> None:
+    world = World()
+    seen, deep = world.lane(3, tenant=1), world.lane(50, tenant=2)
+    gone = {UUID(int=lane_id * 10**6 + number) for lane_id in (seen, deep) for number in range(2)}
+    agenda = world.look(depth=10, claimed=gone)
+    assert dict(world.shares.deal(agenda, [100, 100])) == {seen: 1, deep: 99}
+
+
+def test_where_many_tenants_wait_each_claim_goes_to_some_of_them_and_all_get_the_same() -> None:
+    """A claim that goes to a thousand lanes probes each of them."""
+    world = World()
+    lanes = [world.lane(10_000, tenant=number) for number in range(1, 501)]
+    got: Counter[int] = Counter()
+    for _ in range(50):
+        takes = world.claim(500, depth=1)
+        assert 60 <= len(takes) < 100
+        assert max(takes.values()) <= TURN
+        got.update(takes)
+    assert set(got) == set(lanes)
+    assert max(got.values()) - min(got.values()) <= TURN
+
+
+def test_a_single_run_does_not_wait_behind_many_tenants() -> None:
+    world = World()
+    for number in range(2, 502):
+        world.lane(10_000, tenant=number)
+    for _ in range(3):
+        world.claim(500, depth=1)
+    alone = world.lane(1, tenant=1)
+    assert alone in world.claim(500, depth=1)
+
+
+def test_what_a_lane_did_not_have_does_not_count_for_its_tenant() -> None:
+    """It was asked for a whole turn, because a look at many lanes does not reach far into each."""
+    world = World()
+    for number in range(2, 502):
+        world.lane(10_000, tenant=number)
+    for _ in range(10):
+        world.claim(500, depth=1)
+    alone = world.lane(0, tenant=1)
+    waited = []
+    for _ in range(6):
+        world.waiting[alone] = 1
+        claims = 0
+        while world.waiting[alone]:
+            claims += 1
+            agenda = world.look(depth=1)
+            for lane_id, asked in world.shares.deal(agenda, [500, 500]):
+                missing = asked - min(asked, world.waiting[lane_id])
+                world.waiting[lane_id] -= asked - missing
+                if missing:
+                    world.shares.gave_less(agenda, lane_id, missing)
+        waited.append(claims)
+    assert sum(waited) <= 12, waited
 
 
 def test_a_full_lane_is_left_alone_for_longer_and_longer() -> None:

@@ -13,7 +13,7 @@ Shares are kept over many claims by tags: each run that is taken moves its tenan
 the lowest tag goes next. Whoever comes back after a while starts where the others are: nobody saves up.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from duetime.model.agenda import Agenda, Group
@@ -44,11 +44,14 @@ class _Turns:
         self._last: dict[int, float] = {}
         self._now = 0.0
 
-    def enter(self, waiting: Iterable[tuple[int, int]]) -> None:
-        """Who waits now (key, weight): the others have no tag any more, and come back where everybody is by then."""
+    def enter(self, waiting: Mapping[int, int]) -> None:
+        """Who waits now, with their weights: the others have no tag any more, and come back where everybody is by
+        then."""
+        if self.tags.keys() == waiting.keys():
+            return
         before = self.tags
         self.tags = {}
-        for key, weight in waiting:
+        for key, weight in waiting.items():
             self.tags[key] = before.get(key) or max(self._last.get(key, 0.0), self._now) + 1 / weight
         self._last = {key: last for key, last in self._last.items() if last > self._now}
 
@@ -65,6 +68,21 @@ class _Turns:
         for tags in (self.tags, self._last):
             if key in tags:
                 tags[key] -= count / weight
+
+
+def _all_fit(tenants: Mapping[int, Mapping[int, Group]], free: int) -> bool:
+    """Give all that wait, if that is not more than is free; or what is free to the only group."""
+    groups = []
+    waiting = 0
+    for tiers in tenants.values():
+        for group in tiers.values():
+            groups.append(group)
+            waiting += group.waiting
+            if waiting > free and (len(tenants) > 1 or len(tiers) > 1):
+                return False
+    for group in groups:
+        group.given = min(group.waiting, free)
+    return True
 
 
 def _at_once(tenants: int, free: int) -> int:
@@ -104,17 +122,14 @@ class Shares:
 
     def _give(self, place: int, tenants: Mapping[int, Mapping[int, Group]], free: int) -> list[int]:
         """Decide how many each group gives; returns whose groups do."""
-        groups = [group for tiers in tenants.values() for group in tiers.values()]
-        if len(groups) == 1 or sum(group.waiting for group in groups) <= free:
-            for group in groups:
-                group.given = min(group.waiting, free)
+        if _all_fit(tenants, free):
             return list(tenants)
         turns = self._tenants.setdefault(place, _Turns())
-        turns.enter((tenant_id, self.weights.get(tenant_id, DEFAULT_WEIGHT)) for tenant_id in tenants)
+        turns.enter({tenant_id: self.weights.get(tenant_id, DEFAULT_WEIGHT) for tenant_id in tenants})
         for tenant_id, tiers in tenants.items():
             if len(tiers) > 1 and not self._strict:
-                waiting = [(tier, TIER_WEIGHTS[Tier(tier)]) for tier in tiers]
-                self._tiers.setdefault((place, tenant_id), _Turns()).enter(waiting)
+                turns_of_tiers = self._tiers.setdefault((place, tenant_id), _Turns())
+                turns_of_tiers.enter({tier: TIER_WEIGHTS[Tier(tier)] for tier in tiers})
         line = [(tag, tenant_id) for tenant_id, tag in turns.tags.items()]
         heapify(line)
         at_once = _at_once(len(tenants), free)
