@@ -180,7 +180,9 @@ def tight(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(f"{package}.LIVE_BOUND", 3)
         monkeypatch.setattr(f"{package}.SPARSE_BOUND", 3)
     monkeypatch.setattr(listings, "_ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(listings, "_MOST_STEPS", 2)
+    monkeypatch.setattr(listings, "MOST_WALKED", 6)
+    monkeypatch.setattr(listings, "_LOOKED_UP_AT_ONCE", 2)
+    monkeypatch.setattr(listings, "_MOST_LOOKED_UP", 4)
     yield
 
 

@@ -51,7 +51,7 @@ ONLY_SQLITE = {
     "prune_history": "PostgreSQL drops partitions instead",
     "list_ended_runs_of_job": "a branch of `history_by_run` in PostgreSQL, where a function pins each plan",
     "list_ended_runs_by_state": "the same",
-    "walk_ended_jobs_by_state": "a branch of `history_by_job` in PostgreSQL",
+    "walk_ended_jobs_by_state": "a branch of `ends_by_job` in PostgreSQL",
     "is_heard": "part of each statement that tells, in PostgreSQL",
     "tenants_of_runs": "PostgreSQL's statements return the tenants of what they touch",
     "is_served": "a function in PostgreSQL, part of `claim` and `claim_many`",

@@ -3,8 +3,8 @@
 Each home is read newest first and up to a bound. A home that was cut short has a *horizon*: below it nobody has
 looked. A page shows what lies above the highest horizon, so that nothing is passed over; the next goes on from there.
 
-History holds many rows of one job. `EndedWalk` goes through it job by job: it is fed some rows at a time, and asks for
-those below the last job it was given.
+History holds many rows of one job, and most of them may be of recurring jobs, which live elsewhere. `EndedWalk` goes
+through it job by job: a step walks over rows of an index, and looks up the few jobs that may be shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,8 +23,11 @@ LIVE_BOUND = 1000
 """How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
 SPARSE_BOUND = 3000
 """How many live runs of all tenants are searched for those of one."""
-_ROWS_AT_ONCE = 200
-_MOST_STEPS = 20
+MOST_WALKED = 12_000
+"""How many entries of an index a page may walk over in search of one-off jobs that are over."""
+_ROWS_AT_ONCE = 4000
+_LOOKED_UP_AT_ONCE = 200
+_MOST_LOOKED_UP = 400
 MOST_LABELLED = 200
 
 
@@ -125,8 +128,8 @@ def in_due_range(due_at: datetime, filter: JobFilter) -> bool:
 
 
 class EndedWalk:
-    """One-off jobs that are over, newest first. Rows have the columns of `history_by_job`, and say what else lives of
-    the job (`elsewhere`)."""
+    """One-off jobs that are over, newest first. In each step a store walks over what ended, and says how many rows that
+    were, of which jobs, and which of those are one-offs (`saw`); then it looks those up (`take`)."""
 
     def __init__(self, filter: JobFilter, before: UUID, limit: int) -> None:
         self.place = before
@@ -137,7 +140,9 @@ class EndedWalk:
         self._filter = filter
         self._state = run_state_wanted(filter)
         self._limit = limit
-        self._steps = 0
+        self._first = True
+        self._walked = 0
+        self._looked_up = 0
 
     @property
     def state(self) -> int | None:
@@ -146,40 +151,32 @@ class EndedWalk:
 
     @property
     def rows_at_once(self) -> int:
-        plain = self._filter == JobFilter()
-        return min(_ROWS_AT_ONCE, 2 * self._limit + 10) if plain and not self._steps else _ROWS_AT_ONCE
+        """First a few, which are enough where most jobs are one-offs; then as many as a page may take."""
+        return min(_ROWS_AT_ONCE, 2 * self._limit + 10) if self._first else _ROWS_AT_ONCE
 
-    def look_at(self, rows: Sequence[Fields]) -> None:
-        """Take rows that were found in another way, all there are."""
-        self._take(rows)
-        self.done = True
+    def saw(self, rows: int, lowest: UUID | None, highest: UUID | None, one_offs: Sequence[UUID]) -> list[UUID]:
+        """Which of the one-offs are to be looked up; they come newest first."""
+        wanted = list(one_offs)
+        self.done = rows < self.rows_at_once or lowest is None
+        if lowest is not None and not self.done:
+            # The rows of the lowest job may have been cut in two: it is seen again, unless it was all there is.
+            self.place = lowest if lowest == highest else UUID(int=lowest.int + 1)
+            wanted = [job_id for job_id in wanted if job_id >= self.place]
+        if len(wanted) > _LOOKED_UP_AT_ONCE:
+            del wanted[_LOOKED_UP_AT_ONCE:]
+            self.place, self.done = wanted[-1], False
+        self._first = False
+        self._walked += rows
+        self._looked_up += len(wanted)
+        return wanted
 
-    def feed(self, rows: Sequence[Fields]) -> None:
-        full = len(rows) >= self.rows_at_once
-        self._steps += 1
-        settled = self._take(rows)
-        self.done = not full
-        if not full:
-            return
-        last = rows[-1]["job_id"]
-        # A job whose last run was cut in two is read again, from its beginning.
-        cut = not settled and rows[0]["job_id"] != last
-        self.place = UUID(int=last.int + 1) if cut else last
-        if len(self.found) > self._limit or self._steps >= _MOST_STEPS:
+    def take(self, rows: Sequence[Fields]) -> None:
+        """How the last runs of the jobs ended that were to be looked up."""
+        self.found += [row for row in rows if self._matches(row)]
+        enough = len(self.found) > self._limit
+        if not self.done and (enough or self._walked >= MOST_WALKED or self._looked_up >= _MOST_LOOKED_UP):
             self.done = True
             self.horizon = self.place
-
-    def _take(self, rows: Sequence[Fields]) -> bool:
-        """Keep what matches of the rows that ended the last run of each job; false if the last job's is not here."""
-        job_id = run_id = None
-        for row in rows:
-            if row["job_id"] != job_id:
-                job_id, run_id = row["job_id"], row["run_id"]
-            if row["run_id"] == run_id and row["end_state"] is not None:
-                run_id = None  # one run has one end
-                if self._matches(row):
-                    self.found.append(row)
-        return run_id is None
 
     def _matches(self, row: Fields) -> bool:
         wanted = self._filter

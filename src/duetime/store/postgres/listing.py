@@ -192,31 +192,18 @@ class _Jobs:
     async def _ended(self, floor: UUID | None) -> Source:
         walk = EndedWalk(self._filter, self._before, self._limit)
         while not walk.done:
-            walk.feed(
-                await self._connection.fetch(
-                    SQL["walk_ended_jobs"],
-                    self._tenant_id,
-                    walk.place,
-                    floor or FIRST_ID,
-                    walk.state,
-                    walk.rows_at_once,
-                )
-            )
-        return Source(self._items(await self._not_tried_again(walk)), walk.horizon)
+            step = (walk.place, floor or FIRST_ID, walk.state, walk.rows_at_once)
+            (row,) = await self._connection.fetch(SQL["walk_ended_jobs"], self._tenant_id, *step)
+            walk.take(await self._look_up(walk.saw(*row)))
+        return Source(self._items(walk.found), walk.horizon)
 
     async def _ended_among(self, ids: list[UUID]) -> Source:
         walk = EndedWalk(self._filter, self._before, self._limit)
-        walk.look_at(await self._connection.fetch(SQL["find_ended_jobs"], self._tenant_id, ids))
+        walk.take(await self._look_up(ids))
         return Source(self._items(walk.found))
 
-    async def _not_tried_again(self, walk: EndedWalk) -> list[Any]:
-        if walk.state is None or not walk.found:
-            return walk.found
-        pairs = [(row["job_id"], row["run_id"]) for row in walk.found]
-        again = {
-            row[0] for row in await self._connection.fetch(SQL["tried_again"], self._tenant_id, *columns(pairs, 2))
-        }
-        return [row for row in walk.found if row["job_id"] not in again]
+    async def _look_up(self, ids: list[UUID]) -> list[Any]:
+        return await self._connection.fetch(SQL["find_ended_jobs"], self._tenant_id, ids) if ids else []
 
     def _items(self, rows: list[Any]) -> list[tuple[UUID, JobItem]]:
         return [(row["job_id"], ended_job_item(row, self._tenant_id)) for row in rows]

@@ -198,23 +198,19 @@ class _Jobs:
         while not walk.done:
             place = {"before": walk.place.bytes, "floor": (floor or FIRST_ID).bytes}
             step = {**self._wanted, **place, "state": walk.state, "bound": walk.rows_at_once}
-            walk.feed(self._connection.records(name, step))
-        return Source(self._items(self._not_tried_again(walk)), walk.horizon)
+            rows = self._connection.records(name, step)
+            ends = [row["job_id"] for row in rows] or [None]
+            one_offs = [row["job_id"] for row in rows if row["one_off"]]
+            walk.take(self._look_up(walk.saw(sum(row["ends"] for row in rows), ends[-1], ends[0], one_offs)))
+        return Source(self._items(walk.found), walk.horizon)
 
     def _ended_among(self, ids: list[UUID]) -> Source:
         walk = EndedWalk(self._filter, self._before, self._limit)
-        walk.look_at(self._connection.records("find_ended_jobs", {**self._wanted, **_among(ids)}))
+        walk.take(self._look_up(ids))
         return Source(self._items(walk.found))
 
-    def _not_tried_again(self, walk: EndedWalk) -> list[Any]:
-        if walk.state is None or not walk.found:
-            return walk.found
-        pairs = {
-            **_among([row["job_id"] for row in walk.found]),
-            "run_ids": packed(row["run_id"] for row in walk.found),
-        }
-        again = {row["job_id"] for row in self._connection.records("tried_again", {**self._wanted, **pairs})}
-        return [row for row in walk.found if row["job_id"] not in again]
+    def _look_up(self, ids: list[UUID]) -> list[Any]:
+        return self._connection.records("find_ended_jobs", {**self._wanted, **_among(ids)}) if ids else []
 
     def _items(self, rows: list[Any]) -> list[tuple[UUID, JobItem]]:
         return [(row["job_id"], ended_job_item(row, self._tenant_id)) for row in rows]

@@ -618,24 +618,23 @@ begin
     order by r.job_id desc limit most;
 end $$;
 
--- Rows of jobs, newest job first and of each the newest run first; with a state, only ends in that state.
-create function duetime.history_by_job(tenant integer, before uuid, above uuid, state smallint, most integer)
-returns table (
-    job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
+-- Which runs ended, by job, newest first: nothing but what the indexes know, so that thousands are walked in no time.
+create function duetime.ends_by_job(tenant integer, before uuid, above uuid, state smallint, most integer)
+returns table (job_id uuid, run_id uuid)
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
-set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
     if state is null or state = 4 then
         return query
-        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        select h.job_id, h.run_id from duetime.history h
         where h.tenant_id = tenant and h.job_id < before and h.job_id > above and h.end_state is not null
         order by h.job_id desc, h.run_id desc limit most;
     else
         return query
-        select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
+        select h.job_id, h.run_id from duetime.history h
         where h.tenant_id = tenant and h.end_state = state and h.end_state is not null and h.end_state <> 4
             and h.job_id < before and h.job_id > above
         order by h.job_id desc, h.run_id desc limit most;

@@ -70,26 +70,27 @@ from (
     from looked) b
 left join found f on true;
 
--- walk_ended_jobs: rows of history by job, newest first, and whether their job lives elsewhere or was deleted
+-- walk_ended_jobs: one-off jobs among those whose runs ended, newest first, and the bounds of what was looked at. The own
+-- run of a one-off has the job's own bits; other runs of it may have ended in a rare state alone.
+with looked as materialized (
+    select e.job_id, substring(uuid_send(e.run_id) from 9) = substring(uuid_send(e.job_id) from 9) as own
+    from duetime.ends_by_job($1, $2, $3, $4::smallint, $5) e
+)
+select (select count(*) from looked) as seen, (select job_id from looked order by job_id limit 1) as lowest,
+    (select job_id from looked order by job_id desc limit 1) as highest, array(
+    select l.job_id from looked l group by l.job_id
+    having bool_or(l.own) or ($4::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
+    order by l.job_id desc) as ids;
+
+-- find_ended_jobs: of each of some jobs the end of its last run, and whether it lives elsewhere or was deleted
 select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
     coalesce(
         (select true from duetime.jobs j where j.id = h.job_id limit 1),
         (select true from duetime.runs r where r.tenant_id = $1 and r.job_id = h.job_id limit 1),
         (select true from duetime.deleted_jobs d where d.job_id = h.job_id limit 1), false) as elsewhere
-from duetime.history_by_job($1, $2, $3, $4::smallint, $5) h
-cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
-order by h.job_id desc, h.run_id desc;
-
--- find_ended_jobs: the same of some jobs, of each the end of its last run
-select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
-    coalesce((select true from duetime.deleted_jobs d where d.job_id = h.job_id limit 1), false) as elsewhere
 from duetime.last_ends($1, $2::uuid[]) h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
 order by h.job_id desc;
-
--- tried_again: of these ends of jobs, those that a later run of their job has replaced
-select h.job_id from duetime.last_ends($1, $2::uuid[]) h
-where h.run_id <> all ($3::uuid[]);
 
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with newest as materialized (

@@ -60,39 +60,36 @@ found as (
 select b.seen, b.lowest, b.highest, f.*
 from (select count(*) as seen, min(job_id) as lowest, max(job_id) as highest from looked) b left join found f on true;
 
--- walk_ended_jobs: rows of history by job, newest first, and whether their job lives elsewhere or was deleted
+-- walk_ended_jobs: jobs whose runs ended, newest first, how many did, and whether it is a one-off: its own run has the
+-- job's own bits
+select job_id, count(*) as ends, max(own) as one_off
+from (
+    select h.job_id, substr(h.run_id, 9) = substr(h.job_id, 9) as own from history h indexed by history_of_job
+    where h.tenant_id = :tenant_id and h.job_id < :before and h.job_id > :floor and h.end_state is not null
+    order by h.job_id desc, h.run_id desc limit :bound)
+group by job_id order by job_id desc;
+
+-- walk_ended_jobs_by_state: the same of those that ended in one of the rare states; other runs of a one-off than its own
+-- may have done so alone
+select job_id, count(*) as ends, max(own) or not exists (select 1 from jobs j where j.id = job_id) as one_off
+from (
+    select h.job_id, substr(h.run_id, 9) = substr(h.job_id, 9) as own from history h indexed by history_ends_of_jobs
+    where h.tenant_id = :tenant_id and h.end_state = :state and h.end_state is not null and h.end_state <> 4
+        and h.job_id < :before and h.job_id > :floor
+    order by h.job_id desc, h.run_id desc limit :bound)
+group by job_id order by job_id desc;
+
+-- find_ended_jobs: of each of some jobs the end of its last run, and whether it lives elsewhere or was deleted
 select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
     exists (select 1 from jobs j where j.id = h.job_id)
     or exists (select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = h.job_id)
     or exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
-from history h indexed by history_of_job join lanes n on n.id = h.lane_id
-where h.tenant_id = :tenant_id and h.job_id < :before and h.job_id > :floor and h.end_state is not null
-order by h.job_id desc, h.run_id desc limit :bound;
-
--- walk_ended_jobs_by_state: the same of those that ended in one of the rare states
-select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
-    exists (select 1 from jobs j where j.id = h.job_id)
-    or exists (select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = h.job_id)
-    or exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
-from history h indexed by history_ends_of_jobs join lanes n on n.id = h.lane_id
-where h.tenant_id = :tenant_id and h.end_state = :state and h.end_state is not null and h.end_state <> 4
-    and h.job_id < :before and h.job_id > :floor
-order by h.job_id desc, h.run_id desc limit :bound;
-
--- find_ended_jobs: the same of some jobs
-select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
-    exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
 from json_each(:places) x
 cross join history h on h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
     and h.end_state is not null and h.run_id = (
         select max(o.run_id) from history o where o.tenant_id = :tenant_id and o.job_id = h.job_id and o.end_state is not null)
 join lanes n on n.id = h.lane_id
 order by h.job_id desc;
-
--- tried_again: of these ends of jobs, those that a later run of their job has replaced
-select substr(:ids, x.key * 16 + 1, 16) as job_id from json_each(:places) x where exists (
-    select 1 from history h where h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
-        and h.end_state is not null and h.run_id > substr(:run_ids, x.key * 16 + 1, 16));
 
 -- held_runs: the runs of all claims, and those that were handed over
 select run_ids from claims;
