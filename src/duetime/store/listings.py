@@ -59,9 +59,14 @@ def make_page(sources: Iterable[Source], limit: int) -> Page[Any]:
 
 
 def floor_of(sources: Iterable[Source], limit: int) -> UUID | None:
-    """Below this id, nothing can come onto the page any more: so much was found above it already."""
-    ids = sorted((item_id for source in sources for item_id, _ in source.items), reverse=True)
-    return ids[limit] if len(ids) > limit else None
+    """From this id down, nothing can come onto the page any more: so much was found above it already, or another home
+    was not read any further."""
+    read = list(sources)
+    floors = [UUID(int=source.horizon.int - 1) for source in read if source.horizon is not None and source.horizon.int]
+    ids = sorted((item_id for source in read for item_id, _ in source.items), reverse=True)
+    if len(ids) > limit:
+        floors.append(ids[limit])
+    return max(floors, default=None)
 
 
 def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None = None) -> UUID | None:
