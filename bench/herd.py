@@ -37,12 +37,13 @@ async def run(bench: Bench) -> None:
     with bench.server_with_many() as filled:
         dsn = await filled.database(bench.knobs.stored)
         connection = await asyncpg.connect(dsn, command_timeout=600)
+        jobs = await sample(connection, herd)
         try:
-            jobs = await sample(connection, herd)
             for _ in range(max(1, bench.knobs.rounds - 1)):
                 await _measure(report, dsn, connection, jobs, jitter=0.0)
                 await _measure(report, dsn, connection, jobs, jitter=JITTER)
         finally:
+            await _let_jitter(connection, jobs, 0.0)
             await connection.close()
     report.finish(TARGETS)
 
@@ -51,8 +52,7 @@ async def _measure(
     report: Report, dsn: str, connection: "asyncpg.Connection[Any]", jobs: list[UUID], *, jitter: float
 ) -> None:
     await tidy(connection)
-    options = encode_options(Options(jitter=jitter))
-    await connection.execute("update duetime.jobs set options = $2 where id = any($1::uuid[])", jobs, options)
+    await _let_jitter(connection, jobs, jitter)
     await connection.execute("checkpoint")
     with (
         tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder,
@@ -73,6 +73,11 @@ async def _measure(
         report.ours("postgres", "p50", share(lags, 0.5))
         report.ours("postgres", "p95", share(lags, 0.95))
     report.ours("postgres", "started early", sum(lag < 0 for lag in lags), unit="runs")
+
+
+async def _let_jitter(connection: "asyncpg.Connection[Any]", jobs: list[UUID], jitter: float) -> None:
+    options = encode_options(Options(jitter=jitter))
+    await connection.execute("update duetime.jobs set options = $2 where id = any($1::uuid[])", jobs, options)
 
 
 def _whole_minute(after: datetime) -> datetime:

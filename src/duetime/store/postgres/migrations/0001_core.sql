@@ -52,7 +52,7 @@ create table duetime.cursors (
     scan_at timestamptz not null,
     next_fire_at timestamptz not null,
     last_fire_at timestamptz
-) with (fillfactor = 90);
+) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02); -- what has fired stands before what is due, until then
 create index cursors_in_view on duetime.cursors (scan_at);
 
 -- Home 2: what is due soon, ready, running or retrying. Small and hot.
