@@ -26,7 +26,7 @@ from duetime.engine import reaper
 from duetime.model import completing
 from duetime.store import reporting
 from duetime.store.protocol import Store
-from duetime.worker import claimer, notes, worker
+from duetime.worker import known_lanes, notes, worker
 
 BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
@@ -206,8 +206,8 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         # Loops that mostly find nothing to do: their pace is no part of what is tested here.
         patch.object(worker, "_CANCELS_EVERY", 30.0),
         patch.object(notes, "INTERVAL", 300.0),
-        patch.object(claimer, "_LANES_EVERY", 1.0),
-        patch.object(claimer, "_PAUSES_EVERY", 60.0),
+        patch.object(known_lanes, "_LANES_EVERY", 1.0),
+        patch.object(known_lanes, "_PAUSES_EVERY", 60.0),
         patch.object(reporting, "_QUICK", 5.0),
     ):
         yield

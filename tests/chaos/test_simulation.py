@@ -14,7 +14,7 @@ from chaos.simulation.world import World
 CAUGHT_FROM = {
     "acknowledge-before-commit": 3,
     "drop-one-in-a-thousand": 8,
-    "no-fence": 3,
+    "no-fence": 19,
     "fire-twice": 1,
     "leak-a-slot": 1,
     "fire-early": 1,

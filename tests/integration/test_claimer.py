@@ -1,14 +1,17 @@
-"""The claimer's manners: what it does when it is given nothing."""
+"""The claimer's manners: when it looks, and what it does when it is given nothing."""
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from duetime.clock import ManualClock
 from duetime.engine.intake import prepare
 from duetime.model.attempt import Claimed
 from duetime.model.job import DEFAULT_TENANT
-from duetime.model.lane import LaneKey
+from duetime.model.lane import LaneKey, Tier
 from duetime.model.worker import WorkerInfo
 from duetime.store.opening import store_in_memory
+from duetime.store.protocol import Look, Store
 from duetime.worker.claimer import Claimer
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
@@ -19,33 +22,84 @@ from duetime.worker.trials import Trials
 LEASE = timedelta(seconds=10)
 
 
-async def test_a_worker_whose_lease_is_over_does_not_hammer_the_database() -> None:
-    """Only the database knows that the lease is over: until the next heartbeat the worker sees runs that it is not
-    given, and has to ask for them ever less often. (Found by the simulation: a clock that jumped over every lease.)"""
-    started: list[Claimed] = []
+class Bench:
+    """A claimer whose slots stay free, the store it claims from, and what it started."""
 
-    def start(_session: Session, _claim_no: int, claimed: Claimed, _lane: LaneKey) -> None:
-        started.append(claimed)
+    def __init__(self, store: Store, slots: int) -> None:
+        self.store = store
+        self.started: list[Claimed] = []
+        self.looks = 0
+        self._look = store.look
+        store.look = self._counted_look  # type: ignore[method-assign]
+        poll = timedelta(milliseconds=500)
+        places = {"work": Place.LOOP}
+        room = Slots({Place.LOOP: slots}, lambda: None)
+        self.claimer = Claimer(store, Wants(room, Trials(), places, (), poll, self._start, lambda: 0))
+        self.claimer.session = self.session = Session()
 
-    clock = ManualClock()
-    store = store_in_memory(clock)
+    async def register(self) -> None:
+        await self.store.register(WorkerInfo(self.session.id, "one", ("work",), (), 10), LEASE)
+
+    async def submit(self, count: int, tier: Tier = Tier.MEDIUM) -> None:
+        jobs = [prepare(task="work", args={}, max_payload=100, tier=tier) for _ in range(count)]
+        await self.store.submit(DEFAULT_TENANT, jobs)
+
+    def _start(self, _session: Session, _claim_no: int, claimed: Claimed, _lane: LaneKey) -> None:
+        self.started.append(claimed)
+
+    async def _counted_look(self, lane_ids: Sequence[int], depth: int) -> Look:
+        self.looks += 1
+        return await self._look(lane_ids, depth)
+
+
+@asynccontextmanager
+async def claiming(slots: int, clock: ManualClock | None = None) -> AsyncIterator[Bench]:
+    store = store_in_memory(clock or ManualClock())
     await store.open()
     try:
         await store.migrate()
-        slots = Slots({Place.LOOP: 10}, lambda: None)
-        poll = timedelta(milliseconds=500)
-        claimer = Claimer(store, Wants(slots, Trials(), {"work": Place.LOOP}, (), poll, start, lambda: 0))
-        claimer.session = Session()
-        await store.register(WorkerInfo(claimer.session.id, "one", ("work",), (), 10), LEASE)
-        await store.submit(DEFAULT_TENANT, [prepare(task="work", args={}, max_payload=100)])
-        clock.advance(seconds=11)
-        pauses = [await claimer.tick() for _ in range(12)]
-        assert pauses[0] < 0.01, "another worker may have been quicker: it looks again soon"
-        assert sum(pauses) > 1.0
-        assert not started
-
-        await store.register(WorkerInfo(claimer.session.id, "one", ("work",), (), 10), LEASE)
-        await claimer.tick()
-        assert len(started) == 1
+        bench = Bench(store, slots)
+        await bench.register()
+        yield bench
     finally:
         await store.close()
+
+
+async def test_one_look_serves_several_claims() -> None:
+    async with claiming(slots=200) as bench:
+        await bench.submit(500)
+        await bench.submit(500, Tier.LOW)
+        for _ in range(3):
+            await bench.claimer.tick()
+        assert len(bench.started) == 600
+        assert bench.looks == 1
+
+
+async def test_nobody_is_overtaken_by_what_was_seen_before() -> None:
+    async with claiming(slots=1) as bench:
+        await bench.submit(1, Tier.HIGH)
+        await bench.submit(5, Tier.LOW)
+        await bench.claimer.tick()
+        await bench.claimer.tick()
+        await bench.submit(1, Tier.HIGH)
+        bench.claimer.hint()
+        await bench.claimer.tick()
+        lanes = {lane.id: lane.key.tier for lane in await bench.store.lanes()}
+        assert [lanes[run.lane_id] for run in bench.started] == [Tier.HIGH, Tier.LOW, Tier.HIGH]
+
+
+async def test_a_worker_whose_lease_is_over_does_not_hammer_the_database() -> None:
+    """Only the database knows that the lease is over: until the next heartbeat the worker sees runs that it is not
+    given, and has to ask for them ever less often. (Found by the simulation: a clock that jumped over every lease.)"""
+    clock = ManualClock()
+    async with claiming(slots=10, clock=clock) as bench:
+        await bench.submit(1)
+        clock.advance(seconds=11)
+        pauses = [await bench.claimer.tick() for _ in range(12)]
+        assert pauses[0] < 0.01, "another worker may have been quicker: it looks again soon"
+        assert sum(pauses) > 1.0
+        assert not bench.started
+
+        await bench.register()
+        await bench.claimer.tick()
+        assert len(bench.started) == 1

@@ -182,7 +182,8 @@ class Dealer:
     async def _deal_trusted(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         asking = line.with_room()
         free = min(MOST, sum(waiting.room for waiting in asking))
-        takes = line.shares.deal(Agenda.of(sights, line.lanes, line.places, {}, look.now, depth), [free])
+        agenda = Agenda.of(sights, line.lanes, line.places, {}, look.now, depth)
+        takes = line.shares.deal(agenda, [free])
         wanted = sum(take for _, take in takes)
         chosen, room = [], 0
         for waiting in asking:
@@ -190,7 +191,7 @@ class Dealer:
                 break
             chosen.append(waiting)
             room += waiting.room
-        return await self._claim(line, chosen, takes)
+        return await self._claim(line, chosen, takes, agenda)
 
     async def _deal_trials(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         """Runs that are not trusted go to one worker at a time, as many as that one bears."""
@@ -200,9 +201,11 @@ class Dealer:
             return 0
         agenda = Agenda.of(suspects, line.lanes, line.places, asking.trials, look.now, depth)
         takes = line.shares.deal(agenda, [asking.room])
-        return await self._claim(line, [asking], takes)
+        return await self._claim(line, [asking], takes, agenda)
 
-    async def _claim(self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]]) -> int:
+    async def _claim(
+        self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]], agenda: Agenda
+    ) -> int:
         if not takes or not chosen:
             return 0
         for waiting in chosen:
@@ -215,7 +218,7 @@ class Dealer:
                 waiting.being_served = False
             raise
         count = 0
-        self._learn_what_is_full(takes, [run for runs in dealt.values() for run in runs])
+        self._learn_what_was_missing(line, agenda, takes, [run for runs in dealt.values() for run in runs])
         for waiting in chosen:
             waiting.being_served = False
             runs = dealt.get(waiting.worker_id, [])
@@ -227,11 +230,14 @@ class Dealer:
                 line.to_the_end(waiting)
         return count
 
-    def _learn_what_is_full(self, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]) -> None:
-        limited = [(lane, asked) for lane, asked in takes if self._rules.is_limited(self._lanes[lane].key)]
-        if limited:
-            got = Counter(run.lane_id for run in claimed)
-            for lane_id, asked in limited:
+    def _learn_what_was_missing(
+        self, line: Line, agenda: Agenda, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]
+    ) -> None:
+        got = Counter(run.lane_id for run in claimed)
+        for lane_id, asked in takes:
+            if got[lane_id] < asked:
+                line.shares.gave_less(agenda, lane_id, asked - got[lane_id])
+            if self._rules.is_limited(self._lanes[lane_id].key):
                 self._full.gave(lane_id, asked, got[lane_id], monotonic())
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:

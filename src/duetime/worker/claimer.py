@@ -111,7 +111,7 @@ class Claimer:
         if not any(free):
             self._slots.wanted = True
             return self._poll
-        look_is_due = self._look_is_due()
+        look_is_due = self._look_is_due(free)
         takes = self._from_agenda(free, look_is_due)
         if not takes:
             takes, delay = await self._look(free)
@@ -121,10 +121,11 @@ class Claimer:
         claimed = await (self._claim_and_glance if look_is_due else self._claim)(session, takes)
         return self._after_claim(takes, claimed)
 
-    def _look_is_due(self) -> bool:
+    def _look_is_due(self, free: Sequence[int]) -> bool:
         now = monotonic()
-        # With one lane a hint says nothing that is not known: it is there, and it is asked.
-        hinted = self._hinted and len(self._lanes.by_id) > 1 and now >= self._heed_hints_at
+        # A hint is mostly about lanes that are known. Where there is one, and much to take from it, it is asked anyway.
+        telling = len(self._lanes.by_id) > 1 or max(free) < _IN_BULK
+        hinted = self._hinted and telling and now >= self._heed_hints_at
         return hinted or now >= self._agenda_until or self._lanes.until_one_may_be_asked_again(1.0) <= 0
 
     def _from_agenda(self, free: Sequence[int], look_is_due: bool) -> Takes:
