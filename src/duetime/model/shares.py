@@ -30,8 +30,9 @@ _TENANTS_IN_A_CLAIM = 60
 
 
 def depth_of_look(lanes: int, free: int) -> int:
-    """How far to look into each lane: exact for few slots or few lanes."""
-    return max(1, min(free, LOOKED_AT // max(1, lanes)))
+    """How far to look into each lane: exact for few slots or few lanes. One further than would do for now, to know a
+    lane that is empty after that from one that goes on."""
+    return max(2, min(free + 1, LOOKED_AT // max(1, lanes)))
 
 
 class _Turns:
