@@ -138,6 +138,7 @@ async def test_a_store_that_was_lent_is_not_closed_by_its_user(app: App) -> None
 
 async def test_a_node_that_stops_leaves_no_connection_of_the_app_behind(migrated: str) -> None:
     """A task submits from its thread: the pool that this opens ends with the node."""
+    before = set(threading.enumerate())
     app = App(settings=quick_settings(migrated))
     done = threading.Event()
 
@@ -158,7 +159,7 @@ async def test_a_node_that_stops_leaves_no_connection_of_the_app_behind(migrated
     assert await asyncio.to_thread(done.wait, 20)
     node.stop()
     await running
-    assert not [thread for thread in threading.enumerate() if thread.name == "duetime-sync"]
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "duetime-sync"]
     with psycopg.connect(migrated) as database:
         others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         await eventually(lambda: database.execute(others).fetchone() == (0,))
