@@ -39,6 +39,7 @@ LISTS = (
     "/v1/dead-letters",
     "/v1/queues",
 )
+GROWN = f"a tab with {EVENTS:,} events a second: last over first"
 FIGURES = ("/v1/stats", "/v1/fires", "/v1/fires?end={week}&step=1h")
 HISTORY = """
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
@@ -63,7 +64,7 @@ async def run(bench: Bench) -> None:
     await _fill(store, dsn)
     key = await root_key(store)
     report = bench.report("dashboard", "ms, p95", better="lower")
-    targets: dict[str, float] = {}
+    targets = {GROWN: 1.1}
     with duetime_server(dsn) as server:
         connection = await Connection(server.url, key).open()
         for path in (*LISTS, *FIGURES):
@@ -78,7 +79,7 @@ async def run(bench: Bench) -> None:
                     report.ours(
                         "postgres", f"first view of {path}", await _viewed(browser, server.url, key, path, shown)
                     )
-            await _grown(browser, store, server.url, key)
+            report.ours("postgres", GROWN, await _grown(browser, store, server.url, key), unit="×")
             await browser.close()
     await store.close()
     report.finish({("postgres", name): Target(most=most) for name, most in targets.items()})
@@ -127,14 +128,15 @@ async def _viewed(browser: Browser, url: str, key: str, path: str, shown: str) -
     page = await context.new_page()
     began = time.perf_counter()
     await page.goto(url + path, wait_until="commit")
-    await page.wait_for_selector(shown)
+    # Looked for in every frame: waiting for a selector looks again after half a second.
+    await page.wait_for_function("shown => document.querySelector(shown)", arg=shown, polling="raf")
     took = (time.perf_counter() - began) * 1000
     await context.close()
     return took
 
 
-async def _grown(browser: Browser, store: PostgresStore, url: str, key: str) -> None:
-    """The size of a tab while events arrive, after its garbage was collected."""
+async def _grown(browser: Browser, store: PostgresStore, url: str, key: str) -> float:
+    """By how much a tab grows while events arrive, after its garbage was collected, from a fifth of the time on."""
     context = await browser.new_context()
     await context.request.post(f"{url}/login", data={"key": key})
     page = await context.new_page()
@@ -142,7 +144,7 @@ async def _grown(browser: Browser, store: PostgresStore, url: str, key: str) -> 
     await page.wait_for_selector("main tbody tr")
     session = await context.new_cdp_session(page)
     telling = asyncio.create_task(_tell(store))
-    sizes = []
+    sizes: list[float] = []
     for _ in range(10):
         await asyncio.sleep(SECONDS / 10)
         await session.send("HeapProfiler.collectGarbage")
@@ -151,8 +153,8 @@ async def _grown(browser: Browser, store: PostgresStore, url: str, key: str) -> 
     telling.cancel()
     told = await asyncio.gather(telling, return_exceptions=True)
     console.print(f"  from {sizes[1]:.1f} to {sizes[-1]:.1f} MB in {SECONDS} s ({told})")
-    assert sizes[-1] < 1.25 * sizes[1], "the tab grows"
     await context.close()
+    return sizes[-1] / sizes[1]
 
 
 async def _tell(store: PostgresStore) -> None:

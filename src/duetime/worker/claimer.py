@@ -123,9 +123,9 @@ class Claimer:
 
     def _look_is_due(self, free: Sequence[int]) -> bool:
         now = monotonic()
-        # A hint is mostly about lanes that are known. Where there is one, and much to take from it, it is asked anyway.
-        telling = len(self._lanes.by_id) > 1 or max(free) < _IN_BULK
-        hinted = self._hinted and telling and now >= self._heed_hints_at
+        # A hint is mostly about lanes that are known. Where there is one, and much room, that one is asked anyway.
+        heeded = max(free) < _IN_BULK or (len(self._lanes.by_id) > 1 and now >= self._heed_hints_at)
+        hinted = self._hinted and heeded
         return hinted or now >= self._agenda_until or self._lanes.until_one_may_be_asked_again(1.0) <= 0
 
     def _from_agenda(self, free: Sequence[int], look_is_due: bool) -> Takes:
@@ -208,6 +208,7 @@ class Claimer:
         self._shares.weights = self._lanes.rules.weights
         self._open_then = self._open_targets()
         if not lanes:
+            self._agenda = Agenda()
             return None
         depth = depth_of_look(len(lanes), free)
         began = monotonic()
