@@ -18,8 +18,11 @@ from tests.contract.worlds import Time
 MINUTE = timedelta(minutes=1)
 
 
-async def test_one_transaction_holds_only_so_many_missed_occurrences(store: Store, time: Time) -> None:
+async def test_one_transaction_holds_only_so_many_missed_occurrences(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a long outage every job has missed hundreds: they are written in several transactions."""
+    monkeypatch.setattr(engine_scanner, "_PLAN_FOR", 60.0)  # a busy machine may take longer than it should
     await submit(store, *(job(Every(MINUTE)) for _ in range(15)))
     time.advance(hours=10)
     scanner = Scanner(store)

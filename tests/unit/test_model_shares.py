@@ -151,6 +151,16 @@ def test_the_order_by_time_holds_over_several_claims() -> None:
     assert claims == [{first: 2, second: 1}, {first: 1, second: 2}, {first: 1, second: 1}]
 
 
+def test_an_agenda_knows_when_the_order_by_time_is_not_known_any_more() -> None:
+    world = World()
+    world.lane(10), world.lane(10)
+    agenda = world.look(depth=2)
+    world.shares.deal(agenda, [2, 2])
+    assert agenda.exact
+    world.shares.deal(agenda, [1, 1])
+    assert not agenda.exact, "its next run may have been ready before those of the other lane that were seen"
+
+
 def test_what_was_claimed_beside_a_look_is_not_dealt_again() -> None:
     world = World()
     seen, deep = world.lane(3, tenant=1), world.lane(50, tenant=2)

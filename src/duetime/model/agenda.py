@@ -41,11 +41,12 @@ class Group:
         self._deep = [deep for deep in self._deep if deep != lane_id]
         self._count()
 
-    def take(self, takes: dict[int, int]) -> None:
-        """Turn what was given to the group into takes of its lanes, which do not wait any more."""
+    def take(self, takes: dict[int, int]) -> bool:
+        """Turn what was given to the group into takes of its lanes, which do not wait any more. False when the order of
+        what is left is not known: one of its lanes goes on further than was seen."""
         left, self.given = self.given, 0
         if not left:
-            return
+            return True
         if len(self._seen) == 1:
             (lane_id,) = self._seen
             shares = {lane_id: left}
@@ -55,6 +56,7 @@ class Group:
             del self._seen[lane_id][:share]
         takes.update(shares)
         self._count()
+        return len(self._seen) == 1 or all(self._seen[lane_id] for lane_id in self._deep)
 
     def _in_order(self, left: int) -> dict[int, int]:
         shares: dict[int, int] = {}
@@ -77,6 +79,8 @@ class Agenda:
 
     def __init__(self) -> None:
         self.places: dict[int, dict[int, dict[int, Group]]] = {}
+        self.exact = True
+        """Whether what is dealt next is what has waited longest, in each group."""
         self._where: dict[int, tuple[int, int, int]] = {}
 
     @classmethod
@@ -134,7 +138,7 @@ class Agenda:
         """Turn what was given to these tenants into takes of lanes: it does not wait any more."""
         for tenant_id in tenant_ids:
             for tier, group in sorted(self.places[place][tenant_id].items()):
-                group.take(takes)
+                self.exact &= group.take(takes)
                 self._forget_if_empty(place, tenant_id, tier)
 
     def gave_less(self, lane_id: int) -> tuple[int, int, int] | None:

@@ -134,7 +134,8 @@ class Claimer:
         if monotonic() >= self._agenda_until + _AGENDA_FOR or self._open_targets() != self._open_then:
             return []
         in_bulk = any(room >= _IN_BULK and self._agenda.has(place, _IN_BULK) for place, room in enumerate(free))
-        return self._shares.deal(self._agenda, free) if in_bulk or not look_is_due else []
+        may_go_on = in_bulk or (self._agenda.exact and not look_is_due)
+        return self._shares.deal(self._agenda, free) if may_go_on else []
 
     def _after_claim(self, takes: Takes, claimed: Sequence[Claimed]) -> float:
         """How long to sleep."""
