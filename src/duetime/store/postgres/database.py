@@ -25,7 +25,10 @@ _SNAPSHOT = "begin isolation level repeatable read read only"
 _BY_INDEX = "; ".join(
     f"set local {setting} = off" for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
 )
-_NOT_IDLE_FOR = "set local idle_in_transaction_session_timeout = '30s'"
+# Between preparing a statement and running it a session does not count as idle, but as busy with that statement.
+_ENDS_BY_ITSELF = "; ".join(
+    f"set local {setting} = '30s'" for setting in ("idle_in_transaction_session_timeout", "statement_timeout")
+)
 
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
@@ -140,7 +143,7 @@ class Database:
             connection.transaction(isolation=isolation, readonly=readonly),
         ):
             if not readonly:
-                await connection.execute(_NOT_IDLE_FOR)
+                await connection.execute(_ENDS_BY_ITSELF)
             yield connection
 
     @asynccontextmanager
@@ -149,7 +152,7 @@ class Database:
 
         With `snapshot` it only reads, and all its statements see the same moment. It begins in one round trip.
         """
-        begin = f"{_SNAPSHOT}; {_BY_INDEX}" if snapshot else f"begin; {_NOT_IDLE_FOR}"
+        begin = f"{_SNAPSHOT}; {_BY_INDEX}" if snapshot else f"begin; {_ENDS_BY_ITSELF}"
         async with self.connection() as connection:
             try:
                 await connection.execute(

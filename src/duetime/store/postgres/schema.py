@@ -47,6 +47,7 @@ class SchemaRole(Role):
             await connection.execute(_BEGIN)
             if migration.version <= await _version(connection):
                 return False
+            await connection.execute("set local statement_timeout = '600s'")
             await connection.execute(migration.script, timeout=600)
             await connection.execute(
                 "insert into duetime.schema_versions (version, oldest_code) values ($1, $2)",

@@ -261,6 +261,8 @@ end $$;
 
 -- The hot path of completing: what a run with keys held is free at once. Where no lane has such runs this is one probe.
 -- Returns the runs that were accepted; null: all of them, which need not be said.
+-- `any(array[x.id])` instead of `x.id`, here and below: no order of an index serves it, so the planner cannot begin with
+-- all live runs, which it does where it believes that there are none.
 create or replace function duetime.succeed_runs(ids uuid[], fences integer[], worker uuid, closed bigint[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
