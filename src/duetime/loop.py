@@ -7,17 +7,45 @@ itself; anything else that a tick raises ends the loop, and with it the process:
 import asyncio
 import contextlib
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
+from duetime.clock import monotonic
 from duetime.errors import StoreUnavailable
 
 log = logging.getLogger("duetime.loop")
 
+T = TypeVar("T")
 Tick = Callable[[], Awaitable[float]]
 
 _FIRST_BACKOFF = 0.1
 _LONGEST_BACKOFF = 5.0
+
+
+def spread(seconds: float, by: float) -> float:
+    """Less by up to this share: those who began together shall not go on together for ever."""
+    return seconds * random.uniform(1.0 - by, 1.0)
+
+
+def not_missed(answer: "asyncio.Future[Any]") -> None:
+    """To be called when it is done: whoever asked may have gone, and its error is for nobody."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+async def surely(ask: Callable[[], Awaitable[T]], within: float = math.inf) -> T:
+    """Ask until there is an answer, for so many seconds; for what may be asked twice."""
+    until, pause = monotonic() + within, _FIRST_BACKOFF
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable:
+            pause = min(2 * pause, _LONGEST_BACKOFF)
+            if monotonic() + pause > until:
+                raise
+        await asyncio.sleep(random.uniform(pause / 2, pause))
 
 
 class Loop:
@@ -59,17 +87,23 @@ class Loop:
         if self._failures:
             log.warning("%s: the database is back after %d tries", self.name, self._failures)
             self._failures = 0
-        return delay * random.uniform(1 - self._jitter, 1) if self._jitter else delay
+        return spread(delay, self._jitter) if self._jitter else delay
 
     async def _sleep(self, delay: float) -> None:
         if delay <= 0:
             await asyncio.sleep(0)
             return
-        # A wake-up says that there is work, not that the database is back.
-        awaited = self._stopping if self._failures else self._awake
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
-                await awaited.wait()
+        if self._failures:
+            # A wake-up says that there is work, not that the database is back.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._stopping.wait()
+            return
+        alarm = asyncio.get_running_loop().call_later(delay, self._awake.set)
+        try:
+            await self._awake.wait()
+        finally:
+            alarm.cancel()
 
 
 async def run_together(loops: Iterable[Loop]) -> None:

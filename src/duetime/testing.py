@@ -37,8 +37,9 @@ from duetime.receipt import Receipt
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
 from duetime.task import Task
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 
 _FOR_EVER = timedelta(days=1_000_000)
 _WHEN = ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")

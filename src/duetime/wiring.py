@@ -21,7 +21,7 @@ from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.recomputer import Recomputer
 from duetime.engine.scanner import Scanner
-from duetime.engine.settler import Settler
+from duetime.engine.settler import settling
 from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied
@@ -29,17 +29,19 @@ from duetime.loop import Loop
 from duetime.settings import Settings
 from duetime.store.observed import ObservedStore
 from duetime.store.opening import open_ready, store_for
-from duetime.store.protocol import Hint, Store
+from duetime.store.protocol import Store
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.exposition import registry_of
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.serving import metrics_shown
 from duetime.telemetry.traces import Tracer, make_tracer
+from duetime.worker.attempts import Observer
 from duetime.worker.http_source import HttpSource
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.source import Source
 from duetime.worker.store_source import StoreSource
-from duetime.worker.worker import Observer, Worker, WorkerLimits
+from duetime.worker.worker import Worker
 
 log = logging.getLogger("duetime")
 
@@ -244,11 +246,9 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
         dead_letter_retention=settings.dead_letter_retention,
         idempotency_retention=settings.idempotency_retention,
     )
-    settler = Loop("settler", Settler(store, interval=settings.poll).tick, jitter=0.2)
-    store.listen(lambda hint: settler.wake() if hint in (Hint.ENDED, Hint.CANCEL) else None)
     return [
         Loop("scanner", scanner.tick, jitter=0.1),
-        settler,
+        settling(store, interval=settings.poll),
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),

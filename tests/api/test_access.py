@@ -1,5 +1,6 @@
 """Every endpoint × every kind of caller: generated from the table, so that a new endpoint without a rule fails."""
 
+import contextlib
 import re
 from typing import Any
 
@@ -7,9 +8,12 @@ import pytest
 
 from duetime.api.endpoint import Endpoint
 from duetime.api.table import ENDPOINTS
+from duetime.errors import StoreUnavailable
 from duetime.ids import new_id, show
 from duetime.model.access import ALLOWED, Action, Role
+from tests.support.lying import Lie
 from tests.support.served import Answer, Served
+from tests.support.waiting import eventually
 
 OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"}
 """What anybody may ask. Whoever adds to it should know why."""
@@ -199,3 +203,26 @@ async def root_hash(api: Served) -> bytes:
     from duetime.model.key_text import hash_of
 
     return hash_of(api.root)
+
+
+@pytest.mark.parametrize("happens", [True, False])
+async def test_what_could_not_be_recorded_is_recorded_later_and_once(api: Served, happens: bool) -> None:
+    key, lie = await api.key(Role.ADMIN), Lie(api.store, "record", happens=happens)
+    job_id = (await api.post("/v1/jobs", {"task": "t"}, key=key)).json["job_id"]
+    await eventually(lambda: lie.told)  # the service writes it down once a second
+    with contextlib.suppress(StoreUnavailable):
+        await api.service.trail.flush()
+    items = (await api.get("/v1/audit", key=key)).json["items"]
+    assert [(each["action"], each["object"]) for each in items] == [("jobs.create", job_id)]
+
+
+async def test_a_job_whose_first_answer_was_lost_is_on_the_audit_log(api: Served) -> None:
+    key = await api.key(Role.ADMIN)
+    Lie(api.store, "submit")
+    headers = {"Idempotency-Key": "once"}
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=key, headers=headers)).status == 503
+    again = await api.post("/v1/jobs", {"task": "t"}, key=key, headers=headers)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    await api.service.trail.flush()
+    items = (await api.get("/v1/audit", key=key)).json["items"]
+    assert [(each["action"], each["object"]) for each in items] == [("jobs.create", again.json["job_id"])]

@@ -12,6 +12,7 @@ from duetime.engine import gathering
 from duetime.ids import parse
 from duetime.model.access import Role
 from duetime.model.tenant import TenantLimits
+from tests.support.lying import Lie
 from tests.support.served import ENCRYPTION, Served, served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, working
@@ -72,6 +73,31 @@ async def test_a_database_that_falls_behind(migrated: str, monkeypatch: pytest.M
             blocking.rollback()
         assert (await stuck).status == 201
         assert (await api.post("/v1/jobs", {"task": "t"})).status == 201
+
+
+async def test_what_one_tenant_waits_for_is_not_held_against_another(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(gathering, "MOST_OF_ONE", 3)
+    async with served(migrated) as api:
+        slow = await api.tenant("slow")
+        key, may_answer, really = await api.key(Role.ADMIN, slow.id), asyncio.Event(), api.store.submit
+
+        async def submit(tenant_id: int, jobs: Any) -> Any:
+            if tenant_id == slow.id:
+                await may_answer.wait()
+            return await really(tenant_id, jobs)
+
+        monkeypatch.setattr(api.store, "submit", submit)
+        asked = [asyncio.create_task(api.post("/v1/jobs", {"task": "t"}, key=key)) for _ in range(6)]
+        await asyncio.sleep(0.3)
+        assert (await api.post("/v1/jobs", {"task": "t"}, key=key)).code == "overloaded"
+        assert (await api.post("/v1/jobs", {"task": "t"})).status == 201
+        assert (await api.post("/v1/jobs/batch", [{"task": "t"}])).status == 200
+        may_answer.set()
+        statuses = [(await each).status for each in asked]
+        assert set(statuses) == {201, 503}, "no more of them wait than may"
 
 
 async def test_a_database_that_does_not_answer(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,3 +263,15 @@ async def test_health(api: Served) -> None:
     assert b"duetime_http_answers_total" in (await api.get("/metrics")).body
     page = await api.get("/docs", key=None)
     assert page.status == 200 and b"/v1/jobs" in page.body
+
+
+async def test_a_stream_of_events_ends_in_good_order_when_the_store_is_away(api: Served) -> None:
+    Lie(api.store, "keep_listening")
+    headers = {"Authorization": f"Bearer {api.root}"}
+    async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
+        assert (await stream.read()).startswith(b"retry: 1000")
+    async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
+        await stream.content.readline()
+        await api.post("/v1/jobs", {"task": "t"})
+        while not (await asyncio.wait_for(stream.content.readline(), 20)).startswith(b"event: "):
+            pass

@@ -231,6 +231,32 @@ async def test_of_plain_successes_only_the_stale_ones_are_refused(store: Store) 
     assert (await store.counts()).history == 4
 
 
+async def test_plain_successes_of_a_first_and_of_a_later_claim_end_together(store: Store) -> None:
+    worker = await hand(store)
+    await submit(store, job(), job())
+    first, second = await worker.claim()
+    await worker.retry(first)
+    again = await worker.claim_one()
+    assert again.fence != second.fence
+    stale = msgspec.structs.replace(again, fence=again.fence + 1)
+    assert await worker.succeed(stale, second) == Completed(frozenset({again.run_id})), "each is known by its own fence"
+    await submit(store, job())
+    third = await worker.claim_one()
+    assert await worker.succeed(again, third) == Completed()
+    assert (await store.counts()).runs == 0
+
+
+async def test_a_run_that_stands_in_a_batch_with_two_fences_can_still_be_completed(store: Store) -> None:
+    """No worker of ours says such a thing. By the right one alone it ends, if it has not yet."""
+    worker = await hand(store)
+    await submit(store, job())
+    run = await worker.claim_one()
+    stale = msgspec.structs.replace(run, fence=run.fence + 1)
+    await worker.succeed(stale, run)
+    await worker.succeed(run)
+    assert (await store.run(TENANT, run.run_id)).state is RunState.SUCCEEDED
+
+
 async def test_a_run_that_stands_twice_in_a_batch_ends_once(store: Store) -> None:
     worker = await hand(store)
     await submit(store, *(job() for _ in range(3)))

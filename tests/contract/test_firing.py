@@ -114,8 +114,7 @@ async def test_no_more_than_the_limit_is_fired_soonest_first(store: Store, time:
     time.advance(minutes=5)
     scan = await fire(store, limit=2)
     assert (scan.fired, scan.seen) == (2, 2)
-    assert scan.next_in is not None
-    assert scan.next_in < timedelta(0)
+    assert scan.next_in is None, "there may be more at once"
     assert len(await store.runs_of_job(TENANT, jobs[0].id)) == 0
     assert (await fire(store, limit=2)).fired == 1
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.real.disk import can_be_filled, fill, make_room, small_disk
 from duetime.errors import InvalidInput, SchemaMismatch, StoreError, StoreLocked, StoreRejected, StoreUnavailable
 from duetime.model.run import RunState
 from duetime.store.protocol import Hint
@@ -158,6 +159,22 @@ async def test_a_full_disk_changes_nothing_and_asks_to_be_tried_again(store: Sql
     await leave_room(10_000)
     assert len(await store.submit(TENANT, big)) == 20
     assert (await store.counts()).runs == 1 + stored + 20
+
+
+async def test_a_store_that_is_opened_on_a_full_disk_asks_to_be_tried_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path, "4m") as disk:
+        if not can_be_filled(disk):
+            pytest.skip("no file system may be mounted here")
+        store = SqliteStore(disk / "duetime.db")
+        fill(disk)
+        with pytest.raises(StoreUnavailable, match=re.escape("No space left on device (make room on the disk)")):
+            await store.open()
+        make_room(disk)
+        await store.open()
+        await store.migrate()
+        await submit(store, job())
+        assert (await store.counts()).runs == 1
+        await store.close()
 
 
 async def test_a_memory_store_works_like_a_file() -> None:

@@ -19,9 +19,10 @@ from duetime.model.schedule import Every
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres import database as database_module
 from duetime.worker.context import Context
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 from tests.support.proxy import Proxy, proxy_to
 from tests.support.waiting import eventually
 

@@ -12,9 +12,10 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
 from duetime.worker import worker as worker_module
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 from tests.support.proxy import Proxy, proxy_to
 from tests.support.waiting import eventually
 

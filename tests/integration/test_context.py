@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from duetime import App, Context, InvalidInput, Receipt, RetryPolicy, Run, RunState, SyncContext
+from tests.support.lying import Lie
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
@@ -191,3 +192,48 @@ async def test_every_other_result_comes_back_as_it_was(app: App) -> None:
     assert [run.arguments for run in runs] == [{"value": value} for value in values]
     assert [run.value for run in runs] == values
     assert [type(run.value) for run in runs] == [type(value) for value in values]
+
+
+@pytest.mark.parametrize("how", ["async", "thread"])
+async def test_an_answer_that_is_lost_costs_no_attempt(app: App, how: str) -> None:
+    @app.task(name="parent")
+    async def parent() -> int:
+        return 7
+
+    async def child(ctx: Context) -> list[Any]:
+        await ctx.checkpoint({"begun": True})
+        return [each.value for each in await ctx.parents()]
+
+    def child_in_a_thread(ctx: SyncContext) -> list[Any]:
+        ctx.checkpoint({"begun": True})
+        return [each.value for each in ctx.parents()]
+
+    task = app.task(name="child", retries=0)(child if how == "async" else child_in_a_thread)
+    store = await app.store()
+    lies = [Lie(store, "note"), Lie(store, "held_parents")]
+    async with working(app):
+        first = await parent.submit()
+        run = await ended(app, await task.submit(depends_on=[first]))
+    assert all(lie.told for lie in lies)
+    assert (run.value, run.attempt, len(run.attempts)) == ([7], 1, 1)
+
+
+async def test_progress_that_could_not_be_told_is_told_later(app: App) -> None:
+    told = asyncio.Event()
+
+    @app.task
+    async def work(ctx: Context) -> None:
+        ctx.progress(0.5, "half of it")
+        await told.wait()
+
+    lie = Lie(await app.store(), "note", happens=False)
+    async with working(app):
+        receipt = await work.submit()
+
+        async def shown() -> bool:
+            return (await app.runs(receipt))[0].message == "half of it"
+
+        await eventually(shown)
+        told.set()
+        await ended(app, receipt)
+    assert lie.told

@@ -15,9 +15,10 @@ from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
 from duetime.store.sqlite import SqliteStore
 from duetime.worker.context import Context
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 from tests.support.waiting import eventually
 
 

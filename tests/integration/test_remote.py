@@ -14,22 +14,17 @@ from duetime.model.access import Role
 from duetime.wiring import make_worker
 from duetime.worker.http_source import HttpSource
 from duetime.worker.worker import Worker
+from tests.support.lying import Lie
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.support.working import ended
+from tests.support.working import remote_worker as working_remotely
 
 
 @asynccontextmanager
 async def remote_worker(app: App, served: Served, key: str | None = None) -> AsyncIterator[Worker]:
-    server = Transport(served.url, key or await served.key(Role.WORKER))
-    worker = make_worker(app, HttpSource(server), app.settings)
-    working = asyncio.create_task(worker.run())
-    try:
+    async with working_remotely(app, served.url, key or await served.key(Role.WORKER)) as worker:
         yield worker
-    finally:
-        worker.stop()
-        await working
-        await server.close()
 
 
 async def test_every_way_to_end_reaches_the_store(app: App, served: Served) -> None:
@@ -148,3 +143,40 @@ async def test_a_key_that_may_not_work_ends_the_worker(app: App, served: Served)
 async def _is_running(app: App, run_id: str | None) -> bool:
     assert run_id is not None
     return (await app.run(run_id)).state is RunState.RUNNING
+
+
+async def test_a_claim_whose_answer_is_lost_is_asked_for_again_at_once(app: App, served: Served) -> None:
+    """Nothing else waits, so nothing is seen that would be a reason to claim."""
+    begun = 0
+
+    @app.task
+    async def count() -> int:
+        nonlocal begun
+        begun += 1
+        return begun
+
+    lie = Lie(served.store, "claim_many")
+    async with remote_worker(app, served):
+        run = await asyncio.wait_for(ended(app, await count.submit()), 10)
+    assert lie.told
+    assert (run.value, run.lost, len(run.attempts)) == (1, 0, 1)
+
+
+async def test_a_worker_that_stops_finishes_what_it_has_begun_though_an_answer_is_lost(
+    app: App, served: Served
+) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def short() -> str:
+        begun.set()
+        await asyncio.sleep(0.3)
+        return "finished"
+
+    async with remote_worker(app, served):
+        receipt = await short.submit()
+        await asyncio.wait_for(begun.wait(), 20)
+        lie = Lie(served.store, "claim", happens=False)  # what a poll that was given up has brought
+    assert lie.told
+    [run] = await app.runs(receipt)
+    assert (run.value, len(run.attempts)) == ("finished", 1)

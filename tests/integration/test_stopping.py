@@ -9,6 +9,7 @@ import pytest
 from duetime import App, Context, FailureClass, JobState, NotFound, Receipt, RetryPolicy, Run, RunState, SyncContext
 from duetime.model.attempt import AttemptState
 from tests.support import tasks
+from tests.support.lying import Lie
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
@@ -239,3 +240,23 @@ async def test_what_may_run_only_once_is_not_handed_back(app: App) -> None:
     run = await newest(app, receipt)
     assert (run.state, run.failure) == (RunState.FAILED, FailureClass.LOST)
     assert "never start twice" in run.error
+
+
+@pytest.mark.parametrize("happens", [True, False])
+@pytest.mark.parametrize("said", ["release", "hand_back", "leave"])
+async def test_a_stopped_worker_repeats_what_was_not_answered(app: App, said: str, happens: bool) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def long() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    store = await app.store()
+    async with working(app, grace=timedelta(0), lease=timedelta(hours=1)):
+        receipt = await long.submit()
+        await asyncio.wait_for(begun.wait(), 20)
+        lie = Lie(store, said, happens=happens)
+    assert lie.told and lie.calls == 2
+    assert (await newest(app, receipt)).state is RunState.PENDING
+    assert await store.workers() == []

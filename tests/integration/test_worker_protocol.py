@@ -8,7 +8,7 @@ import pytest
 
 from duetime import App, ids
 from duetime.client import AsyncClient
-from duetime.errors import AccessDenied, InvalidInput, LeaseLost, NotFound
+from duetime.errors import AccessDenied, InvalidInput, LeaseLost, NotFound, ServerUnavailable, StoreUnavailable
 from duetime.model.access import Role
 from duetime.model.run import RunState
 from duetime.model.tenant import NewTenant
@@ -77,6 +77,52 @@ async def test_a_lost_answer_is_given_again(served: Served) -> None:
     assert [run.run_id for run in (await worker.again()).runs] == [run.run_id for run in first.runs]
     assert await worker.complete(*map(report, first.runs)) == []
     assert await worker.complete(*map(report, first.runs)) == [run.run_id for run in first.runs], "each counts once"
+    await worker.client.close()
+
+
+async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_number(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claims happen, and no answer comes: to say that there was nothing would be to lose them."""
+    real = served.store.claim_many
+
+    async def silent(*asked: Any) -> Any:
+        await real(*asked)
+        raise StoreUnavailable("no answer")
+
+    worker = await begin(served)
+    monkeypatch.setattr(served.store, "claim_many", silent)
+    run_ids = await submit(served, 2)
+    with pytest.raises(ServerUnavailable, match="ask again"):
+        await worker.claim(wait=0.5)
+    monkeypatch.setattr(served.store, "claim_many", real)
+    again = await worker.again(wait=0.5)
+    assert ([run.run_id for run in again.runs], {run.fence for run in again.runs}) == (run_ids, {1})
+    await worker.client.close()
+
+
+async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is under way when the worker's patience ends, and when the worker asks what became of it."""
+    going_on, real = asyncio.Event(), served.store.claim_many
+
+    async def slow(seats: Any, takes: Any) -> Any:
+        await going_on.wait()
+        return await real(seats, [])
+
+    worker = await begin(served)
+    monkeypatch.setattr(served.store, "claim_many", slow)
+    await submit(served)
+    asking = asyncio.create_task(worker.claim(wait=0.2))
+    dealer = served.service.desk._dealer
+    await eventually(lambda: any(each.serving for line in dealer._lines.values() for each in line.waiting.values()))
+    what_became = asyncio.create_task(worker.again(room=0))
+    await asyncio.sleep(0.5)
+    assert not asking.done() and not what_became.done()
+    await served.ask("POST", "/v1/queues/default/pause")  # so that no other claim follows
+    going_on.set()
+    assert (await asyncio.wait_for(asking, 2)).runs == (await asyncio.wait_for(what_became, 2)).runs == []
     await worker.client.close()
 
 

@@ -9,8 +9,12 @@ from typing import Any
 import msgspec
 
 from duetime import App, Receipt, Run, Settings
+from duetime.api.serving import HttpServer
+from duetime.client.transport import Transport
 from duetime.loop import Loop
-from duetime.wiring import engine_loops, make_worker
+from duetime.store.protocol import Store
+from duetime.wiring import Node, engine_loops, make_worker
+from duetime.worker.http_source import HttpSource
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
@@ -40,3 +44,35 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
 async def ended(app: App, receipt: Receipt) -> Run:
     """The job's newest run, once it has ended."""
     return await app.wait(receipt, PATIENCE)
+
+
+@asynccontextmanager
+async def node(settings: Settings, app: App) -> AsyncIterator[str]:
+    """All that `duetime up` runs, in this process."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def ready(store: Store, server: HttpServer | None) -> None:
+        assert server is not None
+        address.set_result(server.url)
+
+    everything = Node(settings, app=app, serve=True, targets=True)
+    running = asyncio.create_task(everything.run(ready))
+    try:
+        yield await address
+    finally:
+        everything.stop()
+        await running
+
+
+@asynccontextmanager
+async def remote_worker(app: App, url: str, key: str) -> AsyncIterator[Worker]:
+    """A worker that reaches its runs over HTTP."""
+    server = Transport(url, key)
+    worker = make_worker(app, HttpSource(server), app.settings)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await running
+        await server.close()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from tests.support.lying import Lie
 from tests.support.receiver import Receiver
 from tests.support.targeting import Targeting
 from tests.support.waiting import eventually
@@ -121,3 +122,10 @@ async def test_the_whole_answer_has_one_deadline(targets: Targeting, receiver: R
     receiver.handler = drip
     run = await targets.ended(target={"type": "http", "url": receiver.url}, timeout="300ms")
     assert (run["status"], run["failure"]) == ("FAILED", "timeout")
+
+
+async def test_a_store_that_is_away_before_the_call_costs_no_attempt(targets: Targeting, receiver: Receiver) -> None:
+    lie = Lie(targets.api.store, "signing_secrets")
+    run = await targets.ended(target={"type": "http", "url": receiver.url}, retries=0)
+    assert lie.told
+    assert (run["status"], run["attempt"], len(receiver.requests)) == ("SUCCEEDED", 1, 1)

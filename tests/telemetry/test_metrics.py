@@ -22,6 +22,7 @@ from duetime.engine.reaper import Reaper
 from duetime.engine.scanner import Scanner
 from duetime.engine.surveyor import Surveyor
 from duetime.engine.watcher import Watcher
+from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.completing import PLAIN, complete
 from duetime.model.failure import Failure, FailureClass
@@ -224,6 +225,33 @@ async def test_a_canary_goes_the_whole_way() -> None:
     assert [tenant.id for tenant in await store.tenants()] == [1]
     shown = parsed(page(registry_of(meters)).decode())
     assert shown["duetime_canary_last_success_timestamp_seconds"] == clock.now().timestamp()
+    await store.close()
+
+
+@pytest.mark.parametrize("method", ["register", "claim", "complete"])
+async def test_a_canary_whose_answer_is_lost_comes_through(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was claimed unseen is not left in its hands until it leaves."""
+    clock = ManualClock()
+    store, meters = store_in_memory(clock), Meters()
+    await open_ready(store)
+    canary, real, lost = Canary(store, meters, interval=timedelta(minutes=1)), getattr(store, method), []
+
+    async def answer_is_lost(*given: Any) -> Any:
+        answer = await real(*given)
+        if not lost:
+            lost.append(answer)
+            raise StoreUnavailable("the answer is lost")
+        return answer
+
+    await canary.tick()
+    clock.advance(seconds=await canary.tick())
+    await Scanner(store).tick()
+    monkeypatch.setattr(store, method, answer_is_lost)
+    with pytest.raises(StoreUnavailable):
+        await canary.tick()
+    await canary.tick()
+    assert meters.canary == {"succeeded": 1}
+    assert (await store.counts()).runs == 0
     await store.close()
 
 

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from duetime.ids import new_id, once_run_id, run_id
 from duetime.model.firing import LOOK_AHEAD, MOST_MISSED, DueJob, Fire, PlannedRun, SetAside, plan_fire, scan_time
+from duetime.model.job import Options, encode_options
 from duetime.model.lane import LaneKey, Trial, trial_after
+from duetime.model.policy import Misfire
 from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -50,6 +52,19 @@ def test_missed_occurrences_become_one_run(late: timedelta, interval: timedelta)
     assert fire.scan_at == max(fire.next_fire_at - LOOK_AHEAD, run.due_at)
     assert all(NINE <= skip.due_at < run.due_at for skip in fire.skips)
     assert len(fire.skips) == min((run.due_at - NINE) // interval, MOST_MISSED)
+
+
+@pytest.mark.parametrize("most", [1, 100, 500, 1000])
+def test_as_many_are_caught_up_with_as_are_asked_for(most: int) -> None:
+    options = encode_options(Options(misfire=Misfire("all", most=most)))
+    late = DueJob(JOB, LANE, encode_schedule(Every(timedelta(seconds=1), NINE)), NINE, options)
+    fire = plan_fire(late, NINE + timedelta(seconds=1500))
+    assert isinstance(fire, Fire)
+    newest = NINE + timedelta(seconds=1500)
+    assert [run.due_at for run in fire.runs] == [newest - timedelta(seconds=back) for back in reversed(range(most))]
+    # The others are not passed over in silence: some are named, the rest as one.
+    assert fire.skips[0].due_at == NINE
+    assert len(fire.skips) == max(0, MOST_MISSED - most) + 1
 
 
 @pytest.mark.parametrize(

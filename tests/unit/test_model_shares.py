@@ -183,23 +183,25 @@ def test_where_many_tenants_wait_each_claim_goes_to_some_of_them_and_all_get_the
     assert max(got.values()) - min(got.values()) <= TURN
 
 
-def test_a_single_run_does_not_wait_behind_many_tenants() -> None:
+def crowded(claims: int) -> World:
+    """Five hundred tenants that have waited for so many claims; none of them is the first."""
     world = World()
     for number in range(2, 502):
         world.lane(10_000, tenant=number)
-    for _ in range(3):
+    for _ in range(claims):
         world.claim(500, depth=1)
+    return world
+
+
+def test_a_single_run_does_not_wait_behind_many_tenants() -> None:
+    world = crowded(claims=3)
     alone = world.lane(1, tenant=1)
     assert alone in world.claim(500, depth=1)
 
 
 def test_what_a_lane_did_not_have_does_not_count_for_its_tenant() -> None:
     """It was asked for a whole turn, because a look at many lanes does not reach far into each."""
-    world = World()
-    for number in range(2, 502):
-        world.lane(10_000, tenant=number)
-    for _ in range(10):
-        world.claim(500, depth=1)
+    world = crowded(claims=10)
     alone = world.lane(0, tenant=1)
     waited = []
     for _ in range(6):

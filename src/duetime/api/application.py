@@ -138,8 +138,11 @@ async def _stream(send: Send, receive: Receive, stream: Stream, status: int) -> 
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def push() -> None:
-        async for part in stream.parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        try:
+            async for part in stream.parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        except StoreError as error:
+            log.warning("a stream ends: %s", error)  # in good order: who watches asks again
         await send({"type": "http.response.body", "body": b""})
 
     pushing = asyncio.ensure_future(push())
@@ -149,7 +152,9 @@ async def _stream(send: Send, receive: Receive, stream: Stream, status: int) -> 
     finally:
         for task in (pushing, gone):
             task.cancel()
-        await asyncio.gather(pushing, gone, return_exceptions=True)
+        pushed, _ = await asyncio.gather(pushing, gone, return_exceptions=True)
+        if isinstance(pushed, Exception):
+            log.error("a stream broke off", exc_info=pushed)
 
 
 async def _until_gone(receive: Receive) -> None:

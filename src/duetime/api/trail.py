@@ -24,6 +24,7 @@ class Trail:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._submissions: dict[Caller, _Submissions] = {}
+        self._unrecorded: list[AuditEntry] = []
 
     async def record(
         self, who: Caller, action: str, about: str, detail: str | None = None, *, in_tenant: bool = True
@@ -40,11 +41,12 @@ class Trail:
         found.last = last
 
     async def flush(self) -> None:
-        """Record what was submitted since the last time."""
-        if not self._submissions:
-            return
+        """Record what was submitted since the last time, and what could not be recorded then."""
         noted, self._submissions = self._submissions, {}
-        await self._store.record([_entry(who, what) for who, what in noted.items()])
+        self._unrecorded += [_entry(who, what) for who, what in noted.items()]
+        if self._unrecorded:
+            await self._store.record(self._unrecorded)
+            self._unrecorded = []
 
 
 def _entry(who: Caller, what: _Submissions) -> AuditEntry:

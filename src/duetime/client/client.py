@@ -106,5 +106,5 @@ class AsyncClient(Endpoints, AsyncSender):
             except ServerUnavailable:
                 if pause > 30:
                     raise
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(pause, 30.0))
             pause *= 2

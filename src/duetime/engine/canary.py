@@ -96,14 +96,15 @@ class Canary:
             if self._lane is None:
                 return  # nothing has been fired yet
         if self._worker_id is None:
-            self._worker_id, self._claim_no = new_id(), 0
-            info = WorkerInfo(self._worker_id, "canary", (TASK,), (QUEUE,), _AT_ONCE, INTERNAL_TENANT)
+            info = WorkerInfo(new_id(), "canary", (TASK,), (QUEUE,), _AT_ONCE, INTERNAL_TENANT)
             await self._store.register(info, _LEASE * 2)
-        self._claim_no += 1
+            self._worker_id, self._claim_no = info.id, 1
+        # Until it is answered for, the same number is asked for again: what it claimed unseen is found by it.
         claimed = await self._store.claim(self._worker_id, self._claim_no, [(self._lane, _AT_ONCE)])
         if claimed:
             done = [complete(run, PLAIN, None) for run in claimed]
             await self._store.complete(self._worker_id, done, [self._claim_no])
+        self._claim_no += 1
 
     async def _find(self, run_id: UUID) -> Run | None:
         try:

@@ -6,7 +6,6 @@ same things. Who takes how much from which lane is decided as it is for a worker
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,7 +14,7 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.engine.line import Capabilities, Line, Turn, Waiting
 from duetime.errors import LeaseLost, StoreUnavailable
-from duetime.loop import Loop
+from duetime.loop import Loop, spread
 from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
 from duetime.model.completing import complete, too_late
@@ -35,6 +34,7 @@ _LONG_AGO = -1e9
 _KEEP_LINES = 1000
 _NOBODY = 3600.0
 _SERVED_WITHIN = 5.0
+_SPREAD = 0.1
 
 
 class Dealer:
@@ -73,23 +73,22 @@ class Dealer:
         waiting = line.waiting.setdefault(key, waiting)
         self.loop.wake()
         either: set[asyncio.Future[Any]] = {waiting.turn, gone}
-        await asyncio.wait(either, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.being_served and not gone.done():
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        # Thousands come together after a restart.
+        await asyncio.wait(either, timeout=spread(within, _SPREAD), return_when=asyncio.FIRST_COMPLETED)
+        while waiting.serving is not None and not gone.done() and not waiting.turn.done():
+            await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.turn.done():
-            if waiting.being_served:
+            if waiting.serving is not None:
                 return Turn([])  # the claim has a number: it is found again
-            line.leave(waiting)
-            waiting.serve(Turn([]))
+            self._send_away(line, waiting)
         return waiting.turn.result()
 
     def close(self) -> None:
         """Send everybody away; who comes now is not kept waiting."""
         self._closed = True
         for line in self._lines.values():
-            for waiting in [waiting for waiting in line.waiting.values() if not waiting.being_served]:
-                line.leave(waiting)
-                waiting.serve(Turn([]))
+            for waiting in [waiting for waiting in line.waiting.values() if waiting.serving is None]:
+                self._send_away(line, waiting)
 
     async def call_out(self, worker_id: UUID, claim_no: int) -> bool:
         """Take a claim out of its line; false when it does not stand there, or once it has been served."""
@@ -97,12 +96,12 @@ class Dealer:
             waiting = line.waiting.get((worker_id, claim_no))
             if waiting is None:
                 continue
-            if waiting.being_served:
-                await asyncio.wait({waiting.turn}, timeout=_SERVED_WITHIN)
+            if waiting.serving is not None:
+                await asyncio.wait({waiting.serving}, timeout=_SERVED_WITHIN)
+            if waiting.serving is not None or waiting.turn.done():
                 return False
-            line.leave(waiting)
-            waiting.serve(Turn([]))
-            return True
+            self._send_away(line, waiting)
+            return not waiting.unanswered
         return False
 
     def turn_away(self, worker_id: UUID) -> None:
@@ -111,6 +110,15 @@ class Dealer:
             for waiting in [waiting for waiting in line.waiting.values() if waiting.worker_id == worker_id]:
                 line.leave(waiting)
                 waiting.refuse(LeaseLost("the worker's lease is over", remedy="register anew"))
+
+    def _send_away(self, line: Line, waiting: Waiting) -> None:
+        """It has waited long enough."""
+        line.leave(waiting)
+        if waiting.unanswered:
+            lost = "the database did not say what was claimed"
+            waiting.refuse(StoreUnavailable(lost, remedy="ask again with the same number"))
+        else:
+            waiting.serve(Turn([]))
 
     async def read_lanes(self) -> bool:
         """Learn of lanes that are new; true when there were any."""
@@ -129,6 +137,9 @@ class Dealer:
         lines = [line for line in self._lines.values() if line.waiting]
         if not lines:
             return _NOBODY
+        for line in lines:
+            # What they may have taken is seen by no look.
+            await self._serve(line, line.unanswered(), [])
         if self._stop_asked:
             self._stop_asked = False
             await self._pass_on_cancellations(lines)
@@ -208,37 +219,38 @@ class Dealer:
     ) -> int:
         if not takes or not chosen:
             return 0
+        claimed = await self._serve(line, chosen, takes)
+        line.shares.settle(agenda, takes, claimed)
+        self._full.learn(takes, claimed, self._is_limited, monotonic())
+        return len(claimed)
+
+    async def _serve(self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        """Claim for these workers, and give each what it got, now or before: a claim has a number."""
+        if not chosen:
+            return []
+        serving = asyncio.get_running_loop().create_future()
         for waiting in chosen:
-            waiting.being_served = True
+            waiting.serving, waiting.unanswered = serving, True
         try:
             dealt = await self._store.claim_many([waiting.seat for waiting in chosen], takes)
-        except BaseException:
-            # It may have happened: the claim is asked for again under the same number.
             for waiting in chosen:
-                waiting.being_served = False
-            raise
-        count = 0
-        self._learn_what_was_missing(line, agenda, takes, [run for runs in dealt.values() for run in runs])
-        for waiting in chosen:
-            waiting.being_served = False
-            runs = dealt.get(waiting.worker_id, [])
-            count += len(runs)
-            if runs:
-                line.leave(waiting)
-                waiting.serve(Turn(await self.begin(waiting.worker_id, runs)))
-            else:
-                line.to_the_end(waiting)
-        return count
+                if runs := dealt.get(waiting.worker_id):
+                    turn = Turn(await self.begin(waiting.worker_id, runs))
+                    line.leave(waiting)
+                    waiting.serve(turn)
+                else:
+                    line.to_the_end(waiting)
+                waiting.unanswered = False
+        finally:
+            serving.set_result(None)
+            for waiting in chosen:
+                waiting.serving = None
+                if self._closed and not waiting.turn.done():
+                    self._send_away(line, waiting)
+        return [run for runs in dealt.values() for run in runs]
 
-    def _learn_what_was_missing(
-        self, line: Line, agenda: Agenda, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]
-    ) -> None:
-        got = Counter(run.lane_id for run in claimed)
-        for lane_id, asked in takes:
-            if got[lane_id] < asked:
-                line.shares.gave_less(agenda, lane_id, asked - got[lane_id])
-            if self._rules.is_limited(self._lanes[lane_id].key):
-                self._full.gave(lane_id, asked, got[lane_id], monotonic())
+    def _is_limited(self, lane_id: int) -> bool:
+        return self._rules.is_limited(self._lanes[lane_id].key)
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
         """What of a claim shall be tried: a run that waited too long by its own policy ends here."""
@@ -263,7 +275,7 @@ class Dealer:
             raise
         for line in lines:
             for waiting in list(line.waiting.values()):
-                if waiting.worker_id in asked and not waiting.being_served:
+                if waiting.worker_id in asked and waiting.serving is None:
                     line.leave(waiting)
                     waiting.serve(Turn([], asked[waiting.worker_id]))
 

@@ -101,6 +101,7 @@ class Desk:
                 before = await self._claimed_before(worker_id, waiting.claim_no)
                 if before.runs:
                     return before
+                waiting.unanswered = True  # it may be on its way still
             self._claims[worker_id] = max(waiting.claim_no, self._claims.get(worker_id, 0))
         elif asked := await self._store.cancellations(worker_id):
             return Turn([], asked)

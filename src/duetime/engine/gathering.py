@@ -4,22 +4,26 @@ While one transaction of a tenant is under way, what arrives for that tenant wai
 a lone caller waits for nobody, and under load a commit serves many. When the store refuses a batch because of one of
 its jobs, they are stored one by one, so that each caller gets its own answer.
 
-What waits is bounded: beyond that, or when the store has not answered for too long, callers are refused at once
-(`Overloaded`) instead of being kept.
+What waits is bounded, for each tenant and in all: beyond that, or when the store has not answered a tenant for too
+long, its callers are refused at once (`Overloaded`) instead of being kept. What one tenant waits for is not held
+against another.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from duetime.clock import monotonic
 from duetime.errors import Conflict, Overloaded, StoreRejected
+from duetime.loop import not_missed
 from duetime.model.job import NewJob, Submitted
 from duetime.store.protocol import Store
 
 MOST_TOGETHER = 500
 MOST_WAITING = 20_000
+MOST_OF_ONE = MOST_WAITING // 2
+"""How many of one tenant may wait."""
 LONGEST_WAIT = 2.0
 """Seconds: when the transaction under way has taken this long, the database has fallen behind."""
 PATIENCE = 10.0
@@ -43,7 +47,7 @@ class Gatherer:
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
         """Store a job, together with others where there are any."""
-        self.check()
+        self._check(tenant_id)
         answer: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
         line = self._lines.get(tenant_id)
         if line is None:
@@ -57,13 +61,13 @@ class Gatherer:
 
     async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         """Store all of these jobs or none of them, at once."""
-        self.check()
+        self._check(tenant_id)
         return await self._submit(tenant_id, jobs)
 
-    def check(self) -> None:
+    def _check(self, tenant_id: int) -> None:
         """Refuse more while the store is behind."""
-        oldest = min(self._since.values(), default=None)
-        if self._waiting >= MOST_WAITING or (oldest is not None and monotonic() - oldest > LONGEST_WAIT):
+        too_many = self._waiting >= MOST_WAITING or len(self._lines.get(tenant_id, ())) >= MOST_OF_ONE
+        if too_many or monotonic() - self._since.get(tenant_id, float("inf")) > LONGEST_WAIT:
             raise Overloaded("the database has fallen behind", remedy="ask again in a moment")
 
     async def _store_line(self, tenant_id: int, line: deque[_Waiting]) -> None:
@@ -99,7 +103,7 @@ class Gatherer:
         done, _ = await asyncio.wait((storing,), timeout=PATIENCE)
         if not done:
             # What was begun goes on: a caller that asks again finds it by its idempotency key.
-            storing.add_done_callback(_forget)
+            storing.add_done_callback(not_missed)
             raise Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key")
         return storing.result()
 
@@ -108,8 +112,3 @@ def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
     for waiting in batch:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)
-
-
-def _forget(answer: "asyncio.Future[Any]") -> None:
-    if not answer.cancelled():
-        answer.exception()

@@ -34,7 +34,7 @@ class Turn(NamedTuple):
 class Waiting:
     """One worker at the desk."""
 
-    __slots__ = ("being_served", "claim_no", "room", "trials", "turn", "worker_id")
+    __slots__ = ("claim_no", "room", "serving", "trials", "turn", "unanswered", "worker_id")
 
     def __init__(self, worker_id: UUID, claim_no: int, room: int, suspects: int, alone: int) -> None:
         self.worker_id = worker_id
@@ -42,8 +42,10 @@ class Waiting:
         self.room = room
         self.trials: dict[int, int] = {Trial.SUSPECT: suspects, Trial.ALONE: alone}
         self.turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self.being_served = False
-        """Whether a claim that names this worker is under way: then it must not leave without the answer."""
+        self.serving: asyncio.Future[None] | None = None
+        """Done with the claim that names this worker, while there is one: it must not leave without the answer."""
+        self.unanswered = False
+        """Whether the answer to such a claim was lost: it may have brought runs, which are to be seen no more."""
 
     @property
     def seat(self) -> Seat:
@@ -85,8 +87,14 @@ class Line:
 
     def with_room(self) -> list[Waiting]:
         """Who can be served, each worker once, in order."""
+        return self._once(waiting for waiting in self.waiting.values() if waiting.room and waiting.serving is None)
+
+    def unanswered(self) -> list[Waiting]:
+        """Who may have runs without knowing it, each worker once."""
+        return self._once(waiting for waiting in self.waiting.values() if waiting.unanswered)
+
+    def _once(self, all: Iterable[Waiting]) -> list[Waiting]:
         found: dict[UUID, Waiting] = {}
-        for waiting in self.waiting.values():
-            if waiting.room and not waiting.being_served:
-                found.setdefault(waiting.worker_id, waiting)
+        for waiting in all:
+            found.setdefault(waiting.worker_id, waiting)
         return list(found.values())

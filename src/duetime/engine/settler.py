@@ -5,7 +5,8 @@ It is woken when such a run has ended, and looks by itself now and then.
 
 from datetime import timedelta
 
-from duetime.store.protocol import Store
+from duetime.loop import Loop
+from duetime.store.protocol import Hint, Store
 
 BATCH = 500
 
@@ -19,3 +20,10 @@ class Settler:
     async def tick(self) -> float:
         # What was cancelled by settling is to be handed on too.
         return 0.0 if await self._store.settle(self._batch) else self._interval
+
+
+def settling(store: Store, *, interval: timedelta) -> Loop:
+    """A settler's loop, which hears of runs that end."""
+    loop = Loop("settler", Settler(store, interval=interval).tick, jitter=0.2)
+    store.listen(lambda hint: loop.wake() if hint in (Hint.ENDED, Hint.CANCEL) else None)
+    return loop

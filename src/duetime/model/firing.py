@@ -23,7 +23,8 @@ from duetime.model.schedule import Once, Recurring, UnusableSchedule, decode_sch
 LOOK_AHEAD = timedelta(seconds=15)
 """How long before its time a run is made, so that a herd is in place when its second comes."""
 MOST_MISSED = 200
-"""How many missed occurrences one fire looks back at; older ones are counted as one."""
+"""How many missed occurrences one fire looks back at, unless more are to be caught up with; older ones are counted as
+one."""
 
 _MOMENT = timedelta(microseconds=1)
 _TIERS = frozenset(Tier)
@@ -155,7 +156,8 @@ def _occurrences(
     if latest == first and (misfire.mode != "skip" or _age(latest, now) <= misfire.after):
         return [first], []
     found = [latest]
-    while len(found) < MOST_MISSED and found[-1] > first:
+    one_by_one = max(MOST_MISSED, misfire.most if misfire.mode == "all" else 0)
+    while len(found) < one_by_one and found[-1] > first:
         earlier = schedule.latest_until(found[-1] - _MOMENT)
         if earlier is None or earlier < first:
             break
@@ -168,7 +170,7 @@ def _occurrences(
         case "all":
             keep = sum(1 for at in found[: misfire.most] if _age(at, now) <= misfire.age)
     missed = [(at, f"missed: {format_duration(_whole(now - at))} late") for at in found[keep:]]
-    if len(found) == MOST_MISSED and found[-1] > first:
+    if len(found) == one_by_one and found[-1] > first:
         missed.append((first, f"missed, like every one from {first.isoformat()} to {found[-1].isoformat()}"))
     return found[:keep][::-1], missed[::-1]
 

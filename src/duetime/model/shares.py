@@ -13,10 +13,12 @@ Shares are kept over many claims by tags: each run that is taken moves its tenan
 the lowest tag goes next. Whoever comes back after a while starts where the others are: nobody saves up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from duetime.model.agenda import Agenda, Group
+from duetime.model.attempt import Claimed
 from duetime.model.lane import Tier
 
 LOOKED_AT = 1000
@@ -111,6 +113,16 @@ class Shares:
                 agenda.take(place, self._give(place, tenants, free[place]), takes)
         return list(takes.items())
 
+    def settle(self, agenda: Agenda, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]) -> bool:
+        """Whether a claim got all that was dealt to it; if not, the difference is put right."""
+        if len(claimed) == sum(asked for _, asked in takes):
+            return True
+        got = Counter(run.lane_id for run in claimed)
+        for lane_id, asked in takes:
+            if got[lane_id] < asked:
+                self.gave_less(agenda, lane_id, asked - got[lane_id])
+        return False
+
     def gave_less(self, agenda: Agenda, lane_id: int, missing: int) -> None:
         """A lane had fewer than were taken: they do not count for its tenant."""
         where = agenda.gave_less(lane_id)
@@ -177,6 +189,20 @@ class FullLanes:
 
     def __contains__(self, lane_id: int) -> bool:
         return lane_id in self._until
+
+    def learn(
+        self,
+        takes: Sequence[tuple[int, int]],
+        claimed: Sequence[Claimed],
+        is_limited: Callable[[int], bool],
+        now: float,
+    ) -> None:
+        """A lane under a limit that gave less than was asked for is left alone for a moment."""
+        limited = [(lane_id, asked) for lane_id, asked in takes if is_limited(lane_id)]
+        if limited:
+            got = Counter(run.lane_id for run in claimed)
+            for lane_id, asked in limited:
+                self.gave(lane_id, asked, got[lane_id], now)
 
     def gave(self, lane_id: int, asked: int, got: int, now: float) -> None:
         if got >= asked:

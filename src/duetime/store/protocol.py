@@ -65,7 +65,8 @@ class Scan(msgspec.Struct, frozen=True):
     seen: int
     """How many cursors were in view, up to the limit."""
     next_in: timedelta | None
-    """How long until the next cursor comes into view; None when there is none."""
+    """How long until the next cursor comes into view; None when there is none, or when as many were seen as there may
+    be: more may be in view."""
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -91,7 +91,8 @@ class Access(Protocol):
 
 class Audit(Protocol):
     async def record(self, entries: Sequence[AuditEntry]) -> None:
-        """Add to the audit log. Nothing can be changed or removed there, by any method or statement."""
+        """Add to the audit log what is not in it. Nothing can be changed or removed there, by any method or
+        statement."""
 
     async def audit(self, tenant_id: int | None, before: UUID | None = None, limit: int = 100) -> list[Audited]:
         """The entries of a tenant, or (None) of all and of none, newest first, below the id `before`."""

@@ -5,16 +5,17 @@ out. Whatever goes wrong is an outcome.
 """
 
 import logging
+from datetime import timedelta
 from typing import assert_never
 
 import msgspec
 
-from duetime.errors import Conflict, DuetimeError, InvalidInput, NotFound
+from duetime.errors import Conflict, DuetimeError, InvalidInput, NotFound, StoreUnavailable
 from duetime.ids import show
 from duetime.model.attempt import Claimed
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.lane import LaneKey
-from duetime.model.outcome import Failed, Outcome
+from duetime.model.outcome import Failed, Outcome, Snoozed
 from duetime.model.target import (
     EMAIL,
     GRPC,
@@ -40,6 +41,8 @@ from duetime.targets.shell import ShellRunner
 from duetime.targets.vault import Vault
 
 log = logging.getLogger("duetime.targets")
+
+_STORE_AWAY = timedelta(seconds=1)
 
 
 class TargetRunner:
@@ -69,6 +72,10 @@ class TargetRunner:
             outcome = await self._carry_out(errand)
         except InvalidInput as error:
             return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
+        except StoreUnavailable as error:
+            # The store is asked for secrets and keys before anybody is called: this costs no attempt.
+            log.warning("%s is not called yet: %s", show("run", claimed.run_id), error)
+            return Snoozed(_STORE_AWAY)
         except Exception as error:
             text = bounded(f"{type(error).__name__}: {error}", 1000)
             log.exception("%s failed in a way that nobody thought of", show("run", claimed.run_id))

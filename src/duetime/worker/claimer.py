@@ -6,12 +6,12 @@ What a look found is dealt out over several claims, for a tenth of a second: loo
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.loop import Loop
+from duetime.loop import Loop, not_missed
 from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
 from duetime.model.shares import Shares, depth_of_look
@@ -33,6 +33,8 @@ _LOOK_SHARE = 8
 """Looks of a busy worker take one part of its time in so many; twice as much when it is woken again and again."""
 _IN_BULK = 100
 """A claim of so many runs does not wait for a look: what has come since is claimed right after it."""
+
+_BY_TIME = attrgetter("ready", "run_id")
 
 Takes = list[tuple[int, int]]
 
@@ -139,12 +141,7 @@ class Claimer:
 
     def _after_claim(self, takes: Takes, claimed: Sequence[Claimed]) -> float:
         """How long to sleep."""
-        full = len(claimed) == sum(take for _, take in takes)
-        if not full:
-            got = Counter(run.lane_id for run in claimed)
-            for lane_id, asked in takes:
-                if got[lane_id] < asked:
-                    self._shares.gave_less(self._agenda, lane_id, asked - got[lane_id])
+        full = self._shares.settle(self._agenda, takes, claimed)
         if not claimed and not all(lane_id in self._lanes.full for lane_id, _ in takes):
             # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again
             # and again, would hammer a database that has enough to do.
@@ -188,7 +185,7 @@ class Claimer:
     async def _claim_and_glance(self, session: Session, takes: Takes) -> list[Claimed]:
         """Claim, and take a look at the same time: others may have become ready since the last one."""
         glance = asyncio.get_running_loop().create_task(self._glance())
-        glance.add_done_callback(_not_missed)
+        glance.add_done_callback(not_missed)  # when the claim has failed as well, nobody asks
         try:
             claimed = await self._claim(session, takes)
             seen = await glance
@@ -246,21 +243,14 @@ class Claimer:
 
     def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
         session.claimed(claim_no, len(claimed))
-        if len(claimed) > 1:
-            claimed.sort(key=self._order)
+        claimed.sort(key=_BY_TIME)
+        keys = {lane_id: self._lanes.by_id[lane_id].key for lane_id in {run.lane_id for run in claimed}}
+        if len({key.tier for key in keys.values()}) > 1:
+            claimed.sort(key=lambda run: keys[run.lane_id].tier)
         for run in claimed:
-            self._start(session, claim_no, run, self._lanes.by_id[run.lane_id].key)
-
-    def _order(self, run: Claimed) -> tuple[int, object, object]:
-        return (self._lanes.by_id[run.lane_id].key.tier, run.ready, run.run_id)
+            self._start(session, claim_no, run, keys[run.lane_id])
 
     def _gathered(self) -> None:
         self._gathering = None
         self._slots.wanted = False
         self.loop.wake()
-
-
-def _not_missed(glance: "asyncio.Task[tuple[Look, int] | None]") -> None:
-    """When the claim has failed as well, nobody asks how its glance ended."""
-    if not glance.cancelled():
-        glance.exception()

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError, LeaseLost
+from duetime.loop import spread
 from duetime.model.worker import Renewal
 from duetime.worker.session import Session
 from duetime.worker.source import Source
@@ -22,6 +23,7 @@ log = logging.getLogger("duetime.worker")
 
 _STOP_AT = 0.8
 _RETRY = 0.5
+_SPREAD = 0.2
 
 
 class Heartbeat:
@@ -128,7 +130,7 @@ class Heartbeat:
         self._good_at = sent
         with contextlib.suppress(RuntimeError):
             self._home.call_soon_threadsafe(self._renewed, renewal)
-        return self._interval
+        return spread(self._interval, _SPREAD)
 
     async def _sleep(self, delay: float) -> None:
         assert self._awake is not None

@@ -13,7 +13,7 @@ import msgspec
 
 from duetime.errors import LeaseLost, NotFound
 from duetime.ids import parse, show
-from duetime.loop import Loop
+from duetime.loop import Loop, surely
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Tier, Trial
 from duetime.model.moments import stamp
@@ -72,7 +72,7 @@ class HttpClaimer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 for poll in self._polls:
-                    await poll.settle()
+                    await surely(poll.settle)
         await asyncio.sleep(0)
 
     def unanswered(self, session: Session) -> list[int]:

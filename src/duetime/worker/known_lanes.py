@@ -1,7 +1,6 @@
 """The lanes that a worker serves: which there are, which are paused, and what limits they are under."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
@@ -66,13 +65,8 @@ class KnownLanes:
             lanes = [lane_id for lane_id, key in keys if (key.tenant_id, key.task) not in open_targets]
         return lanes
 
-    def learn_what_is_full(self, takes: Iterable[tuple[int, int]], claimed: Iterable[Claimed]) -> None:
-        """A lane under a limit that gave less than was asked for is left alone for a moment."""
-        limited = [(lane_id, asked) for lane_id, asked in takes if self.rules.is_limited(self.by_id[lane_id].key)]
-        if limited:
-            got = Counter(run.lane_id for run in claimed)
-            for lane_id, asked in limited:
-                self.full.gave(lane_id, asked, got[lane_id], monotonic())
+    def learn_what_is_full(self, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]) -> None:
+        self.full.learn(takes, claimed, lambda lane_id: self.rules.is_limited(self.by_id[lane_id].key), monotonic())
 
     def until_one_may_be_asked_again(self, most: float) -> float:
         return self.full.until_the_next(monotonic(), most)

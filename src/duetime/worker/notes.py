@@ -5,18 +5,21 @@ checkpoint is durable when saving it returns.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 import msgspec
 
-from duetime.errors import LeaseLost, StoreRejected
+from duetime.errors import LeaseLost, StoreRejected, StoreUnavailable
+from duetime.loop import surely
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
 from duetime.worker.running import Running
 from duetime.worker.source import Source
 
 INTERVAL = 1.0
+PATIENCE = 10.0
+"""Seconds that a task waits for a database that is away, before its attempt fails of it."""
 
 log = logging.getLogger("duetime.worker")
 
@@ -35,13 +38,13 @@ class Notes:
             self._latest.pop((worker_id, run_id), None)
 
     async def save(self, worker_id: UUID, note: RunNote) -> None:
-        answer = await self._source.note(worker_id, [note])
+        answer = await surely(lambda: self._source.note(worker_id, [note]), PATIENCE)
         if answer.refused:
             raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
         """What a run depended on: the other way, but on the same road."""
-        return await self._source.parents(worker_id, run_id)
+        return await surely(lambda: self._source.parents(worker_id, run_id), PATIENCE)
 
     async def tick(self) -> float:
         self._add_logs()
@@ -54,7 +57,18 @@ class Notes:
                 await self._source.note(worker_id, notes)
             except StoreRejected as error:
                 log.warning("progress of %d runs could not be kept: %s", len(notes), error)
+            except StoreUnavailable:
+                self._put_back(latest)
+                raise
         return INTERVAL
+
+    def _put_back(self, untold: Mapping[tuple[UUID, UUID], RunNote]) -> None:
+        """Of what is still under way; what was said meanwhile counts."""
+        for running in self._running():
+            running.told = 0  # what it has logged goes along once more
+            note = untold.get((running.session.id, running.claimed.run_id))
+            if note is not None and note.fence == running.claimed.fence:
+                self._latest.setdefault((running.session.id, note.run_id), note)
 
     def _add_logs(self) -> None:
         for running in self._running():

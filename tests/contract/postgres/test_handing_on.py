@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 
 Session = asyncpg.Connection
 _WAITING = "select count(*) from pg_locks where not granted"
-_SUCCEED = "select duetime.succeed_runs($1, $2, $3, '{}')"
+_SUCCEED = "select duetime.succeed_runs($1, $2, null, null, $3, '{}')"
 
 
 async def somebody_waits(session: "Session[asyncpg.Record]") -> None:
@@ -46,7 +46,7 @@ async def test_a_submission_that_meets_an_end_finds_it(
     parent = await submit(store, job())
     run = await worker.claim_one()
     async with session.transaction():
-        await session.execute(_SUCCEED, [run.run_id], [run.fence], worker.id)
+        await session.execute(_SUCCEED, [run.run_id], run.fence, worker.id)
         submitting = asyncio.create_task(submit(store, child(parent.job_id)))
         await somebody_waits(session)
         assert not submitting.done()
@@ -63,7 +63,7 @@ async def test_a_submission_that_meets_an_end_that_is_taken_back_waits_on(
     run = await worker.claim_one()
     transaction = session.transaction()
     await transaction.start()
-    await session.execute(_SUCCEED, [run.run_id], [run.fence], worker.id)
+    await session.execute(_SUCCEED, [run.run_id], run.fence, worker.id)
     submitting = asyncio.create_task(submit(store, child(parent.job_id)))
     await somebody_waits(session)
     await transaction.rollback()

@@ -54,9 +54,10 @@ async def create_jobs(call: Call) -> Reply:
     warnings = {
         task: await service.tasks.check(call.tenant_id, task) for task in {job.lane.task for job in prepared.values()}
     }
-    await service.quota.take(tenant, len(prepared))
-    with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
-        answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)
+    async with service.quota.taking(tenant, len(prepared)) as taken:
+        with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
+            answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)
+        taken.needed = sum(answer.created for answer in answers.values())
     receipts = {
         index: receipt(prepared[index], answer, warnings[prepared[index].lane.task])
         for index, answer in answers.items()

@@ -41,16 +41,12 @@ async def create_graph(call: Call) -> Reply:
     graph = await _make(call, request)
     for task in {node.job.lane.task for node in graph.nodes}:
         await service.tasks.check(call.tenant_id, task)
-    await service.quota.take(tenant, len(graph.nodes))
-    try:
+    async with service.quota.taking(tenant, len(graph.nodes)) as taken:
         found = await service.store.submit_graph(call.tenant_id, graph)
-    except Exception:
-        service.quota.give_back(tenant, len(graph.nodes))
-        raise
-    if found.created:
-        await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
-    else:
-        service.quota.give_back(tenant, len(graph.nodes))
+        taken.needed = len(graph.nodes) if found.created else 0
+    # Again, too: the first time may have ended before this was written down.
+    await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
+    if not found.created:
         told = told | {"idempotency-replayed": "true"}
     return Reply(graph_view(found), headers=told)
 

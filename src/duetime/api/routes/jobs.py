@@ -54,19 +54,13 @@ async def create_job(call: Call) -> Reply:
     )
     await service.secrets.check(call.tenant_id, request.target)
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
-    await service.quota.take(tenant, 1)
-    try:
+    async with service.quota.taking(tenant, 1) as taken:
         with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
             answer = await service.intake.submit(call.tenant_id, remembering)
-    except Exception:
-        service.quota.give_back(tenant, 1)
-        raise
-    if not answer.created:
-        service.quota.give_back(tenant, 1)
+        taken.needed = int(answer.created)
+    service.trail.submitted(call.who, answer.job_id, answer.job_id, 1)  # again, too: the first answer may be lost
     if answer.replayed:
         told = told | {"idempotency-replayed": "true"}
-    else:
-        service.trail.submitted(call.who, answer.job_id, answer.job_id, 1)
     return Reply(receipt(job, answer, warnings), headers=told)
 
 

@@ -1,6 +1,7 @@
 """Completing: fenced, batched, and the only way out of `runs`."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from duetime.model.attempt import Completion, RunNote
@@ -19,21 +20,34 @@ def _by_run(item: Completion) -> bytes:
     return item.run_id.bytes
 
 
+def short_road(items: Sequence[Completion], worker_id: UUID, closed: Sequence[int]) -> tuple[Any, ...] | None:
+    """What `succeed_runs` is to be told, where it can end these."""
+    if not items or not all(is_plain(item) for item in items):
+        return None
+    ids = [item.run_id for item in items]
+    usual = min(item.fence for item in items)  # that of a first claim
+    others = [item for item in items if item.fence != usual]
+    if not others:
+        return ids, usual, None, None, worker_id, list(closed)
+    if len(set(ids)) < len(ids):
+        return None  # by which fence would it be known?
+    return ids, usual, [item.run_id for item in others], [item.fence for item in others], worker_id, list(closed)
+
+
 class CompletingRole(LimitingRole):
     @again_after_clash
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
-        closed = list(closed_claims)
         completions = sorted(completions, key=_by_run)
-        if all(is_plain(item) for item in completions):
-            ids, fences = [item.run_id for item in completions], [item.fence for item in completions]
-            accepted = await self.database.fetchval("succeed_runs", ids, fences, worker_id, closed)
+        told = short_road(completions, worker_id, closed_claims)
+        if told is not None:
+            accepted = await self.database.fetchval("succeed_runs", *told)
             if self.has_limits and accepted != []:
                 self.hints.give(Hint.READY)
-            return Completed() if accepted is None else Completed(frozenset(ids) - frozenset(accepted))
+            return Completed() if accepted is None else Completed(frozenset(told[0]) - frozenset(accepted))
         async with self.database.transaction() as connection:
-            accepted = await apply(connection, worker_id, completions, closed)
+            accepted = await apply(connection, worker_id, completions, closed_claims)
         if self.has_limits or any(waits_again(item) for item in completions):
             self.hints.give(Hint.READY)
         return Completed(frozenset(item.run_id for item in completions) - accepted)

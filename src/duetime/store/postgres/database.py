@@ -21,10 +21,15 @@ CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
 """What the migrations raise when the role for tenants is missing and cannot be made."""
 _SNAPSHOT = "begin isolation level repeatable read read only"
+
+
+def off(*settings: str) -> str:
+    """Statements that turn these off for the rest of a transaction."""
+    return "; ".join(f"set local {setting} = off" for setting in settings)
+
+
 # A page reads little of tables that may be large, so its plan shall not depend on what is believed of their size.
-_BY_INDEX = "; ".join(
-    f"set local {setting} = off" for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
-)
+_BY_INDEX = off("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
 # Between preparing a statement and running it a session does not count as idle, but as busy with that statement.
 _ENDS_BY_ITSELF = "; ".join(
     f"set local {setting} = '30s'" for setting in ("idle_in_transaction_session_timeout", "statement_timeout")

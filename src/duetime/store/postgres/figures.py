@@ -11,16 +11,17 @@ from duetime.model.firing import LOOK_AHEAD
 from duetime.model.listing import RunEnd
 from duetime.store.figure_views import CAP, Looking, count_to, recent, waiting
 from duetime.store.list_views import run_end
-from duetime.store.postgres.database import SQL
+from duetime.store.postgres.database import SQL, off
 from duetime.store.postgres.role import Role
 
 _BLOCKS = 1000
 """How much of history is read: 8 MB, some ten thousands of attempts."""
 _DAY = timedelta(days=1)
-# A table is long, its end is short: nothing but the blocks themselves may be walked.
-_BY_BLOCK = "set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off"
+# A table is long, its end is short: nothing but the blocks themselves may be walked, in a day that was empty when the
+# statement was planned too.
+_BY_BLOCK = off("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_seqscan", "jit")
 # The other way round: a stretch of time is some of the cursors, whatever is believed of them.
-_BY_INDEX = "set local enable_seqscan = off; set local enable_bitmapscan = off"
+_BY_INDEX = off("enable_seqscan", "enable_bitmapscan")
 
 
 class FigureRole(Role):

@@ -41,7 +41,8 @@ class FiringRole(LimitingRole):
                 await connection.execute(
                     SQL["set_aside"], [item.job_id for item in aside], [item.problem for item in aside]
                 )
-            next_in = await connection.fetchval(SQL["next_scan"])
+            full = len(rows) - len(busy) >= limit
+            next_in = None if full else await connection.fetchval(SQL["next_scan"])
         if fires:
             self.hints.give(Hint.READY)
         if any(fire.replaces for fire in fires):

@@ -7,9 +7,8 @@ from duetime.errors import NotFound
 from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.worker import Worker
-from duetime.store.completions import is_plain
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.completing import apply
+from duetime.store.postgres.completing import apply, short_road
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Hint
@@ -34,9 +33,9 @@ class HoldingRole(LimitingRole):
         async with self.database.transaction() as connection:
             for worker_id, completions, closed in reports:
                 ids = [item.run_id for item in completions]
-                if all(is_plain(item) for item in completions):
-                    fences = [item.fence for item in completions]
-                    found = await connection.fetchval(SQL["succeed_runs"], ids, fences, worker_id, list(closed))
+                told = short_road(completions, worker_id, closed)
+                if told is not None:
+                    found = await connection.fetchval(SQL["succeed_runs"], *told)
                     accepted = frozenset(ids if found is None else found)
                 else:
                     accepted = await apply(connection, worker_id, completions, closed)

@@ -37,7 +37,7 @@ class FiringRole(Role):
                         stop_run(connection, now, fire.lane.tenant_id, run.run_id.bytes, REPLACED)
             self._fire(connection, now, fires)
             connection.many("set_aside", [{"job_id": item.job_id.bytes, "problem": item.problem} for item in aside])
-            next_scan = connection.value("next_scan", {})
+            next_scan = None if len(rows) >= limit else connection.value("next_scan", {})
             return Scan(len(fires), aside, len(rows), None if next_scan is None else duration(next_scan - now))
 
         scan = await self.database.run(work)

@@ -5,16 +5,18 @@ count inside one process, nor pass to a forked child, so a list of what this pro
 lock file is never opened by a process that holds it: closing any handle to it would give up the lock.
 """
 
+import errno
 import fcntl
 import os
 from pathlib import Path
 from threading import Lock
 
-from duetime.errors import StoreError, StoreLocked
+from duetime.errors import StoreError, StoreLocked, StoreUnavailable
 
 _guard = Lock()
 _open_here: set[Path] = set()
 _REMEDY = "stop it, or use PostgreSQL (DUETIME_DATABASE_URL)"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def owner_of(path: Path) -> str | None:
@@ -62,6 +64,10 @@ class Ownership:
             os.close(os.open(resolved, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
             self.release()
+            if error.errno in _NO_ROOM:
+                raise StoreUnavailable(
+                    f"the file {self._path} cannot be used now: {error.strerror}", remedy="make room on the disk"
+                ) from error
             raise StoreError(f"the file {self._path} cannot be used: {error.strerror}") from error
 
     def release(self) -> None:

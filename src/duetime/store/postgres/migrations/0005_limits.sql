@@ -259,11 +259,12 @@ begin
     return case when freed is null then 0 else duetime.unpark(freed) end;
 end $$;
 
--- The hot path of completing: what a run with keys held is free at once. Where no lane has such runs this is one probe.
--- Returns the runs that were accepted; null: all of them, which need not be said.
--- `any(array[x.id])` instead of `x.id`, here and below: no order of an index serves it, so the planner cannot begin with
--- all live runs, which it does where it believes that there are none.
-create or replace function duetime.succeed_runs(ids uuid[], fences integer[], worker uuid, closed bigint[])
+-- The hot path of completing: end runs that succeeded without a word. Nearly all were claimed under the same fence; `others`
+-- are those that were not (null: none), with theirs. What a run with keys held is free at once; where no lane has such runs
+-- this is one probe. Returns the runs that were accepted; null: all of them, which need not be said. No index serves
+-- `is not distinct from`, so runs are found by their ids alone.
+create function duetime.succeed_runs(ids uuid[], fence integer, others uuid[], other_fences integer[], worker uuid,
+    closed bigint[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -272,8 +273,10 @@ declare
     accepted uuid[];
 begin
     with done as (
-        delete from duetime.runs r using unnest(succeed_runs.ids, succeed_runs.fences) as x(id, fence)
-        where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = succeed_runs.worker
+        delete from duetime.runs r
+        where r.id = any(succeed_runs.ids) and r.worker_id is not distinct from succeed_runs.worker
+          and r.fence = case when others is null then succeed_runs.fence
+                else coalesce(other_fences[array_position(others, r.id)], succeed_runs.fence) end
         returning r.*
     ),
     gone as (
@@ -297,7 +300,11 @@ begin
     end if;
     return case when cardinality(accepted) = cardinality(succeed_runs.ids) then null else coalesce(accepted, '{}') end;
 end $$;
-create or replace function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[], attempt_states smallint[],
+
+-- End runs in any other way; failed ones become dead letters too. Returns those that were accepted.
+-- `any(array[x.id])` instead of `x.id`, here and below: no order of an index serves it, so the planner cannot begin with
+-- all live runs, which it does where it believes that there are none.
+create function duetime.end_runs(ids uuid[], fences integer[], worker uuid, closed bigint[], attempt_states smallint[],
     end_states smallint[], failures smallint[], errors text[], results bytea[], logs bytea[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -343,7 +350,9 @@ begin
     end if;
     return accepted;
 end $$;
-create or replace function duetime.retry_runs(ids uuid[], fences integer[], worker uuid, attempt_states smallint[],
+
+-- Make runs wait again, with a row in history for the attempt; not those that shall be cancelled.
+create function duetime.retry_runs(ids uuid[], fences integer[], worker uuid, attempt_states smallint[],
     failures smallint[], errors text[], logs bytea[], delays interval[], spents boolean[], lanes integer[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -382,8 +391,9 @@ begin
     return accepted;
 end $$;
 
--- And inside the caller's own transaction.
-create or replace function duetime.complete_run(run_id uuid, fence integer, worker_id uuid, result bytea, logs bytea)
+-- Completing a run inside the caller's own transaction: effect and completion are one commit. False when the run
+-- belongs to someone else by now.
+create function duetime.complete_run(run_id uuid, fence integer, worker_id uuid, result bytea, logs bytea)
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     done duetime.runs;
@@ -407,6 +417,7 @@ begin
     end if;
     return true;
 end $$;
+revoke execute on function duetime.complete_run from public;
 
 -- Row-level security, as for every other table.
 do $$

@@ -66,7 +66,7 @@ begin
 end $$;
 
 -- The running runs of the tenant that the transaction acts for: those of claims, and those that were handed over.
-create or replace function duetime.running_runs() returns setof uuid
+create function duetime.running_runs() returns setof uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan

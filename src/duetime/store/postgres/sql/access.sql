@@ -28,11 +28,12 @@ update duetime.api_keys set expires_at = least(expires_at, duetime.now() + $2::i
 update duetime.api_keys set last_used_at = duetime.now()
 where id = any($1::uuid[]) and (last_used_at is null or last_used_at < duetime.now() - interval '1 minute');
 
--- record_audit: add to the audit log
+-- record_audit: add to the audit log what is not in it
 insert into duetime.audit (id, at, tenant_id, key_id, actor, action, object, detail)
 select e.id, duetime.now(), e.tenant_id, e.key_id, e.actor, e.action, e.object, e.detail
 from unnest($1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[])
-    as e(id, tenant_id, key_id, actor, action, object, detail);
+    as e(id, tenant_id, key_id, actor, action, object, detail)
+on conflict do nothing;
 
 -- list_audit: the newest entries of a tenant
 select id, tenant_id, key_id, actor, action, object, detail, at

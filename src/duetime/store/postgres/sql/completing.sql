@@ -1,5 +1,5 @@
 -- succeed_runs: end runs that succeeded without a word: the short road
-select duetime.succeed_runs($1::uuid[], $2::int[], $3, $4::bigint[]);
+select duetime.succeed_runs($1::uuid[], $2::int, $3::uuid[], $4::int[], $5, $6::bigint[]);
 
 -- end_runs: end runs; failed ones become dead letters too
 select duetime.end_runs($1::uuid[], $2::int[], $3, $4::bigint[], $5::smallint[], $6::smallint[], $7::smallint[],

@@ -27,9 +27,10 @@ update api_keys set expires_at = min(coalesce(expires_at, :until), :until) where
 update api_keys set last_used_at = :now
 where id = :key_id and (last_used_at is null or last_used_at < :now - 60000000);
 
--- record_audit: add to the audit log
+-- record_audit: add to the audit log what is not in it
 insert into audit (id, at, tenant_id, key_id, actor, action, object, detail)
-values (:id, :now, :tenant_id, :key_id, :actor, :action, :object, :detail);
+values (:id, :now, :tenant_id, :key_id, :actor, :action, :object, :detail)
+on conflict do nothing;
 
 -- list_audit: the newest entries of a tenant
 select id, tenant_id, key_id, actor, action, object, detail, at

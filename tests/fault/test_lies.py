@@ -1,0 +1,376 @@
+"""Success seen as error, at every method of the store: clients, servers and workers go on, nothing is lost, and nothing
+is there twice."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from chaos.real.lies import methods
+from duetime import App, AsyncClient, Context
+from duetime.api.data_folder import make_root_key
+from duetime.client import admin_asks, graph_asks, job_asks, run_asks, transport
+from duetime.engine.alarm import Alarm
+from duetime.errors import NotFound, StoreUnavailable
+from duetime.model.listing import JobStatus
+from duetime.model.notification import QUEUE as MESSAGES
+from duetime.store.opening import open_ready, store_for
+from duetime.wire.notifications import FigureName
+from duetime.wire.workers import HandBack
+from tests.integration.conftest import database_url, migrated
+from tests.support.lying import Lies
+from tests.support.receiver import receiving
+from tests.support.served import ENCRYPTION
+from tests.support.tour import Tour
+from tests.support.waiting import eventually
+from tests.support.working import node, quick_settings, remote_worker
+
+__all__ = ["database_url", "migrated"]
+
+T = TypeVar("T")
+
+WHERE = ("near", "far")
+UNSERVED = "nobody.has.this"
+ELSEWHERE = {
+    "submit_within": "inside of the caller's transaction, which an error takes back: test_transactional.py",
+    "complete_within": "the same: test_completing_within.py",
+    "counts": "asked for by tests alone",
+}
+"""What is not asked for over HTTP."""
+
+
+@pytest.mark.timeout(240)
+async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = msgspec.structs.replace(
+        quick_settings(database_url),
+        encryption_keys=(ENCRYPTION,),
+        allowed_networks=("127.0.0.0/8",),
+        canary=timedelta(seconds=1),
+        lease=timedelta(seconds=30),
+        heartbeat=timedelta(seconds=1),
+        port=0,
+    )
+    store = store_for(settings)
+    await open_ready(store, migrate=True)
+    key = (await make_root_key(store, "root")).text
+    await store.close()
+    monkeypatch.setattr(transport, "retry_after", lambda headers: 0.01)  # the database is not really away
+    # A look at the figures that is lied to is not repeated before the next one.
+    monkeypatch.setitem(Alarm.__init__.__kwdefaults__, "every", timedelta(seconds=0.5))
+    lies = Lies()
+    lies.corrupt(monkeypatch, type(store))
+
+    def missing() -> set[str]:
+        return set(methods()) - set(lies.told) - set(ELSEWHERE)
+
+    began: Counter[str] = Counter()
+    near, far = App(settings=settings), App(settings=settings)
+    for where, app in (("near", near), ("far", far)):
+        add_tasks(app, where, began)
+    async with receiving() as receiver, node(settings, near) as url, AsyncClient(url, key, tries=20) as client:
+        tour = Tour(client, near, receiver)
+        async with remote_worker(far, url, key):
+            for part in PARTS:
+                await part(tour)
+            held = await tour.job("far.work")
+            await tour.running(held)
+        # The worker was told to stop, and handed back what it held.
+        assert [run.status for run in await tour.runs(held)] == ["PENDING"]
+        await client.cancel_job(held)
+        await tour.ended(held, "CANCELLED")
+        with contextlib.suppress(AssertionError):
+            await eventually(lambda: not missing())
+        assert not missing()
+        [unserved] = [job async for job in client.walk(job_asks.list_jobs(task=UNSERVED))]
+        assert (await client.cancel_job(unserved.job_id)).status == JobStatus.CANCELLED
+        lies.over = True
+        jobs = [job async for job in client.walk(job_asks.list_jobs())]
+        assert {job.job_id for job in jobs if job.queue != MESSAGES} == tour.jobs
+        assert len(jobs) == len({job.job_id for job in jobs})
+        told = [each.json["type"] for each in receiver.requests[tour.told_from :]]
+        assert sorted(told) == ["run.dead", "workers.none"], "each once"
+        assert set(began.values()) == {1}, "no attempt began twice"
+        assert {attempt.partition(" ")[2] for attempt in began} == {"1 0"}, "no attempt was lost or spent for a lie"
+
+
+async def again(ask: Callable[[], Awaitable[T]]) -> T:
+    """Who uses the SDK asks again."""
+    while True:
+        with contextlib.suppress(StoreUnavailable):
+            return await ask()
+
+
+def attempt_of(ctx: Context) -> str:
+    return f"{ctx.run_id} {ctx.attempt} {ctx.lost}"
+
+
+def add_tasks(app: App, where: str, began: Counter[str]) -> None:
+    """The same for the worker inside of the node, and for the one that speaks to it over HTTP."""
+
+    @app.task(name=f"{where}.greet")
+    async def greet(ctx: Context, to: str = "you") -> str:
+        began[attempt_of(ctx)] += 1
+        return f"hello {to}"
+
+    @app.task(name=f"{where}.fail")
+    async def fail(ctx: Context) -> None:
+        began[attempt_of(ctx)] += 1
+        raise ValueError("no good")
+
+    @app.task(name=f"{where}.work")
+    async def work(ctx: Context) -> None:
+        began[attempt_of(ctx)] += 1
+        ctx.progress(0.5, "half of it")
+        await ctx.checkpoint({"half": True})
+        await asyncio.sleep(60)
+
+    @app.task(name=f"{where}.sum_up")
+    async def sum_up(ctx: Context) -> list[Any]:
+        began[attempt_of(ctx)] += 1
+        return sorted(parent.value for parent in await ctx.parents())
+
+
+async def tenants_and_keys(tour: Tour) -> None:
+    client = tour.client
+
+    async def tenant_is_there() -> bool:
+        return "acme" in [tenant.name async for tenant in client.walk(admin_asks.list_tenants())]
+
+    await tour.once(lambda: client.create_tenant("acme", weight=2), tenant_is_there)
+    assert (await client.change_tenant("acme", weight=3)).weight == 3
+    assert (await client.get_tenant("acme")).weight == 3
+    await client.change_tenant("default", limits={"stored_jobs": 1000})  # from here on, jobs are counted
+
+    async def named(name: str) -> list[Any]:
+        return [key async for key in client.walk(admin_asks.list_keys()) if key.name == name]
+
+    await tour.once(lambda: client.create_key("worker", "first"), lambda: named("first"))
+    [first] = await named("first")
+    await tour.once(lambda: client.rotate_key(first.key_id, name="second"), lambda: named("second"))
+    [second] = await named("second")
+    assert (await client.revoke_key(second.key_id)).revoked_at is not None
+
+
+async def jobs(tour: Tour) -> None:
+    client = tour.client
+    for where in WHERE:
+        for number in range(5):
+            run = await tour.ended(await tour.job(f"{where}.greet", args={"to": f"{number}"}))
+            assert run.result == f"hello {number}"
+        many = await client.create_jobs([{"task": f"{where}.greet", "args": {"to": "all"}} for _ in range(20)])
+        ids = {item.job.job_id for item in many.items}
+        assert len(ids) == 20
+        tour.jobs |= ids
+        for job_id in ids:
+            await tour.ended(job_id)
+        for number in range(2):
+            job_id = await tour.job(f"{where}.work")
+            await tour.running(job_id)
+            if number:
+                await client.cancel_job(job_id)
+            else:
+                await client.cancel_run((await tour.runs(job_id))[0].run_id)
+            await tour.ended(job_id, "CANCELLED")
+
+    greet = tour.app.tasks["near.greet"]
+    by_sdk = await again(lambda: greet.submit(to="the SDK", idempotency_key="by the SDK"))
+    tour.jobs.add(by_sdk.job_id)
+    await tour.ended(by_sdk.job_id)
+    assert len(await again(lambda: tour.app.runs(by_sdk))) == 1
+
+    hourly = await tour.job("near.greet", every="1h", start_at=datetime(2030, 1, 1, tzinfo=UTC))
+    assert (await client.change_job(hourly, every="2h")).version >= 2
+    assert (await client.pause_job(hourly)).status == JobStatus.PAUSED
+    assert (await client.resume_job(hourly)).status == JobStatus.ACTIVE
+    await tour.once(lambda: client.trigger_job(hourly), lambda: tour.many(hourly, 1))
+    await tour.ended(hourly)
+    past = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=10)
+    daily = await tour.job("near.greet", every="1h", start_at=past, misfire="skip")
+    start = past - timedelta(hours=0)
+    before = len(await tour.runs(daily))
+    await tour.once(
+        lambda: client.backfill_job(daily, start, start + timedelta(hours=3), rate=1000),
+        lambda: tour.many(daily, before + 3),
+    )
+    assert len(await tour.runs(daily)) == before + 3
+    await client.cancel_job(daily)
+    removed = await tour.job("near.greet", run_at=datetime(2030, 1, 1, tzinfo=UTC))
+    await tour.gone(lambda: client.delete_job(removed))
+    tour.jobs.remove(removed)
+
+
+async def mending(tour: Tour) -> None:
+    client = tour.client
+    failed = [await tour.job(f"{where}.fail", retries=0) for where in WHERE for _ in range(3)]
+    for job_id in failed:
+        await tour.ended(job_id, "FAILED")
+    assert [group.count for group in (await client.group_dead_letters()).groups] == [6]
+    run = (await tour.runs(failed[0]))[0]
+    await tour.once(lambda: client.retry_run(run.run_id), lambda: tour.many(failed[0], 2))
+    # Each dead letter is replayed once, whoever else asks, and however often.
+    await tour.once(lambda: client.replay_dead_letters(job_id=failed[1]), lambda: tour.many(failed[1], 2))
+    for job_id in failed[:2]:
+        await tour.ended(job_id, "FAILED")
+        assert len(await tour.runs(job_id)) == 2
+
+    async def none_left() -> bool:
+        return not [letter async for letter in client.walk(run_asks.list_dead_letters())]
+
+    await tour.once(lambda: client.discard_dead_letters(), none_left)
+    assert await none_left()
+
+
+async def graphs(tour: Tour) -> None:
+    client = tour.client
+    for where in WHERE:
+        nodes = {
+            "one": {"task": f"{where}.greet", "args": {"to": "one"}},
+            "two": {"task": f"{where}.greet", "args": {"to": "two"}},
+            "sum": {"task": f"{where}.sum_up", "depends_on": ["one", "two"], "retries": 0},
+            "no": {"task": f"{where}.fail", "depends_on": ["sum"], "retries": 0},
+        }
+        graph = await client.create_graph(nodes, name=where)
+        tour.jobs |= {node.job_id for node in graph.nodes}
+        by_name = {node.name: node for node in graph.nodes}
+        assert (await tour.ended(by_name["sum"].job_id)).result == ["hello one", "hello two"]
+        await tour.ended(by_name["no"].job_id, "FAILED")
+        summed = by_name["sum"].run_id
+        parents = [parent.name async for parent in client.walk(graph_asks.list_parents(summed))]
+        assert sorted(parents) == ["one", "two"]
+        failed = by_name["no"].job_id
+        await tour.once(lambda: client.rerun_graph(graph.graph_id), lambda: tour.many(failed, 2))  # noqa: B023
+        await tour.ended(failed, "FAILED")
+        assert len(await tour.runs(failed)) == 2
+    never = await client.create_graph({"later": {"task": "near.greet", "run_in": "1h"}})
+    tour.jobs |= {node.job_id for node in never.nodes}
+    assert (await client.cancel_graph(never.graph_id)).counts == {"CANCELLED": 1}
+    assert (await client.get_graph(never.graph_id)).counts == {"CANCELLED": 1}
+    assert len([graph async for graph in client.walk(graph_asks.list_graphs())]) == 3
+
+
+async def settings_of_a_tenant(tour: Tour) -> None:
+    client = tour.client
+    await client.put_calendar("holidays", ["2030-01-01"])
+    job_id = await tour.job("near.greet", cron="0 9 * * *", exclude={"calendars": ["holidays"]})
+    assert [each.name for each in (await client.list_calendars()).items] == ["holidays"]
+    await client.put_calendar("holidays", ["2030-01-01", "2030-01-02"])
+    assert len((await client.get_calendar("holidays")).dates) == 2
+    await client.cancel_job(job_id)
+    await client.put_calendar("spare", ["2030-01-01"])
+    await tour.gone(lambda: client.delete_calendar("spare"))
+
+    await client.put_queue("slow", running=1, rate="100/s")
+    assert (await client.pause_queue("slow")).paused
+    held = await tour.job("near.greet", queue="slow")
+    assert not (await client.resume_queue("slow")).paused
+    await tour.ended(held)
+    assert (await client.get_queue("slow")).name == "slow"
+    assert "slow" in [queue.name for queue in (await client.list_queues()).items]
+
+    await client.put_secret("token", "s3cret")
+    assert [each.name for each in (await client.list_secrets()).items] == ["token"]
+
+    async def signs() -> tuple[Any, ...]:
+        return (await client.list_signing_secrets()).items
+
+    await tour.once(lambda: client.rotate_signing_secret(), signs)
+    assert len(await signs()) == 1
+
+
+async def payloads_and_targets(tour: Tour) -> None:
+    client, receiver = tour.client, tour.receiver
+    stored: list[Any] = []
+
+    async def store() -> None:
+        stored.append(await client.create_payload(b'{"to": "the payload"}'))
+
+    async def no() -> bool:
+        return False  # who does not know what it is called stores it again; nobody refers to the first
+
+    await tour.once(store, no)
+    ref = stored[-1].payload_ref
+    assert await client.get_payload(ref) == b'{"to": "the payload"}'
+    job_id = await tour.job("far.work", payload_ref=ref)
+    await tour.running(job_id)
+    [run] = await tour.runs(job_id)
+    for worker in (await client.list_workers()).items:
+        if worker.worker_id != run.worker_id:
+            with contextlib.suppress(NotFound):  # it is not for the API to speak for the node's own worker
+                assert (await client.hand_back_runs(worker.worker_id, HandBack())).handed_back == 0
+    assert await client.get_held_payload(run.worker_id, ref) == b'{"to": "the payload"}'
+    await client.cancel_job(job_id)
+    await tour.ended(job_id, "CANCELLED")
+    await tour.gone(lambda: client.erase_payload(ref))
+
+    calls = len(receiver.requests)
+    header = {"authorization": {"secret": "token"}}
+    job_id = await tour.job(None, target={"type": "http", "url": receiver.url, "headers": header})
+    await tour.ended(job_id)
+    assert [each.headers["authorization"] for each in receiver.requests[calls:]] == ["s3cret"]
+    await tour.gone(lambda: client.delete_secret("token"))
+
+    receiver.answers = [(202, {}, b"")]
+    job_id = await tour.job(None, target={"type": "http", "url": receiver.url, "finish_within": "1h"})
+    link = (await receiver.got(calls + 2))[-1].headers["duetime-completion"]
+    await client.complete_run(link.rpartition("/")[2], result={"rows": 7})
+    assert (await tour.ended(job_id)).result == {"rows": 7}
+    receiver.answers = [(200, {}, b"")]
+    breakers = (await client.list_breakers()).items
+    assert [each.target for each in breakers]
+    await client.reset_breaker(breakers[0].target)
+
+
+async def notifications(tour: Tour) -> None:
+    client, receiver = tour.client, tour.receiver
+    before = len(receiver.requests)
+    await client.put_subscription("ops", {"type": "webhook", "url": receiver.url}, ["run.dead", "workers.none"])
+    assert [each.name for each in (await client.list_subscriptions()).items] == ["ops"]
+    figures: tuple[FigureName, ...] = ("dead_letters", "free_slots", "backlog")
+    await tour.ended(await tour.job("near.fail", retries=0), "FAILED")
+    await receiver.got(before + 1)
+    await tour.job(UNSERVED)
+    await client.put_alert("unserved", "unserved", 0)
+    await receiver.got(before + 2)
+    await tour.gone(lambda: client.delete_alert("unserved"))
+    await tour.gone(lambda: client.delete_subscription("ops"))
+    for figure in figures:
+        await client.put_alert(figure, figure, 1e6)
+    assert len((await client.list_alerts()).items) == 3
+    tour.told_from = before
+
+
+async def figures(tour: Tour) -> None:
+    client = tour.client
+    watching = asyncio.create_task(anext(client.watch_events()))
+    job_id = await tour.job("near.greet", every="1s")
+    assert (await asyncio.wait_for(watching, 30)).kind
+    await client.cancel_job(job_id)
+    assert [job async for job in client.walk(job_asks.list_jobs(page_size=10))]
+    assert (await client.get_me()).role == "root"
+    assert (await client.get_stats()).jobs.kind == "exact"
+    await client.list_fires()
+    some = sorted(tour.jobs)[:20]
+    assert len((await client.list_recent_runs(some)).items) == 20
+    assert [run async for run in client.walk(run_asks.list_runs())]
+    assert (await client.list_workers()).items
+    assert (await client.list_tasks()).items
+    assert [entry async for entry in client.walk(admin_asks.list_audit())]
+    assert (await client.preview_schedule("every day at 9")).fires
+    assert b"duetime_" in await client.metrics()
+
+
+PARTS = (
+    tenants_and_keys,
+    jobs,
+    mending,
+    graphs,
+    settings_of_a_tenant,
+    payloads_and_targets,
+    notifications,
+    figures,
+)

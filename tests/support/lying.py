@@ -1,0 +1,61 @@
+"""An answer that is lost: a method of a store does what it was asked, and says that the database is away."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from chaos.real.lies import methods
+from duetime.errors import StoreUnavailable
+from duetime.store.protocol import Store
+
+
+class Lie:
+    """Told once, by one method of one store. With `happens` false it is none: nothing was done."""
+
+    def __init__(self, store: Store, name: str, *, happens: bool = True) -> None:
+        self.told = False
+        self.calls = 0
+        self._happens = happens
+        self._name = name
+        self._real = getattr(store, name)
+        setattr(store, name, self._method)
+
+    async def _method(self, *args: Any, **options: Any) -> Any:
+        self.calls += 1
+        if self.told:
+            return await self._real(*args, **options)
+        if self._happens:
+            await self._real(*args, **options)
+        self.told = True
+        raise StoreUnavailable(f"{self._name}: you shall not know whether it has happened")
+
+
+class Lies:
+    """A method does what it was asked, and says that the database is away: the first time, the third, and then one time
+    in twenty."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.told: Counter[str] = Counter()
+        self.over = False
+
+    def corrupt(self, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+        for name in methods():
+            # Where it is written down: a store's companion may be of a simpler kind.
+            owner = next(each for each in kind.__mro__ if name in vars(each))
+            monkeypatch.setattr(owner, name, self._lying(name, vars(owner)[name]))
+
+    def _lying(self, name: str, real: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        @wraps(real)
+        async def method(*args: Any, **options: Any) -> Any:
+            result = await real(*args, **options)
+            self.calls[name] += 1
+            if not self.over and (self.calls[name] in (1, 3) or self.calls[name] % 20 == 0):
+                self.told[name] += 1
+                raise StoreUnavailable(f"{name} has happened, and you shall not know it")
+            return result
+
+        return method

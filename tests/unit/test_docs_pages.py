@@ -1,0 +1,45 @@
+"""Every page of the documentation can be read: its tables are tables, and its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+_RULE = re.compile(r"\|(\s*:?-+:?\s*\|)+")
+_LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+
+
+def cells(line: str) -> int:
+    """Columns of a row; a bar in code, or after a backslash, is none."""
+    return len(re.findall(r"(?<!\\)\|", _CODE.sub("", line))) - 1
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_have_as_many_columns_everywhere(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if not _RULE.fullmatch(line.strip()):
+            continue
+        width = cells(line)
+        assert cells(lines[number - 1]) == width, f"{page.name}:{number}: {lines[number - 1]}"
+        for row in lines[number + 1 :]:
+            if not row.startswith("|"):
+                break
+            assert cells(row) == width, f"{page.name}: {row}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in _LINK.findall(_CODE.sub("", page.read_text())):
+        linked = (page.parent / target).resolve() if target else page
+        assert linked.exists(), f"{page.name} links to {target}"
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
