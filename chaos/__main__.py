@@ -23,14 +23,25 @@ def main() -> int:
     actions = parser.add_subparsers(required=True)
 
     run = actions.add_parser("run", help="faults on real processes")
-    run.add_argument("--seconds", type=float, default=300.0)
+    run.add_argument(
+        "--seconds",
+        type=float,
+        default=300.0,
+        help="of a mixed run, or of `embedded`; any other scenario takes as long as it needs",
+    )
     run.add_argument("--seed", type=int, default=1)
     run.add_argument(
-        "--scenario", choices=[*SCENARIOS, "limits"], default=None, help="one kind of fault, for as long as that needs"
+        "--scenario",
+        choices=[*SCENARIOS, "limits", "embedded"],
+        default=None,
+        help="one kind of fault, for as long as that needs (embedded: for SECONDS)",
     )
     run.add_argument("--faults", default=None, help="kinds, with commas in between; all, unless told")
     run.add_argument("--every", type=float, default=2.0, help="seconds from one fault to the next")
     run.add_argument("--rate", type=float, default=400.0, help="one-off jobs a second")
+    run.add_argument(
+        "--mutant", choices=MUTANTS, default=None, help="break the product on purpose: the checker must notice"
+    )
     run.add_argument("--report", type=Path, default=Path("chaos/report.json"))
     run.set_defaults(action=commands.run)
 
@@ -68,6 +79,7 @@ def main() -> int:
 
     fuzz = actions.add_parser("fuzz", help="many examples for every parser")
     fuzz.add_argument("--examples", type=int, default=2_000, help="for each of them")
+    fuzz.add_argument("--seed", type=int, default=1)
     fuzz.set_defaults(action=commands.fuzz)
 
     given = parser.parse_args()

@@ -7,15 +7,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from chaos.history import Record, Writer
-from duetime import App, Conflict, InvalidInput, NotFound, Receipt, RetryPolicy, Run
+from duetime import App, Conflict, InvalidInput, Misfire, Needs, NotFound, Receipt, RetryPolicy, Run
 from duetime.ids import show
 from duetime.model.policy import MisfireMode
 
 T = TypeVar("T")
 Answer = tuple[str, Any]
+Ending = Literal["success", "finished"]
+"""How a parent has to end."""
 
 RETRIES = RetryPolicy(retries=3, base=2.0, cap=10.0, lost_retries=10)
 """Singles may lose more workers than usual: some run long, and five faults within minutes may each cost an attempt.
@@ -43,11 +45,20 @@ class Client:
         seconds: float = 0.0,
         fail: int = 0,
         once: bool = False,
+        concurrency_key: str | None = None,
+        parent: str | None = None,
+        on: Ending = "success",
     ) -> Answer:
-        """`once`: never start twice, whatever becomes of it."""
+        """`once`: never start twice, whatever becomes of it. `concurrency_key`: one of this key at a time.
+        `parent`: the tag of a job to wait for."""
         asked = {"op": "submit", "tag": tag, "in": wait, "at": at, "idempotent": idempotent, "once": once}
         delivery = {"delivery": "at_most_once"} if once else {"retry": RETRIES}
         options: dict[str, Any] = {"idempotency_key": idempotent, **delivery}
+        if concurrency_key is not None:
+            asked["alone"] = options["concurrency_key"] = concurrency_key
+        if parent is not None:
+            asked |= {"parent": parent, "on": on}
+            options["depends_on"] = Needs([self.jobs[parent]], on=on)
         moment = None if at is None else datetime.fromtimestamp(at, UTC)
 
         async def ask() -> Receipt:
@@ -74,11 +85,27 @@ class Client:
         if start_at is not None:
             given["start_at"] = datetime.fromtimestamp(start_at, UTC)
 
+        # What is caught up with has a bound; every second of the longest outage here is within this one.
+        policy = Misfire("all", most=1000) if misfire == "all" else misfire
+
         async def ask() -> Receipt:
-            return await self._app.schedule("work", key=tag, misfire=misfire, tag=tag, seconds=seconds, **given)
+            return await self._app.schedule("work", key=tag, misfire=policy, tag=tag, seconds=seconds, **given)
 
         asked = {"op": "schedule", "tag": tag, "schedule": schedule, "misfire": misfire}
         return await self._receipt(asked, ask)
+
+    async def follow(self, tag: str, parent: str) -> Answer:
+        """A run after each success of another job: the tag is its key."""
+        job = self.jobs[parent]
+
+        async def ask() -> Receipt:
+            return await self._app.schedule("work", key=tag, after=job, tag=tag)
+
+        return await self._receipt({"op": "follow", "tag": tag, "parent": parent}, ask)
+
+    async def unfollow(self, tag: str) -> Answer:
+        job = self.jobs[tag]
+        return await self._ask({"op": "unfollow", "tag": tag}, lambda: self._app.cancel(job), lambda _: {})
 
     async def cancel(self, tag: str, *, recurring: bool = False) -> Answer:
         job = self.jobs[tag]
@@ -145,6 +172,7 @@ def _told(run: Run) -> Record:
         "attempt": run.attempt,
         "lost": run.lost,
         "by": run.value,
+        "why": run.error,
         "finished": None if run.finished_at is None else run.finished_at.timestamp(),
         "attempts": [[attempt.state.name, attempt.fence] for attempt in run.attempts],
     }

@@ -1,57 +1,102 @@
-"""What a scenario has to show beyond the promises, which hold everywhere."""
+"""What a run has to show beyond the promises, which hold everywhere."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from chaos.checker.facts import Facts, sort
-from chaos.figures import Figures
+from chaos.checker import Verdict
+from chaos.checker.facts import Facts, Start, sort
+from chaos.figures import Figures, kind_of
 from chaos.history import Record
 
 _ENDS = ("SUCCEEDED", "FAILED")
+_BY_CHANCE = frozenset({"deadlock", "serialization"})
+"""What may come to nothing among other faults."""
 
 
 class Demands(NamedTuple):
-    strikes: int = 0
+    strikes: int = 1
     """How often something must have been struck, at least: a scenario that strikes nothing shows nothing."""
+    acknowledged: int = 0
+    """How many jobs, at least."""
+    quiet_p95: float = 1.0
+    """Lag of what is due when nothing is wrong, in seconds."""
+    over_within: float | None = None
+    """Seconds from the last fault until all that was due before has been tried to its end."""
     resumes_within: float | None = None
-    """Seconds from the end of each fault to the next attempt that begins."""
+    """Seconds from the end of each fault until every worker has begun an attempt."""
     lag_p95: float | None = None
     """Over everything, also what was due during the faults."""
     succeeds: float | None = None
     """The share of runs that end well, of those that nobody cancelled."""
     refuses_late: bool = False
     """Some attempt came to a good end, and was refused, because its run had moved."""
+    moves: bool = False
+    """What was at work where it was cut off has begun elsewhere, before that was reachable again."""
     rejoins: bool = False
     """Whoever was cut off has begun attempts again afterwards."""
-    came_of_it: bool = False
-    """The faults led to errors: deadlocks, refusals to serialize."""
+    clashes: bool = False
+    """The faults led to deadlocks and refusals to serialize."""
+    tells: str | None = None
+    """What somebody is told who asks for something during a fault."""
+    writes: str | None = None
+    """What a process writes into its log meanwhile."""
 
-    def broken(self, logs: Mapping[str, Sequence[Record]], figures: Figures) -> list[str]:
+    def broken(self, logs: Mapping[str, Sequence[Record]], verdict: Verdict, figures: Figures) -> list[str]:
         """What was not shown."""
         facts = sort(logs)
-        return [*self._of_figures(facts, figures), *self._of_faults(facts), *self._of_runs(facts)]
+        return [
+            *self._of_counts(facts, verdict, figures),
+            *self._of_figures(figures),
+            *self._of_faults(facts),
+            *self._of_cuts(facts),
+            *self._of_runs(facts),
+            *self._of_answers(logs["answered"], facts.setup.get("written", ())),
+        ]
 
-    def _of_figures(self, facts: Facts, figures: Figures) -> Iterator[str]:
-        if len(facts.faults) < self.strikes:
-            yield f"struck {len(facts.faults)} times, and not {self.strikes} times"
+    def _of_counts(self, facts: Facts, verdict: Verdict, figures: Figures) -> Iterator[str]:
+        strikes = sum(count for kind, count in figures.struck.items() if not kind.startswith("lie: "))
+        if strikes < self.strikes:
+            yield f"struck {strikes} times, and not {self.strikes} times"
+        if verdict.counts["acknowledged"] < self.acknowledged:
+            yield f"{verdict.counts['acknowledged']} jobs were acknowledged, and not {self.acknowledged}"
+        if facts.recurring and not verdict.counts["occurrences that must have run"]:
+            yield "there is no occurrence of a recurring job that must have run"
+        came = came_of_it(facts.faults)
+        for kind, count in sorted(came.items()):
+            if not count and (self.clashes or kind not in _BY_CHANCE):
+                yield f"nothing came of {kind}"
+
+    def _of_figures(self, figures: Figures) -> Iterator[str]:
+        if not figures.in_quiet:
+            yield "nothing was due when nothing was wrong"
+        if figures.quantiles["quiet p95"] > self.quiet_p95:
+            yield f"the 95th percentile of lag is {figures.quantiles['quiet p95']} s when nothing is wrong"
         if self.lag_p95 is not None and figures.quantiles["p95"] > self.lag_p95:
             yield f"the 95th percentile of lag is {figures.quantiles['p95']} s, over {self.lag_p95} s"
+        if self.over_within is not None and (figures.over_after or 0.0) > self.over_within:
+            yield f"all was over {figures.over_after} s after the last fault, and not within {self.over_within} s"
 
     def _of_faults(self, facts: Facts) -> Iterator[str]:
-        begun = sorted(start.t for starts in facts.starts.values() for start in starts)
+        if self.resumes_within is None:
+            return
+        begun: dict[str, list[float]] = {}
+        for start in _starts(facts):
+            begun.setdefault(start.node, []).append(start.t)
         for fault in facts.faults:
-            if self.resumes_within is not None:
-                following = min((t for t in begun if t >= fault["until"]), default=float("inf"))
-                took = following - fault["until"]
-                struck_again = any(fault["until"] <= other["t"] < following for other in facts.faults)
-                if took > self.resumes_within and not struck_again:
-                    yield f"nothing began for {took:.1f} s after {fault['kind']} was over"
-            if self.rejoins and not _seen_after(facts, fault):
+            for pid in fault.get("workers", ()):
+                following = min((t for t in begun.get(f"pid-{pid}", ()) if t >= fault["until"]), default=float("inf"))
+                if following - fault["until"] > self.resumes_within:
+                    took = following - fault["until"]
+                    yield f"a worker began nothing for {took:.1f} s after {fault['kind']} was over"
+
+    def _of_cuts(self, facts: Facts) -> Iterator[str]:
+        for fault in facts.faults if self.moves or self.rejoins else ():
+            name = f"pid-{fault.get('pid', 0)}"
+            if self.rejoins and not any(start.node == name and start.t > fault["until"] for start in _starts(facts)):
                 yield f"{fault['node']} began nothing after it was reachable again"
-        if self.came_of_it:
-            came = came_of_it(facts.faults)
-            yield from (f"nothing came of {kind}" for kind in {f["kind"] for f in facts.faults} if not came.get(kind))
+            if self.moves:
+                yield from _stayed(facts, fault, name)
 
     def _of_runs(self, facts: Facts) -> Iterator[str]:
         ends = [run["state"] for runs in facts.runs.values() for run in runs if run["state"] in _ENDS]
@@ -60,23 +105,50 @@ class Demands(NamedTuple):
         if self.refuses_late and not late_and_refused(facts):
             yield "no attempt was too late: nothing shows that it would have been refused"
 
+    def _of_answers(self, answered: Iterable[Record], written: Iterable[str]) -> Iterator[str]:
+        if self.tells is not None and not any(self.tells in record.get("error", "") for record in answered):
+            yield f"nobody was told {self.tells!r}"
+        if self.writes is not None and self.writes not in written:
+            yield f"nobody has written {self.writes!r}"
+
 
 def came_of_it(faults: Iterable[Record]) -> dict[str, int]:
-    """How many errors the faults of each kind have led to, where that was counted."""
+    """How much the faults of each kind have hit, where that was counted."""
     came: Counter[str] = Counter()
     for fault in faults:
         if "came_of_it" in fault:
-            came[fault["kind"]] += fault["came_of_it"]
+            came[kind_of(fault)] += fault["came_of_it"]
     return dict(came)
 
 
 def late_and_refused(facts: Facts) -> int:
     """Attempts that came to a good end where they ran, and that the product did not take as the end of their run."""
-    ended = {run["run"]: run["by"] for runs in facts.runs.values() for run in runs if run["state"] == "SUCCEEDED"}
-    done = [start for starts in facts.starts.values() for start in starts if start.how == "done"]
-    return sum(1 for start in done if start.run in ended and ended[start.run] != start.nonce)
+    ended = _completed(facts)
+    return sum(
+        1 for start in _starts(facts) if start.how == "done" and ended.get(start.run, start.nonce) != start.nonce
+    )
 
 
-def _seen_after(facts: Facts, fault: Record) -> bool:
-    name = f"pid-{fault.get('pid', 0)}"
-    return any(start.node == name and start.t > fault["until"] for starts in facts.starts.values() for start in starts)
+def _stayed(facts: Facts, fault: Record, name: str) -> Iterator[str]:
+    """Runs that succeeded elsewhere in the end, and had begun there too late."""
+    ended, starts = _completed(facts), list(_starts(facts))
+    moved = {start.run for start in starts if start.node != name and fault["t"] < start.t < fault["until"]}
+    held = {start.run for start in starts if start.node == name and start.t < fault["t"] and _was_lost(start, ended)}
+    if not held:
+        yield f"{fault['node']} had nothing at work when it was cut off"
+    for run in sorted(held - moved):
+        yield f"{run} was at work on {fault['node']}, and did not move while that was cut off"
+
+
+def _was_lost(start: Start, ended: Mapping[str, str]) -> bool:
+    return start.how != "failed" and ended.get(start.run, start.nonce) != start.nonce
+
+
+def _completed(facts: Facts) -> dict[str, str]:
+    """By which attempt each run that succeeded was completed."""
+    return {run["run"]: run["by"] for runs in facts.runs.values() for run in runs if run["state"] == "SUCCEEDED"}
+
+
+def _starts(facts: Facts) -> Iterator[Start]:
+    for starts in facts.starts.values():
+        yield from starts

@@ -1,28 +1,38 @@
 """The product with one promise broken at a time. A checker that does not notice has nothing to say about the product.
 
-Each mutant is a patch that lasts for one block. They are broken where the promise is kept: in the store, in firing, in
-the worker's slots; the workload and the checker know nothing of them.
+Each mutant is a patch that lasts for one block, and names the promises by which it has to be noticed: a checker that
+finds only something else wrong has not understood it. They are broken where the promise is kept: in the store, in
+firing, in the worker's slots; the workload and the checker know nothing of them. Those that a short run of real
+processes can show break PostgreSQL's store too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
+from uuid import UUID
 
 import msgspec
 
+from chaos.checker import completion, followers, limits, one_offs, quiet, recurring
 from duetime.engine.intake import Intake
 from duetime.engine.reaper import Reaper
 from duetime.errors import StoreUnavailable
 from duetime.ids import run_id
+from duetime.model.attempt import Completion
 from duetime.model.firing import DueJob, Fire, PlannedRun, SetAside, plan_fire
 from duetime.model.job import NewJob, Submitted
-from duetime.store.sqlite import SqliteStore
+from duetime.model.limits import Book
+from duetime.store.postgres import PostgresStore
+from duetime.store.postgres.database import SQL as POSTGRES_SQL
+from duetime.store.protocol import Completed
+from duetime.store.sqlite import SqliteStore, settling
 from duetime.store.sqlite.connection import SQL, Connection
+from duetime.store.sqlite.limiting import Limited, free_holds
 from duetime.worker.slots import Slots
 
-Mutant = Callable[[int], AbstractContextManager[None]]
+_TAKE_OVER = "update duetime.runs set worker_id = $1 where id = any($2::uuid[]) returning id, fence"
 
 
 @contextmanager
@@ -43,14 +53,20 @@ def acknowledge_before_commit(_seed: int) -> Iterator[None]:
 @contextmanager
 def drop_one_in_a_thousand(seed: int) -> Iterator[None]:
     """A job is acknowledged and forgotten, now and then."""
-    random, real = Random(f"drop {seed}"), SqliteStore.submit
+    random = Random(f"drop {seed}")
 
-    async def submit(self: SqliteStore, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        kept = [job for job in jobs if random.random() >= 0.001]
-        answers = {job.id: answer for job, answer in zip(kept, await real(self, tenant_id, kept), strict=True)}
-        return [answers.get(job.id) or Submitted(job.id, None, job.first_run_id()) for job in jobs]
+    def dropping(real: Callable[..., Any]) -> Callable[..., Any]:
+        async def submit(self: Any, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+            kept = [job for job in jobs if random.random() >= 0.001]
+            answers = {job.id: answer for job, answer in zip(kept, await real(self, tenant_id, kept), strict=True)}
+            return [answers.get(job.id) or Submitted(job.id, None, job.first_run_id()) for job in jobs]
 
-    with patch.object(SqliteStore, "submit", submit):
+        return submit
+
+    with (
+        patch.object(SqliteStore, "submit", dropping(SqliteStore.submit)),
+        patch.object(PostgresStore, "submit", dropping(PostgresStore.submit)),
+    ):
         yield
 
 
@@ -60,7 +76,18 @@ def no_fence(_seed: int) -> Iterator[None]:
     (fenced,) = SQL["exceptions"]
     free = fenced.replace(" and r.fence = x.value and r.worker_id = :worker_id", "")
     assert free != fenced
-    with patch.dict(SQL, {"exceptions": (free,)}):
+    real = PostgresStore.complete
+
+    async def complete(
+        self: PostgresStore, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        async with self.database.connection() as connection:
+            rows = await connection.fetch(_TAKE_OVER, worker_id, [item.run_id for item in completions])
+        fences = {row[0]: row[1] for row in rows}
+        taken = [msgspec.structs.replace(item, fence=fences.get(item.run_id, item.fence)) for item in completions]
+        return await real(self, worker_id, taken, closed_claims)
+
+    with patch.dict(SQL, {"exceptions": (free,)}), patch.object(PostgresStore, "complete", complete):
         yield
 
 
@@ -103,7 +130,13 @@ def fire_early(_seed: int) -> Iterator[None]:
             rows = [{**row, "ready_at": row["ready_at"] - 1_000_000} for row in rows]
         real(self, name, rows)
 
-    with patch.object(Connection, "many", many):
+    ready = "duetime.moment(coalesce(f.ready, f.due))"
+    early = POSTGRES_SQL["make_runs"].replace(ready, f"{ready} - interval '1 second'")
+    assert early != POSTGRES_SQL["make_runs"]
+    with (
+        patch.object(Connection, "many", many),
+        patch("duetime.store.postgres.firing.SQL", {**POSTGRES_SQL, "make_runs": early}),
+    ):
         yield
 
 
@@ -118,12 +151,105 @@ def never_reap(_seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def forget_an_end(seed: int) -> Iterator[None]:
+    """An end is taken, and not handed on to those who wait for it, now and then."""
+    random, real = Random(f"forget {seed}"), settling._settle_children
+
+    def settle(connection: Connection, now: int, ended: Sequence[Any]) -> None:
+        real(connection, now, [item for item in ended if random.random() >= 0.05])
+
+    with patch.object(settling, "_settle_children", settle):
+        yield
+
+
+@contextmanager
+def follow_twice(seed: int) -> Iterator[None]:
+    """A success is followed by two runs, now and then."""
+    random, real = Random(f"follow {seed}"), settling.SettlingRole._make
+
+    def make(self: settling.SettlingRole, connection: Connection, now: int, row: Any, causes: Sequence[Any]) -> None:
+        real(self, connection, now, row, causes)
+        if random.random() < 0.05:
+            again = [cause._replace(run_id=run_id(cause.run_id, cause.finished_at, b"again")) for cause in causes]
+            real(self, connection, now, row, again)
+
+    with patch.object(settling.SettlingRole, "_make", make):
+        yield
+
+
+@contextmanager
+def wait_for_nobody(seed: int) -> Iterator[None]:
+    """A job does not wait for its parent, now and then."""
+    random, real = Random(f"nobody {seed}"), SqliteStore.submit
+
+    async def submit(self: SqliteStore, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        jobs = [job if random.random() >= 0.2 else msgspec.structs.replace(job, depends_on=None) for job in jobs]
+        return await real(self, tenant_id, jobs)
+
+    with patch.object(SqliteStore, "submit", submit):
+        yield
+
+
+@contextmanager
+def leak_a_permit(seed: int) -> Iterator[None]:
+    """What a run held of its key is not given back, now and then; and nobody counts again what is really held."""
+    random = Random(f"permit {seed}")
+    _, *counted = SQL["count_limits"]
+    (unpark,) = SQL["unpark"]
+    trusting = unpark.replace(" join runs r on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null", "")
+    assert trusting != unpark
+
+    def free(connection: Connection, now: int, run_ids: Iterable[bytes]) -> None:
+        if random.random() >= 0.1:
+            free_holds(connection, now, run_ids)
+
+    with (
+        patch.dict(SQL, {"count_limits": tuple(counted), "unpark": (trusting,)}),
+        patch("duetime.store.sqlite.completing.free_holds", free),
+    ):
+        yield
+
+
+@contextmanager
+def ignore_a_limit(seed: int) -> Iterator[None]:
+    """A claim takes one more than a limit allows, now and then."""
+    random, real = Random(f"limit {seed}"), Limited._count
+
+    def count(self: Limited, limit_id: int) -> Book:
+        book = real(self, limit_id)
+        book.room += random.random() < 0.1
+        return book
+
+    with patch.object(Limited, "_count", count):
+        yield
+
+
+class Mutant(NamedTuple):
+    broken: Callable[[int], AbstractContextManager[None]]
+    """The product is broken inside of this block; the seed draws when."""
+    promises: tuple[str, ...]
+    """Any of these has to be found broken."""
+
+    def noticed_by(self, violations: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of the violations by which it is noticed."""
+        return [violation for violation in violations if violation[0] in self.promises]
+
+
+_UNDONE = (one_offs.LOST, quiet.OVER)
+"""Something is left that should have come to its end."""
+
 MUTANTS: dict[str, Mutant] = {
-    "acknowledge-before-commit": acknowledge_before_commit,
-    "drop-one-in-a-thousand": drop_one_in_a_thousand,
-    "no-fence": no_fence,
-    "fire-twice": fire_twice,
-    "leak-a-slot": leak_a_slot,
-    "fire-early": fire_early,
-    "never-reap": never_reap,
+    "acknowledge-before-commit": Mutant(acknowledge_before_commit, (one_offs.LOST,)),
+    "drop-one-in-a-thousand": Mutant(drop_one_in_a_thousand, (one_offs.LOST,)),
+    "no-fence": Mutant(no_fence, (completion.ONE_END,)),
+    "fire-twice": Mutant(fire_twice, (recurring.ONCE,)),
+    "leak-a-slot": Mutant(leak_a_slot, (quiet.WHOLE,)),
+    "fire-early": Mutant(fire_early, (one_offs.EARLY,)),
+    "never-reap": Mutant(never_reap, _UNDONE),
+    "forget-an-end": Mutant(forget_an_end, _UNDONE),
+    "follow-twice": Mutant(follow_twice, (followers.FOLLOWED,)),
+    "wait-for-nobody": Mutant(wait_for_nobody, (followers.AFTER,)),
+    "leak-a-permit": Mutant(leak_a_permit, _UNDONE),
+    "ignore-a-limit": Mutant(ignore_a_limit, (limits.WITHIN,)),
 }

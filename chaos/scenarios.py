@@ -18,6 +18,8 @@ class Scenario(NamedTuple):
     lasts: float | None = None
     strengths: tuple[float, ...] = ()
     """Taken in turn."""
+    first: float = 3.0
+    """When to strike for the first time, in seconds."""
     most: int | None = None
     """How often to strike, at most."""
     tasks: tuple[float, ...] = (0.0, 0.05, 0.5, 2.0)
@@ -32,9 +34,15 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS = {
-    "kill": Scenario(("kill worker", "kill server"), seconds=300.0, every=2.0, rate=450.0),
+    "kill": Scenario(
+        ("kill worker", "kill server"),
+        seconds=300.0,
+        every=2.0,
+        rate=450.0,
+        demands=Demands(strikes=130, acknowledged=100_000, over_within=10.0),  # the lease and five seconds
+    ),
     "crash-database": Scenario(
-        ("crash database",), seconds=120.0, every=8.0, demands=Demands(strikes=10, resumes_within=10.0)
+        ("crash database",), seconds=300.0, every=25.0, demands=Demands(strikes=10, resumes_within=10.0)
     ),
     "cut": Scenario(
         ("cut",),
@@ -42,34 +50,81 @@ SCENARIOS = {
         every=70.0,
         who=0.5,
         lasts=60.0,
+        first=12.0,
         most=1,
-        tasks=(0.0, 1.0, 2.0, 4.0, 30.0),
-        single_every=0.3,
-        demands=Demands(strikes=1, refuses_late=True, rejoins=True),
+        # Some are at work when it is cut off and done before it gives them up; some take longer than that.
+        tasks=(1.0, 2.0, 3.0, 4.0) * 5 + (30.0,),
+        single_every=0.15,
+        demands=Demands(refuses_late=True, moves=True, rejoins=True),
+    ),
+    # For longer than the lease: what was at work has moved when it goes on, and sends what it had done.
+    "freeze": Scenario(
+        ("freeze",),
+        seconds=80.0,
+        every=10.0,
+        lasts=8.0,
+        tasks=(0.05, 0.5, 2.0),
+        single_every=0.05,
+        demands=Demands(strikes=6, refuses_late=True),
     ),
     "one-server": Scenario(
         ("kill server",), seconds=60.0, every=2.0, who=0.0, demands=Demands(strikes=20, lag_p95=1.0, succeeds=0.999)
     ),
-    "node-clock": Scenario(("node clock",), seconds=40.0, every=6.0, lasts=4.0, strengths=(300.0, -300.0)),
-    "drift": Scenario(("node drift", "database drift"), seconds=60.0, every=12.0),
-    "database-clock": Scenario(("database clock",), seconds=50.0, every=20.0, lasts=8.0, strengths=(300.0, -300.0)),
+    "node-clock": Scenario(
+        ("node clock",),
+        seconds=40.0,
+        every=6.0,
+        lasts=4.0,
+        strengths=(300.0, -300.0),
+        demands=Demands(strikes=5, lag_p95=1.0),
+    ),
+    "drift": Scenario(
+        ("node drift", "database drift"), seconds=60.0, every=12.0, demands=Demands(strikes=4, lag_p95=1.0)
+    ),
+    # Far enough apart that what begins early is not taken for what was claimed before the jump.
+    "database-clock": Scenario(
+        ("database clock",),
+        seconds=120.0,
+        every=50.0,
+        lasts=20.0,
+        strengths=(300.0, -300.0),
+        demands=Demands(strikes=2),
+    ),
     "lies": Scenario(("lies",), seconds=100.0, every=200.0, lasts=90.0, strengths=(0.05,)),
-    "disk-full": Scenario(("disk full",), seconds=50.0, every=15.0, rate=200.0, lasts=5.0),
-    "kill-all": Scenario(("kill all",), seconds=45.0, every=12.0),
+    "disk-full": Scenario(
+        ("disk full",),
+        seconds=50.0,
+        every=15.0,
+        rate=200.0,
+        lasts=5.0,
+        over_http=True,
+        demands=Demands(strikes=3, tells="The database cannot take it now", writes="No space left on device"),
+    ),
+    "kill-all": Scenario(("kill all",), seconds=45.0, every=12.0, demands=Demands(strikes=3)),
     "http": Scenario(
-        ("kill server", "kill worker", "restart", "reset", "crash database"), seconds=60.0, every=3.0, over_http=True
+        ("kill server", "kill worker", "restart", "reset", "crash database"),
+        seconds=60.0,
+        every=3.0,
+        over_http=True,
+        demands=Demands(strikes=15),
     ),
     "clashes": Scenario(
-        ("deadlock", "serialization"), seconds=60.0, every=9.0, rate=300.0, lasts=4.0, demands=Demands(came_of_it=True)
+        ("deadlock", "serialization"),
+        seconds=60.0,
+        every=9.0,
+        rate=300.0,
+        lasts=4.0,
+        demands=Demands(strikes=5, clashes=True),
     ),
     "pgbouncer": Scenario(
         ("kill worker", "kill server", "terminate backends", "reset", "kill pooler"),
         seconds=60.0,
         every=4.0,
         pooled=True,
+        demands=Demands(strikes=12),
     ),
     "promote": Scenario(
-        ("promote",), seconds=25.0, every=60.0, most=1, standby="synchronous", demands=Demands(1, resumes_within=10.0)
+        ("promote",), seconds=25.0, every=60.0, most=1, standby="synchronous", demands=Demands(resumes_within=10.0)
     ),
     "promote-asynchronous": Scenario(
         ("promote",),
@@ -78,10 +133,10 @@ SCENARIOS = {
         most=1,
         strengths=(1.0,),
         standby="asynchronous",
-        demands=Demands(1, resumes_within=10.0),
+        demands=Demands(resumes_within=10.0),
     ),
     "restore": Scenario(
-        ("restore",), seconds=30.0, every=60.0, most=1, lasts=8.0, demands=Demands(1, resumes_within=10.0)
+        ("restore",), seconds=30.0, every=60.0, most=1, lasts=8.0, demands=Demands(resumes_within=10.0)
     ),
-    "upgrade": Scenario(("upgrade",), seconds=30.0, every=60.0, most=1, demands=Demands(1, succeeds=0.999)),
+    "upgrade": Scenario(("upgrade",), seconds=30.0, every=60.0, most=1, demands=Demands(succeeds=0.999)),
 }

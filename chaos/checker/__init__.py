@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chaos.checker import completion, one_offs, quiet, recurring
+from chaos.checker import completion, followers, limits, one_offs, quiet, recurring
 from chaos.checker.facts import Facts, Violation, sort
 from chaos.history import Record
 
@@ -17,11 +17,15 @@ PROMISES = (
     recurring.MET,
     recurring.BLIND,
     recurring.ONCE,
+    followers.AFTER,
+    followers.FOLLOWED,
     completion.ONE_END,
     completion.ALONE,
+    limits.WITHIN,
     quiet.OVER,
     quiet.WHOLE,
     quiet.ALIVE,
+    quiet.SOUND,
     quiet.TWICE,
 )
 
@@ -41,16 +45,20 @@ class Verdict:
 
 def check(logs: Mapping[str, Sequence[Record]]) -> Verdict:
     facts = sort(logs)
+    wanted = recurring.targets_of(facts)
     violations = [
         *one_offs.check(facts),
-        *recurring.check(facts),
+        *recurring.check(facts, wanted),
+        *followers.check(facts),
         *completion.check(facts),
+        *limits.check(facts),
         *quiet.check(facts),
     ]
-    return Verdict(violations, _counts(facts))
+    must = sum(target.must for targets in wanted.values() for target in targets)
+    return Verdict(violations, _counts(facts, must))
 
 
-def _counts(facts: Facts) -> dict[str, int]:
+def _counts(facts: Facts, must: int) -> dict[str, int]:
     outcomes = Counter(request.outcome for asked in facts.one_offs.values() for request in asked)
     states = Counter(run["state"] for runs in facts.runs.values() for run in runs)
     return {
@@ -58,6 +66,9 @@ def _counts(facts: Facts) -> dict[str, int]:
         "acknowledged": outcomes["ok"],
         "unknown": outcomes["unknown"],
         "recurring jobs": len(facts.recurring),
+        "occurrences that must have run": must,
+        "children": sum(asked[0].asked.get("parent") is not None for asked in facts.one_offs.values()),
+        "runs that followed": sum(len(facts.runs.get(tag, ())) for tag in facts.followers),
         "attempts begun": sum(len(starts) for starts in facts.starts.values()),
         "runs": len({start.run for starts in facts.starts.values() for start in starts}),
         "begun again": quiet.repeats(facts),

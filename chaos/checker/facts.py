@@ -3,10 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from chaos.checker.timeline import Timeline
 from chaos.history import Record
+
+ENDS = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"})
+"""The states of runs that are over."""
 
 
 class Violation(NamedTuple):
@@ -51,6 +55,8 @@ class Facts:
     one_offs: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
     recurring: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
     """By tag: everything that was asked about a recurring job, in order."""
+    followers: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
+    """By tag: everything that was asked about a job that runs after another, in order."""
     cancels: dict[str, list[Asked]] = field(default_factory=lambda: defaultdict(list))
     starts: dict[str, list[Start]] = field(default_factory=lambda: defaultdict(list))
     """By tag, in order of time."""
@@ -59,6 +65,20 @@ class Facts:
     jobs: list[Record] = field(default_factory=list)
     twice_told: list[str] = field(default_factory=list)
     """Runs that the product told of more than once."""
+
+    @property
+    def known(self) -> set[str]:
+        """The tags of all that was ever asked for."""
+        return {*self.one_offs, *self.recurring, *self.followers}
+
+    @cached_property
+    def asked_about(self) -> set[str]:
+        """The tags of all that the product was asked about when it was over."""
+        return {record["tag"] for record in self.jobs}
+
+    def completed_by(self, tag: str, run: Record) -> Start | None:
+        """The attempt whose result the product has taken."""
+        return next((start for start in self.starts.get(tag, ()) if start.nonce == run["by"]), None)
 
 
 def sort(logs: Mapping[str, Sequence[Record]]) -> Facts:
@@ -99,6 +119,8 @@ def _sort_request(facts: Facts, asked: Record, answer: Record | None) -> None:
         facts.one_offs[asked["tag"]].append(request)
     elif asked["op"] == "cancel" and not asked.get("recurring"):
         facts.cancels[asked["tag"]].append(request)
+    elif asked["op"] in ("follow", "unfollow"):
+        facts.followers[asked["tag"]].append(request)
     else:
         facts.recurring[asked["tag"]].append(request)
 

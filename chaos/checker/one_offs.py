@@ -10,7 +10,8 @@ EARLY = "nothing runs early"
 LATE = "lag is within its bound"
 ONLY_ONCE = "at most once means once"
 _CLAIM_TO_START = 120.0
-"""Seconds from a first claim to the first start: the answer to a claim may be lost, and the run handed back."""
+"""Seconds from a first claim to the first start, unless the setup says it: the answer to a claim may be lost, and the
+run handed back."""
 _ROUNDING = 0.001
 
 
@@ -23,18 +24,19 @@ def check(facts: Facts) -> Iterator[Violation]:
             starts = [start for start in facts.starts.get(tag, ()) if not facts.timeline.forgotten(start.t)]
             if len(starts) > 1:
                 yield Violation(ONLY_ONCE, f"{tag} began {len(starts)} times")
-    for tag in facts.starts.keys() - facts.one_offs.keys() - facts.recurring.keys():
+    for tag in facts.starts.keys() - facts.known:
         yield Violation(INVENTED, f"{tag} ran, and nobody asked for it")
-    for tag in facts.runs.keys() - facts.one_offs.keys() - facts.recurring.keys():
+    for tag in facts.runs.keys() - facts.known:
         yield Violation(INVENTED, f"the product tells of {tag}, and nobody asked for it")
 
 
 def _lost(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violation]:
     if not any(request.outcome == "ok" for request in requests):
         return
-    if facts.setup.get("sampled") and tag not in facts.runs:
-        # Too many to be asked about one by one: what its tasks saw has to do.
-        if tag not in facts.cancels and not any(start.how == "done" for start in facts.starts.get(tag, ())):
+    if facts.setup.get("sampled") and tag not in facts.asked_about:
+        # Too many to be asked about one by one: what its tasks saw has to do. All that the product says did not end
+        # well is asked about.
+        if not any(start.how == "done" for start in facts.starts.get(tag, ())):
             yield Violation(LOST, f"{tag} was acknowledged and never came to its end")
         return
     runs = facts.runs.get(tag, [])
@@ -52,7 +54,7 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
         if not any(start.how == "done" for start in starts):
             yield Violation(LOST, f"{tag} is SUCCEEDED, and its task never came to its end")
     elif state == "CANCELLED":
-        if tag not in facts.cancels:
+        if tag not in facts.cancels and not _in_vain(facts, asked):
             yield Violation(LOST, f"{tag} is CANCELLED, and nobody asked for that")
     elif state == "FAILED":
         if asked.get("once") and (run["attempts"][-1][0] == "LOST" or _stopped(facts, starts)):  # type: ignore[index]
@@ -63,6 +65,12 @@ def _end_of(facts: Facts, tag: str, asked: dict[str, object], run: dict[str, obj
             yield Violation(LOST, f"{tag} FAILED, though it was to succeed: {run['attempts']}")
     else:
         yield Violation(LOST, f"{tag} is {state} when all should be over")
+
+
+def _in_vain(facts: Facts, asked: dict[str, object]) -> bool:
+    """Whether it waited for a parent to succeed that did not."""
+    parents = facts.runs.get(str(asked.get("parent")), [])
+    return asked.get("on") == "success" and any(run["state"] != "SUCCEEDED" for run in parents)
 
 
 def _stopped(facts: Facts, starts: list[Start]) -> bool:
@@ -89,30 +97,44 @@ def _on_time(facts: Facts, tag: str, requests: list[Asked]) -> Iterator[Violatio
     for start in starts:
         yield from early(facts, start)
     first = requests[0].asked
-    earliest = facts.timeline.database(first["t"]) + (first.get("in") or 0.0)
-    clock_moved = any(fault["kind"] == "clock" for fault in facts.faults)
+    answered = max(request.answered_at for request in requests)
+    earliest = facts.timeline.earliest_shown(first["t"], answered) + (first.get("in") or 0.0)
     for start in starts[:1]:
         wanted = first.get("at")
         if wanted is not None and start.due < wanted - _ROUNDING:
             yield Violation(EARLY, f"{tag} was asked for at {wanted:.3f} and counted as due at {start.due:.3f}")
-        if wanted is None and not clock_moved and start.due < earliest - _ROUNDING:
+        if wanted is None and start.due < earliest - _ROUNDING:
             yield Violation(EARLY, f"{tag} was due {earliest - start.due:.3f} s before what was asked for")
     if tag in facts.cancels or not any(request.outcome == "ok" for request in requests):
         return
     due = max((run["due"] for run in facts.runs.get(tag, ())), default=starts[0].due if starts else None)
     if due is None:
         return
-    acknowledged = min(request.answered_at for request in requests if request.outcome == "ok")
-    latest = facts.timeline.deadline(facts.timeline.reached(due, acknowledged))
+    since = min(request.answered_at for request in requests if request.outcome == "ok")
     if not starts:
         return  # lost, if it should have run
+    if first.get("parent") is not None:
+        ended = _end_of_parent(facts, first["parent"])
+        if ended is None:
+            return  # nobody saw when that was
+        since = max(since, ended)
+    if first.get("alone") is not None:
+        return  # it may have had to wait for others of its key
+    latest = facts.timeline.deadline(facts.timeline.reached(due, since))
     if starts[0].t > latest:
         yield Violation(LATE, f"{tag} began {starts[0].t - latest:.1f} s after its latest moment, t={starts[0].t:.1f}")
+
+
+def _end_of_parent(facts: Facts, tag: str) -> float | None:
+    """When its task had done what was accepted, if it succeeded."""
+    done = (facts.completed_by(tag, run) for run in facts.runs.get(tag, ()) if run["state"] == "SUCCEEDED")
+    return next((start.ended for start in done if start is not None), None)
 
 
 def early(facts: Facts, start: Start) -> Iterator[Violation]:
     """By the database's clock. What was due once may be tried again after the clock was put back."""
     tried = start.attempt > 1 or start.lost > 0
-    shown = facts.timeline.latest_shown(start.t, float("inf") if tried else _CLAIM_TO_START)
+    within = float("inf") if tried else facts.setup.get("claim to start", _CLAIM_TO_START)
+    shown = facts.timeline.latest_shown(start.t, within)
     if shown < start.due - _ROUNDING:
         yield Violation(EARLY, f"{start.tag} ({start.run}) began {start.due - shown:.3f} s before it was due")

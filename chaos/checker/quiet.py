@@ -2,25 +2,29 @@
 
 from collections.abc import Iterator
 
-from chaos.checker.facts import Facts, Violation
+from chaos.checker.facts import ENDS, Facts, Violation
 
 OVER = "all is over when it is quiet"
 WHOLE = "no slot is lost"
 ALIVE = "no process ends by itself"
+SOUND = "the database is sound"
 TWICE = "nothing begins twice without a fault"
-_ENDS = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"})
 
 
 def check(facts: Facts) -> Iterator[Violation]:
     for tag, runs in facts.runs.items():
         for run in runs:
-            if run["state"] not in _ENDS:
+            if run["state"] not in ENDS:
                 yield Violation(OVER, f"{tag} ({run['run']}) is still {run['state']}: {run['attempts']}")
     for job in facts.jobs:
         if not job["found"] and _is_known(facts, job["tag"]):
             yield Violation(OVER, f"{job['tag']}: the product knows no job {job['job']}")
     for crash in facts.setup.get("crashes", ()):
         yield Violation(ALIVE, crash)
+    for left in facts.setup.get("left", ()):
+        yield Violation(OVER, f"it is left in the database: {left}")
+    for damage in facts.setup.get("damages", ()):
+        yield Violation(SOUND, damage)
     yield from _whole(facts)
     if facts.timeline.faultless and (again := repeats(facts)):
         yield Violation(TWICE, f"{again} attempts began again, and there was no fault")
@@ -28,7 +32,8 @@ def check(facts: Facts) -> Iterator[Violation]:
 
 def _is_known(facts: Facts, tag: str) -> bool:
     """Whether the product must know of it."""
-    return any(request.outcome == "ok" for request in (*facts.one_offs.get(tag, ()), *facts.recurring.get(tag, ())))
+    asked = (*facts.one_offs.get(tag, ()), *facts.recurring.get(tag, ()), *facts.followers.get(tag, ()))
+    return any(request.outcome == "ok" for request in asked)
 
 
 def repeats(facts: Facts) -> int:

@@ -4,19 +4,23 @@ Every acknowledged request about a job is a new version of it, in force from som
 What lies in the doubt between two versions may have happened; what lies clearly inside one must have.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from chaos import oracle
 from chaos.checker.facts import Asked, Facts, Start, Violation
-from chaos.checker.one_offs import EARLY, INVENTED, LATE, early
+from chaos.checker.one_offs import EARLY, INVENTED, LATE, LOST, early
+from chaos.history import Record
 
 MET = "every occurrence runs"
 ONCE = "one occurrence, one run"
 BLIND = "every occurrence runs (blind to ids)"
 _DOUBT = 0.01
+_LIKE = re.compile(r"like every one from (\S+) to (\S+)")
 
 
 class Target(NamedTuple):
@@ -27,9 +31,14 @@ class Target(NamedTuple):
     misfire: str
 
 
-def check(facts: Facts) -> Iterator[Violation]:
-    for tag, requests in facts.recurring.items():
-        targets = list(_targets(facts, requests))
+def targets_of(facts: Facts) -> dict[str, list[Target]]:
+    """The occurrences of every recurring job, by its tag."""
+    return {tag: list(_targets(facts, requests)) for tag, requests in facts.recurring.items()}
+
+
+def check(facts: Facts, wanted: dict[str, list[Target]]) -> Iterator[Violation]:
+    for tag, targets in wanted.items():
+        requests = facts.recurring[tag]
         starts = facts.starts.get(tag, [])
         for start in starts:
             yield from early(facts, start)
@@ -52,9 +61,10 @@ def _targets(facts: Facts, requests: list[Asked]) -> Iterator[Target]:
         settled = next((later for later in versions[place + 1 :] if later.outcome == "ok"), None)
         over_by = end if settled is None else min(settled.answered_at, end)
         certain = version.outcome == "ok"
-        # The clock may have been put back meanwhile: what is after the answer by the earlier of two readings is sure.
-        sure_from = max(facts.timeline.database(version.t), facts.timeline.database(version.answered_at)) + _DOUBT
-        first = min(facts.timeline.database(version.t), facts.timeline.database(min(version.answered_at, end)))
+        # The clock may have been put back meanwhile: what is after the answer by the later of all readings is sure.
+        asked, answered = (facts.timeline.span_shown(t) for t in (version.t, min(version.answered_at, end)))
+        sure_from = max(asked[1], answered[1]) + _DOUBT
+        first = min(asked[0], answered[0])
         last = max(facts.timeline.latest_shown(over_by, over_by - version.t), facts.timeline.database(over_by))
         for due in oracle.fires(version.asked["schedule"], first - _DOUBT, last + _DOUBT):
             opens = facts.timeline.reached(due, version.t)
@@ -99,26 +109,47 @@ def _by_key(
             by_due[due].append(start)
         else:
             manual.add(start.run)
+    sure = _surely_triggered(facts, requests)
+    if len(manual) < sure:
+        yield Violation(LOST, f"{tag} was triggered {sure} times, and ran {len(manual)} times for it")
     if len(manual) > extra:
         yield Violation(INVENTED, f"{tag} ran {len(manual) - extra} times at moments that its schedule does not name")
-    told = {round(run["due"], 3): run for run in facts.runs.get(tag, ())}
+    told: dict[float, list[Record]] = defaultdict(list)
+    for run in facts.runs.get(tag, ()):
+        told[round(run["due"], 3)].append(run)
+        for due in _summed_up(run, wanted):
+            told[due].append(run)
+        if run["state"] == "FAILED":
+            yield Violation(LOST, f"{tag} at {run['due']:.3f} FAILED, though it was to succeed: {run['attempts']}")
     for target in targets:
         due = round(target.due, 3)
         found = by_due.get(due, [])
-        runs = {start.run for start in found}
+        runs = {start.run for start in found} | {run["run"] for run in told[due]}
         if len(runs) > 1:
             yield Violation(ONCE, f"{tag} at {due:.3f} has {len(runs)} runs: {sorted(runs)}")
         if not target.must:
             continue
-        if found:
-            if found[0].t > target.deadline:
-                late = found[0].t - target.deadline
-                yield Violation(LATE, f"{tag} at {due:.3f} began {late:.1f} s after its latest moment")
-        else:
-            yield from _not_run(facts, tag, target, told.get(due))
+        only = told[due][0] if told[due] else None
+        if not found:
+            yield from _not_run(facts, tag, target, only)
+            continue
+        if found[0].t > target.deadline:
+            late = found[0].t - target.deadline
+            yield Violation(LATE, f"{tag} at {due:.3f} began {late:.1f} s after its latest moment")
+        if only is not None and only["state"] == "CANCELLED":
+            yield Violation(LOST, f"{tag} at {due:.3f} is CANCELLED, and nobody asked for that")
 
 
-def _not_run(facts: Facts, tag: str, target: Target, run: dict[str, Any] | None) -> Iterator[Violation]:
+def _summed_up(run: Record, wanted: set[float]) -> list[float]:
+    """The occurrences that one which was skipped stands for beside itself: of very many, the oldest are told as one."""
+    said = _LIKE.search(run.get("why") or "") if run["state"] == "SKIPPED" else None
+    if said is None:
+        return []
+    first, last = (datetime.fromisoformat(moment).timestamp() for moment in said.groups())
+    return [due for due in wanted if first < due < last]
+
+
+def _not_run(facts: Facts, tag: str, target: Target, run: Record | None) -> Iterator[Violation]:
     """An occurrence without a run has to be kept as skipped, and there must have been a reason for it."""
     if run is not None and run["state"] == "SKIPPED":
         if target.misfire == "all":
@@ -133,6 +164,13 @@ def _not_run(facts: Facts, tag: str, target: Target, run: dict[str, Any] | None)
 def _triggered(requests: list[Asked]) -> int:
     """How many runs outside of the rhythm may have been made."""
     return sum(1 for request in requests if request.asked["op"] == "trigger" and request.outcome != "refused")
+
+
+def _surely_triggered(facts: Facts, requests: list[Asked]) -> int:
+    """How many runs outside of the rhythm must have been made, and begun before the job was cancelled."""
+    over = min((request.t for request in requests if request.asked["op"] == "cancel"), default=facts.setup["end"])
+    told = [request for request in requests if request.asked["op"] == "trigger" and request.outcome == "ok"]
+    return sum(facts.timeline.deadline(request.answered_at) < over for request in told)
 
 
 def _blind(tag: str, targets: list[Target], starts: list[Start], extra: int) -> Iterator[Violation]:

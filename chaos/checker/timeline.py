@@ -37,13 +37,31 @@ class Timeline:
                 shown = max(shown, self._base + min(t, change + self._slack) + self._offsets[place])
         return shown
 
+    def span_shown(self, t: float) -> tuple[float, float]:
+        """The earliest and the latest that the database's clock may have shown at a moment."""
+        shown = [self.database(t)]
+        for place, change in enumerate(self._changes[1:]):
+            if t - self._slack <= change <= t:
+                shown.append(self._base + t + self._offsets[place])
+        return min(shown), max(shown)
+
+    def earliest_shown(self, start: float, end: float) -> float:
+        """The earliest that the database's clock may have shown at some moment of this stretch of time."""
+        shown = [self.span_shown(start)[0]]
+        for place, change in enumerate(self._changes):
+            if start < change <= end:
+                shown.append(self._base + change + self._offsets[place])
+        return min(shown)
+
     def reached(self, due: float, since: float = float("-inf")) -> float:
-        """When the database's clock first showed this time, or a later one, to somebody who looks from `since` on."""
+        """When the database's clock first may have shown this time, or a later one, to somebody who looks from `since`
+        on."""
+        moments = []
         for place, offset in enumerate(self._offsets):
             at = max(due - self._base - offset, self._changes[place], since)
-            if place + 1 == len(self._changes) or at < self._changes[place + 1]:
-                return at
-        raise AssertionError("the last stretch of time has no end")
+            if place + 1 == len(self._changes) or at < self._changes[place + 1] + self._slack:
+                moments.append(at)
+        return min(moments)
 
     def deadline(self, t: float) -> float:
         """Until when something must have begun that could have begun at `t`."""

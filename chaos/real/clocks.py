@@ -1,6 +1,9 @@
 """Clocks that can be put forward and back, where libfaketime is installed; monotonic time stays what it is."""
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,27 @@ def library() -> str | None:
         if (folder / _LIBRARY).exists():
             return str(folder / _LIBRARY)
     return None
+
+
+def seen_through(clock_file: Path) -> float:
+    """By how much a process that has this clock is ahead of us, in seconds."""
+    environment = {**os.environ, **preloading(clock_file)}
+    command = [sys.executable, "-S", "-c", "import time; print(time.time())"]
+    told = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    return float(told.stdout) - time.time()
+
+
+def preloading(clock_file: Path) -> dict[str, str]:
+    """The environment in which this file says what time it is."""
+    found = library()
+    if found is None:
+        return {}
+    return {
+        "LD_PRELOAD": found,
+        "FAKETIME_TIMESTAMP_FILE": str(clock_file),
+        "FAKETIME_CACHE_DURATION": f"{CACHED:g}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 class DatabaseClock:
@@ -40,16 +64,7 @@ class DatabaseClock:
 
     @contextmanager
     def _preloaded(self) -> Iterator[None]:
-        found = library()
-        if found is None:
-            yield
-            return
-        added = {
-            "LD_PRELOAD": found,
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_CACHE_DURATION": f"{CACHED:g}",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
+        added = preloading(self._file)
         os.environ.update(added)
         try:
             yield

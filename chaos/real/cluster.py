@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from chaos.real.bouncer import Bouncer
-from chaos.real.environment import LIES, LOGS
+from chaos.real.clocks import preloading
+from chaos.real.environment import LOGS
 from chaos.real.network import Proxy
 from tests.support.postgres import Server, free_port
 
@@ -40,8 +43,12 @@ class Member:
         self._settings = _SETTINGS | settings
         self.proxy = Proxy(dsn)
         self.clock_file = folder / f"{name}.clock"
-        self.lies = 0.0
+        self.environment: dict[str, str] = {}
+        """What else it is told when it starts."""
         self.deaths = 0
+        self.crashes: list[str] = []
+        """How it has ended when nobody had told it to."""
+        self._told: set[signal.Signals] = set()
         self._started_at = 0.0
         self.wanted = True
         self._arguments = arguments
@@ -49,8 +56,6 @@ class Member:
         self._log = folder / f"{name}.log"
         self._output = self._log.open("ab")
         self._process: subprocess.Popen[bytes] | None = None
-        self.preload: str | None = None
-        """A library that lets `clock_file` say what time it is."""
 
     @property
     def pid(self) -> int | None:
@@ -61,16 +66,8 @@ class Member:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         environment |= {f"DUETIME_{name.upper()}": value for name, value in self._settings.items()}
         environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs)}
+        environment |= self.environment
         environment["PYTHONPATH"] = os.pathsep.join(map(str, filter(None, (self.code, ROOT))))
-        if self.lies:
-            environment[LIES] = str(self.lies)
-        if self.preload is not None:
-            environment |= {
-                "LD_PRELOAD": self.preload,
-                "FAKETIME_TIMESTAMP_FILE": str(self.clock_file),
-                "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "chaos.real.node", *self._arguments],
             cwd=ROOT,
@@ -85,6 +82,7 @@ class Member:
         """Signal it and what it has spawned; false when there is nobody to signal."""
         if self.pid is None:
             return False
+        self._told.add(kind)
         os.killpg(self.pid, kind)
         return True
 
@@ -93,12 +91,26 @@ class Member:
         if self.pid is not None or not self.wanted or monotonic() < self._started_at + _RESTART:
             return False
         self.deaths += 1
+        self._judge_end()
         self.start()
         return True
 
-    def last_words(self) -> list[str]:
-        text = self._log.read_text(errors="replace")
-        return [part[-300:] for part in text.split("Traceback (most recent call last)")[1:]]
+    def _judge_end(self) -> None:
+        status = None if self._process is None else self._process.returncode
+        killed = signal.SIGKILL in self._told and status == -signal.SIGKILL
+        asked = signal.SIGTERM in self._told and status == 0
+        if not killed and not asked:
+            self.crashes.append(f"{self.name} ended with {status}: …{self.text()[-300:]}")
+        self._told.clear()
+
+    def complaints(self) -> list[str]:
+        """Ends of its own accord, and errors that nobody had thought of."""
+        traces = self.text().split("Traceback (most recent call last)")[1:]
+        return [*self.crashes, *(f"{self.name}: …{part[-300:]}" for part in traces)]
+
+    def text(self) -> str:
+        """Its log."""
+        return self._log.read_text(errors="replace")
 
     async def close(self) -> None:
         self.wanted = False
@@ -152,11 +164,12 @@ class Cluster:
         for proxy in (*(member.proxy for member in self.members), self.client):
             proxy.lead_to(self.dsn)
 
-    async def start(self, *, preload: str | None = None) -> None:
+    async def start(self, environment: Mapping[str, str] = MappingProxyType({}), *, clocks: bool = False) -> None:
+        """`environment` is what all are told; `clocks`: each one's file says what time it is."""
         await self.client.start()
         for member in self.members:
-            member.preload = preload
             member.clock_file.write_text("+0\n")
+            member.environment = {**environment, **(preloading(member.clock_file) if clocks else {})}
             await member.proxy.start()
             member.start()
         self._supervising = asyncio.create_task(self._supervise())
@@ -173,7 +186,11 @@ class Cluster:
 
     def crashes(self) -> list[str]:
         """Who ended, and was not ended by us: its last words."""
-        return [f"{member.name}: …{words}" for member in self.members for words in member.last_words()]
+        return [words for member in self.members for words in member.complaints()]
+
+    def has_written(self, text: str) -> bool:
+        """Whether it stands in somebody's log."""
+        return any(text in member.text() for member in self.members)
 
     async def _supervise(self) -> None:
         while True:

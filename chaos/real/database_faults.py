@@ -20,22 +20,62 @@ _AGAINST_THE_GRAIN = """
 do $$
 declare one uuid;
 begin
-    for one in select id from duetime.runs order by id desc limit 200 loop
+    -- Those that are about to be completed, a few together.
+    for one in select id from duetime.runs where worker_id is not null order by id desc limit 30 loop
         perform 1 from duetime.runs where id = one for update;
-        perform pg_sleep(0.005);
+        perform pg_sleep(0.002);
     end loop;
 end $$
 """
+_RELATIONS = """
+select c.oid, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'duetime' and c.relkind = %s
+  and (c.relkind = 'r' or c.relam = (select oid from pg_am where amname = 'btree'))
+order by c.relname
+"""
+_CHECK_INDEX = "select null from public.bt_index_check(%s::oid::regclass, true)"
+_CHECK_TABLE = "select msg from public.verify_heapam(%s::oid::regclass)"
 _TERMINATE = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
     " where pid <> pg_backend_pid() and datname = current_database()"
 )
 
 
-def terminate(dsn: str) -> None:
-    """End every session."""
+def terminate(dsn: str) -> int:
+    """End every session; returns how many there were."""
     with psycopg.connect(dsn, autocommit=True, connect_timeout=2) as connection:
-        connection.execute(_TERMINATE)
+        return connection.execute(_TERMINATE).rowcount
+
+
+def has_no_room(dsn: str) -> bool:
+    """Whether the database cannot write any more, or is not there for it any more."""
+    try:
+        with psycopg.connect(dsn, connect_timeout=2) as connection:
+            connection.execute("create temporary table much as select repeat('x', 1000) from generate_series(1, 20000)")
+    except psycopg.Error:
+        return True
+    return False
+
+
+def clock_offset(dsn: str) -> float:
+    """By how much its clock differs from ours, in seconds."""
+    return _insist(dsn, lambda connection: _now(connection) - time.time())
+
+
+def damages(dsn: str) -> list[str]:
+    """What PostgreSQL's own check of indexes and tables finds; nothing where that check is not installed."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        if connection.execute("select 1 from pg_available_extensions where name = 'amcheck'").fetchone() is None:
+            return []
+        connection.execute("create extension if not exists amcheck schema public")
+        found = []
+        for kind, check in (("i", _CHECK_INDEX), ("r", _CHECK_TABLE)):
+            for oid, name in connection.execute(_RELATIONS, (kind,)).fetchall():
+                try:
+                    found += [f"{name}: {row[0]}" for row in connection.execute(check, (oid,)).fetchall() if row[0]]
+                except psycopg.Error as error:
+                    found.append(f"{name}: {error}")
+        return found
 
 
 def deadlock(dsn: str, seconds: float) -> int:
@@ -90,6 +130,11 @@ def _told(*statements: str) -> Callable[[Connection], None]:
     return act
 
 
+def _now(connection: Connection) -> float:
+    row = connection.execute("select extract(epoch from clock_timestamp())::float8").fetchone()
+    return float(row[0]) if row is not None else 0.0
+
+
 def _deadlocks(connection: Connection) -> int:
     """Figures reach the statistics a moment later."""
     row = connection.execute("select deadlocks from pg_stat_database where datname = current_database()").fetchone()
@@ -109,14 +154,15 @@ def make_standby(primary: Server, *, synchronous: bool) -> Server:
     return standby
 
 
-async def fail_over(cluster: Cluster, standby: Server) -> float:
-    """The primary dies and the standby takes its place; returns when it died."""
-    died = monotonic()
+async def fail_over(cluster: Cluster, standby: Server) -> tuple[float, float]:
+    """The primary dies and the standby takes its place; returns since when it was dying, and when it was dead."""
+    dying = monotonic()
     await asyncio.to_thread(cluster.postgres.stop_immediately)
+    dead = monotonic()
     await asyncio.to_thread(standby.promote)
     cluster.spares.remove(standby)
     cluster.move_to(standby)
-    return died
+    return dying, dead
 
 
 async def restore(cluster: Cluster, seconds: float) -> tuple[float, float]:
@@ -126,9 +172,9 @@ async def restore(cluster: Cluster, seconds: float) -> tuple[float, float]:
     copy = await asyncio.to_thread(lambda: Server(installed()[0], copy_of=cluster.postgres))
     cluster.spares.append(copy)
     await asyncio.sleep(seconds)
-    died = monotonic()
     await asyncio.to_thread(cluster.postgres.stop_immediately)
+    dead = monotonic()
     await asyncio.to_thread(copy.start)
     cluster.spares.remove(copy)
     cluster.move_to(copy)
-    return began, died
+    return began, dead

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 
@@ -30,6 +31,13 @@ def temporary_folders_on(folder: Path) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+@cache
+def may_mount() -> bool:
+    """Whether there can be such a disk here."""
+    with tempfile.TemporaryDirectory() as parent, small_disk(Path(parent), "64k") as folder:
+        return can_be_filled(folder)
 
 
 def can_be_filled(folder: Path) -> bool:

@@ -19,11 +19,18 @@ from chaos.history import Files, read
 from chaos.real.environment import LOGS
 from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreUnavailable
+from duetime.model.policy import MisfireMode
 from duetime.wiring import Node
 
 SLOTS = 20
 LEASE = 3.0
+COULD_NOT_BEGIN = 3
+"""How it ends when it cannot use its file yet."""
 _BATCH = 5
+_RHYTHMS: tuple[tuple[str, str, MisfireMode], ...] = (
+    ("second", "* * * * * *", "all"),
+    ("second-latest", "* * * * * *", "latest"),
+)
 
 
 def settings(folder: Path) -> Settings:
@@ -58,8 +65,14 @@ async def live(folder: Path) -> None:
 async def _ask(client: Client, logs: Path) -> None:
     random = Random(os.getpid())
     me = os.getpid()
+    client.jobs |= _known(logs)
+    for tag, cron, misfire in _RHYTHMS:
+        if tag not in client.jobs:
+            await client.until_known(lambda: client.schedule(tag, {"cron": cron}, misfire=misfire))  # noqa: B023
     for number in count(1):
         if (logs / "stop").exists():
+            for tag, _, _ in _RHYTHMS:
+                await client.until_known(lambda: client.cancel(tag, recurring=True))  # noqa: B023
             return
         await client.submit_many([f"many-{me}-{number}-{place}" for place in range(_BATCH)])
         if number % 5 == 0:
@@ -83,13 +96,7 @@ async def tell(folder: Path) -> None:
         await drained(app, within=60.0)
         await client.submit_many([f"probe-{number}" for number in range(SLOTS)], seconds=2.0)
         await drained(app, within=30.0)
-        written = read(logs)
-        answers = {record["n"]: record for record in written["answered"] if record["outcome"] == "ok"}
-        for asked in written["asked"]:
-            answer = answers.get(asked["n"])
-            if answer is not None:
-                tags = asked.get("tags") or [asked["tag"]]
-                client.jobs |= dict(zip(tags, answer.get("jobs") or [answer["job"]], strict=True))
+        client.jobs |= _known(logs)
         await client.tell_ends()
         told.set()
         node.stop()
@@ -99,13 +106,27 @@ async def tell(folder: Path) -> None:
     assert told.is_set()
 
 
+def _known(logs: Path) -> dict[str, str]:
+    """The job of each tag, as former lives were told."""
+    written = read(logs)
+    answers = {record["n"]: record for record in written["answered"] if record["outcome"] == "ok"}
+    known: dict[str, str] = {}
+    for asked in written["asked"]:
+        answer = answers.get(asked["n"], {})
+        if "jobs" in answer:
+            known |= dict(zip(asked["tags"], answer["jobs"], strict=True))
+        elif "job" in answer:
+            known[asked["tag"]] = answer["job"]
+    return known
+
+
 def main() -> int:
     try:
         asyncio.run((tell if sys.argv[2:] == ["tell"] else live)(Path(sys.argv[1])))
     except StoreUnavailable as error:
         # It could not even begin: as the command does, say so and leave it to whoever starts it again.
         print(f"not started: {error}")
-        return 1
+        return COULD_NOT_BEGIN
     return 0
 
 

@@ -1,54 +1,45 @@
-"""What is done to a cluster: a schedule drawn from the seed, then struck; each strike is written down.
+"""What is done to a cluster; each strike is written down.
 
 Most faults hit one process or one connection. `until` is when the fault itself is over; how long the product may take
-to recover is the checker's business.
+to recover is the checker's business. `came_of_it` counts what was hit, where that can be seen: a fault that hits
+nothing shows nothing.
 """
 
 import asyncio
 import contextlib
-import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from random import Random
 from time import monotonic
-from typing import NamedTuple
+from typing import Any
 
 import psycopg
 
 from chaos.history import Writer
 from chaos.real import database_faults, upgrade
 from chaos.real.bouncer import program
-from chaos.real.clocks import DatabaseClock, library
+from chaos.real.clocks import CACHED, DatabaseClock, library, seen_through
 from chaos.real.cluster import Cluster, Member
-from chaos.real.disk import can_be_filled, fill, make_room
-from chaos.real.lies import Liar
+from chaos.real.disk import fill, make_room, may_mount
 from chaos.real.network import Proxy, Way
-from chaos.scenarios import Scenario
+from chaos.real.strikes import Strike
 
+_TOLD = 0.5
+"""Seconds until the client has heard of the last commit."""
 _START = 2.0
 """Seconds that a process takes to be back."""
-
-
-class Strike(NamedTuple):
-    t: float
-    """Seconds after the beginning."""
-    kind: str
-    who: float
-    """Where it hits, as a share of all that could be hit."""
-    lasts: float
-    strength: float
 
 
 class Faults:
     """Strikes a cluster."""
 
-    def __init__(self, cluster: Cluster, clock: DatabaseClock, liar: Liar, writer: Writer, disk: Path) -> None:
+    def __init__(self, cluster: Cluster, clock: DatabaseClock, lies: Path, writer: Writer, disk: Path) -> None:
+        """`lies` is the file that says how much everybody is lied to; `disk`, where the database is."""
         self._disk = disk
         self._cluster = cluster
         self._clock = clock
-        self._liar = liar
+        self._lies = lies
         self._writer = writer
         self._database = asyncio.Lock()
         self.put_back = 0.0
@@ -57,10 +48,13 @@ class Faults:
     async def strike(self, strike: Strike) -> None:
         await KINDS[strike.kind](self, strike)
 
-    def _record(self, strike: Strike, until: float, who: str, **more: float) -> None:
+    def _record(self, strike: Strike, until: float, who: str, **more: Any) -> None:
         kind = "clock" if "offset" in more else strike.kind
         record = {"t": monotonic(), **more, "kind": kind, "of": strike.kind, "until": until, "node": who}
-        self._writer.write("faults", record)
+        self._writer.write("faults", {**record, "strike": strike.t})
+
+    def _workers(self) -> list[int]:
+        return [member.pid for member in self._cluster.workers if member.pid is not None]
 
     def _pick(self, strike: Strike, members: Sequence[Member]) -> Member:
         return members[int(strike.who * len(members))]
@@ -77,7 +71,7 @@ class Faults:
 
     def _kill(self, strike: Strike, member: Member) -> None:
         if member.send(signal.SIGKILL):
-            self._record(strike, monotonic() + _START, member.name)
+            self._record(strike, monotonic() + _START, member.name, over=monotonic())
 
     async def restart(self, strike: Strike) -> None:
         member = self._pick(strike, self._cluster.members)
@@ -95,12 +89,12 @@ class Faults:
 
     async def terminate_backends(self, strike: Strike) -> None:
         """Every session is ended, several times in a row."""
-        until = monotonic() + strike.lasts
-        self._record(strike, until, "database")
-        while monotonic() < until:
+        struck, ended = monotonic(), 0
+        while monotonic() < struck + strike.lasts:
             with contextlib.suppress(psycopg.Error):
-                await asyncio.to_thread(database_faults.terminate, self._cluster.dsn)
+                ended += await asyncio.to_thread(database_faults.terminate, self._cluster.dsn)
             await asyncio.sleep(0.3)
+        self._record(strike, monotonic(), "database", t=struck, came_of_it=ended)
 
     async def crash_database(self, strike: Strike) -> None:
         if self._database.locked():
@@ -111,21 +105,20 @@ class Faults:
             await asyncio.sleep(strike.lasts)
             await asyncio.to_thread(self._clock.start)
             # Recovery is the database's own affair: the fault is over when it takes connections again.
-            self._record(strike, monotonic(), "database", t=struck)
+            self._record(strike, monotonic(), "database", t=struck, workers=self._workers())
 
     async def fill_disk(self, strike: Strike) -> None:
         """No room for the database. It may stop altogether, and is then started again when there is room."""
-        if not can_be_filled(self._disk):
-            return
         async with self._database:
             struck = monotonic()
             await asyncio.to_thread(fill, self._disk)
+            refused = await asyncio.to_thread(database_faults.has_no_room, self._cluster.dsn)
             await asyncio.sleep(strike.lasts)
             make_room(self._disk)
             if not await asyncio.to_thread(_answers, self._cluster.dsn):
                 await asyncio.to_thread(self._cluster.postgres.stop_immediately)
                 await asyncio.to_thread(self._clock.start)
-            self._record(strike, monotonic(), "database", t=struck)
+            self._record(strike, monotonic(), "database", t=struck, came_of_it=int(refused))
 
     async def deadlock(self, strike: Strike) -> None:
         async with self._database:
@@ -141,15 +134,16 @@ class Faults:
 
     async def promote(self, strike: Strike) -> None:
         async with self._database:
-            died = await database_faults.fail_over(self._cluster, self._cluster.spares[-1])
+            dying, dead = await database_faults.fail_over(self._cluster, self._cluster.spares[-1])
             # What was committed just before may not have reached a standby that nobody waits for.
-            window = strike.strength and {"lost_from": died - strike.strength, "lost_to": died}
-            self._record(strike, monotonic(), "database", t=died, **(window or {}))
+            window = strike.strength and {"lost_from": dying - strike.strength, "lost_to": dead + _TOLD}
+            self._record(strike, monotonic(), "database", t=dying, workers=self._workers(), **(window or {}))
 
     async def restore(self, strike: Strike) -> None:
         async with self._database:
-            began, died = await database_faults.restore(self._cluster, strike.lasts)
-            self._record(strike, monotonic(), "database", t=died, lost_from=began, lost_to=died)
+            began, dead = await database_faults.restore(self._cluster, strike.lasts)
+            lost = {"lost_from": began, "lost_to": dead + _TOLD}
+            self._record(strike, monotonic(), "database", t=dead, workers=self._workers(), **lost)
 
     async def kill_pooler(self, strike: Strike) -> None:
         assert self._cluster.bouncer is not None
@@ -175,22 +169,21 @@ class Faults:
     async def _way(self, strike: Strike, way: Way, latency: float = 0.0) -> None:
         name, proxy = self._proxy(strike)
         pid = next((member.pid for member in self._cluster.members if member.proxy is proxy), None)
-        # What is under way is given up only when its deadline is over.
-        over = monotonic() + strike.lasts + (0.0 if way is Way.SLOW else 5.0)
-        self._record(strike, over, name, pid=pid or 0)
+        struck, before = monotonic(), proxy.held_up
         proxy.set_way(way, latency)
         await asyncio.sleep(strike.lasts)
         proxy.set_way(Way.OPEN)
+        # What is under way is given up only when its deadline is over.
+        until = monotonic() + (0.0 if way is Way.SLOW else 5.0)
+        self._record(strike, until, name, t=struck, pid=pid or 0, came_of_it=proxy.held_up - before)
 
     async def reset(self, strike: Strike) -> None:
         name, proxy = self._proxy(strike)
-        self._record(strike, monotonic(), name)
-        proxy.reset()
+        self._record(strike, monotonic(), name, came_of_it=proxy.reset())
 
     async def slow_close(self, strike: Strike) -> None:
         name, proxy = self._proxy(strike)
-        self._record(strike, monotonic() + 1.0, name)
-        proxy.close_slowly()
+        self._record(strike, monotonic() + 1.0, name, came_of_it=proxy.close_slowly())
 
     def _proxy(self, strike: Strike) -> tuple[str, Proxy]:
         reachable = [(member.name, member.proxy) for member in self._cluster.members]
@@ -198,19 +191,22 @@ class Faults:
         return reachable[int(strike.who * len(reachable))]
 
     async def node_clock(self, strike: Strike) -> None:
-        member = self._pick(strike, self._cluster.members)
-        self._record(strike, monotonic() + strike.lasts, member.name)
-        member.clock_file.write_text(f"{strike.strength:+.0f}\n")
-        await asyncio.sleep(strike.lasts)
-        member.clock_file.write_text("+0\n")
+        await self._set_clock(strike, f"{strike.strength:+.0f}")
 
     async def node_drift(self, strike: Strike) -> None:
         """It runs too fast or too slow, until somebody sets it."""
+        await self._set_clock(strike, f"+0 x{strike.strength:g}")
+
+    async def _set_clock(self, strike: Strike, to: str) -> None:
         member = self._pick(strike, self._cluster.members)
-        self._record(strike, monotonic() + strike.lasts, member.name)
-        member.clock_file.write_text(f"+0 x{strike.strength:g}\n")
+        struck = monotonic()
+        member.clock_file.write_text(f"{to}\n")
         await asyncio.sleep(strike.lasts)
+        moved = await asyncio.to_thread(seen_through, member.clock_file)
         member.clock_file.write_text("+0\n")
+        # A process that has just begun has not drifted yet.
+        more = {} if strike.kind == "node drift" else {"came_of_it": int(abs(moved) > 1.0)}
+        self._record(strike, monotonic(), member.name, t=struck, **more)
 
     async def database_drift(self, strike: Strike) -> None:
         """A tenth of a second at a time, away from the truth and back to it."""
@@ -229,18 +225,18 @@ class Faults:
                 back = max(0.0, self._clock.offset - offset)
                 self.put_back += back
                 self._clock.set(offset)
-                self._record(strike, monotonic() + back + 2.0, "database", offset=offset)
-                await asyncio.sleep(strike.lasts)
+                struck = monotonic()
+                await asyncio.sleep(max(strike.lasts, CACHED + 0.5))
+                moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
+                more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
+                self._record(strike, struck + back + 2.0, "database", t=struck, **more)
 
     async def lies(self, strike: Strike) -> None:
         """Every process, and the client, are told of errors after every twentieth success."""
-        self._record(strike, monotonic() + strike.lasts + 2 * _START, "all")
-        for rate in (strike.strength, 0.0):
-            self._liar.rate = rate
-            for member in self._cluster.members:
-                member.lies = rate
-                member.send(signal.SIGKILL)
-            await asyncio.sleep(strike.lasts)
+        self._record(strike, monotonic() + strike.lasts + 1.0, "all")
+        self._lies.write_text(f"{strike.strength}")
+        await asyncio.sleep(strike.lasts)
+        self._lies.write_text("0")
 
 
 KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
@@ -278,60 +274,9 @@ def missing() -> list[str]:
     """The kinds that cannot be struck on this machine."""
     return [
         *(sorted(_NEEDS_FAKETIME) if library() is None else []),
-        *(["disk full"] if os.geteuid() else []),
+        *([] if may_mount() else ["disk full"]),
         *(["kill pooler"] if program() is None else []),
     ]
-
-
-def schedule(random: Random, scenario: Scenario) -> list[Strike]:
-    """A fault every so often, of a kind drawn by chance; every kind is drawn before one is drawn again."""
-    strikes = _draw(random, scenario.seconds, scenario.kinds, scenario.every)
-    strikes = strikes[: scenario.most]
-    if scenario.who is not None:
-        strikes = [strike._replace(who=scenario.who) for strike in strikes]
-    if scenario.lasts is not None:
-        strikes = [strike._replace(lasts=scenario.lasts) for strike in strikes]
-    if scenario.strengths:
-        strikes = [
-            strike._replace(strength=scenario.strengths[place % len(scenario.strengths)])
-            for place, strike in enumerate(strikes)
-        ]
-    return strikes
-
-
-def _draw(random: Random, seconds: float, kinds: Sequence[str], every: float) -> list[Strike]:
-    strikes, t, left = [], 3.0, list[str]()
-    while t < seconds:
-        if not left:
-            left = random.sample(list(kinds), len(kinds))
-        strikes.append(_strike(random, t, left.pop()))
-        t += every * random.uniform(0.5, 1.5)
-    return strikes
-
-
-def _strike(random: Random, t: float, kind: str) -> Strike:
-    lasts, strength = random.uniform(0.5, 6.0), 0.0
-    match kind:
-        case "latency":
-            strength = random.choice([0.005, 0.05, 0.3])
-        case "cut" | "half-open":
-            lasts = random.choice([1.0, 4.0, 8.0])
-        case "crash database":
-            lasts = random.uniform(0.1, 3.0)
-        case "node clock":
-            strength = random.choice([-300.0, 300.0])
-        case "database clock":
-            strength = random.choice([-10.0, 10.0, 30.0])
-            lasts = 4.0
-        case "node drift":
-            strength = random.choice([0.9, 1.1])
-        case "database drift":
-            strength, lasts = random.choice([-1.0, 1.0]), 10.0
-        case "lies":
-            lasts, strength = 6.0, 0.05
-        case "deadlock" | "serialization":
-            lasts = 3.0
-    return Strike(t, kind, random.random(), lasts, strength)
 
 
 def _answers(dsn: str) -> bool:

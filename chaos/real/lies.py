@@ -1,13 +1,15 @@
 """Success seen as error: a store method does what it was asked, and its caller is told that the database is away.
 
-A process lies at the rate that `DUETIME_TEST_CHAOS_LIES` gives, at every method of the store; how often, at which, it
-writes down among the faults.
+Every process looks into one file for the share of successes that it shall see as errors, at every method of the store;
+each lie is written down among the faults.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from random import Random
 from time import monotonic
 from typing import Any
@@ -15,29 +17,37 @@ from typing import Any
 from chaos.history import Writer
 from chaos.real.environment import LIES
 from duetime.errors import StoreUnavailable
-from duetime.store import protocol
 from duetime.store.postgres import PostgresStore
+from duetime.store.protocol import Store
 
-_TRUTHFUL = frozenset({"open", "close", "migrate", "check_schema", "listen", "companion"})
+_TRUTHFUL = frozenset({"open", "close", "migrate", "check_schema"})
 """Without these there is no store to lie about."""
+_LOOK_EVERY = 0.1
 
 
 def methods() -> list[str]:
-    """Every method through which work is asked for."""
-    roles = [
-        role for role in vars(protocol).values() if isinstance(role, type) and role.__module__ == protocol.__name__
-    ]
-    names = {name for role in roles if getattr(role, "_is_protocol", False) for name in vars(role)}
-    return sorted(name for name in names - _TRUTHFUL if not name.startswith("_") and hasattr(PostgresStore, name))
+    """Every method that asks something of the database."""
+    names = {name for role in Store.__mro__ for name in vars(role) if not name.startswith("_")}
+    return sorted(name for name in names - _TRUTHFUL if inspect.iscoroutinefunction(getattr(PostgresStore, name, None)))
 
 
 class Liar:
-    """Lies at `rate`, which may change."""
+    """Lies at the rate that its file says, which may change."""
 
-    def __init__(self, writer: Writer, random: Random, rate: float = 0.0) -> None:
-        self.rate = rate
+    def __init__(self, writer: Writer, random: Random, file: Path) -> None:
         self._writer = writer
         self._random = random
+        self._file = file
+        self._rate = 0.0
+        self._looked_at = float("-inf")
+
+    @property
+    def rate(self) -> float:
+        now = monotonic()
+        if now >= self._looked_at + _LOOK_EVERY:
+            self._looked_at = now
+            self._rate = float(self._file.read_text() or 0) if self._file.exists() else 0.0
+        return self._rate
 
     def corrupt(self, store: type = PostgresStore) -> None:
         """Make every method of this kind of store lie, in this process."""
@@ -69,6 +79,6 @@ class Liar:
 
 
 def lie_if_asked(writer: Writer) -> None:
-    rate = float(os.environ.get(LIES, "0"))
-    if rate:
-        Liar(writer, Random(os.getpid()), rate).corrupt()
+    file = os.environ.get(LIES)
+    if file:
+        Liar(writer, Random(os.getpid()), Path(file)).corrupt()

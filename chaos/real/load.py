@@ -1,41 +1,34 @@
 """Load instead of faults: a steady rate for a long time, more than can be done, and a transaction that is never closed.
 
 First how much can be done in a rush; then the soak, which a transaction that stays open may accompany (it keeps the
-database from clearing away dead rows); then the rush again; then five times as much as the slots can take.
+database from clearing away dead rows); then the rush again; then the overload.
 """
 
 import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from chaos.client import Client
-from chaos.figures import quantile
-from chaos.history import Files, read
+from chaos.history import Files
 from chaos.real import sampling
-from chaos.real.cluster import SLOTS, Cluster
+from chaos.real.cluster import Cluster
+from chaos.real.overload import WORKERS, Overload, overload
 from chaos.real.run import all_up, drained
 from chaos.tasks import add_tasks
 from duetime import App, Settings
 from duetime.store.opening import open_ready, store_for
 from tests.support.postgres import Server, installed
 
-WORKERS = 2
 RUSH = 6_000
 _BATCH = 25
-_TASK = 0.25
-"""Seconds that a task of the overload takes, so that slots are what there is too little of."""
-_OVERLOAD = 10.0
-_TIMES = 5
-NORMAL = 1.0
-RECOVERS_WITHIN = 60.0
 HELD_COSTS = 0.25
 
 
@@ -51,7 +44,7 @@ class Load:
     """Runs a second."""
     rush_after: float = 0.0
     soak_lag: dict[str, float] = field(default_factory=dict)
-    overload: dict[str, float] = field(default_factory=dict)
+    overload: Overload = field(default_factory=Overload)
 
     def broken(self) -> list[str]:
         # Behind an open transaction nothing can be cleared away: then only its cost is judged.
@@ -60,11 +53,7 @@ class Load:
             found.append(
                 f"an open transaction cost too much: {self.rush_before} runs/s before, {self.rush_after} after"
             )
-        if self.overload["normal after"] > RECOVERS_WITHIN:
-            found.append(f"lag was normal again only {self.overload['normal after']} s after the overload")
-        if self.overload["done during"] < 0.8 * self.overload["capacity"]:
-            found.append(f"collapsed: {self.overload['done during']} runs/s of {self.overload['capacity']}")
-        return found
+        return found + self.overload.broken()
 
 
 async def run(logs: Path, *, seconds: float, rate: float, held: bool) -> Load:
@@ -96,10 +85,12 @@ async def _phases(cluster: Cluster, app: App, client: Client, writer: Files, loa
     with _held_open(cluster.dsn) if load.held else nullcontext():
         began = time.monotonic()
         await _soak(cluster, client, load)
-        load.soak_lag = _lag(writer, began, time.monotonic())
+        load.soak_lag = sampling.quantiles(
+            attempt.lag for attempt in sampling.attempts(writer.folder) if attempt.t >= began
+        )
         await drained(app, within=60.0)
         load.rush_after = await _rush(app, client, "after")
-    load.overload = await _overload(app, client, writer)
+    load.overload = await overload(cluster, app, writer, within=load.seconds)
 
 
 async def _rush(app: App, client: Client, name: str) -> float:
@@ -129,54 +120,6 @@ async def _soak(cluster: Cluster, client: Client, load: Load) -> None:
         await asyncio.sleep(max(0.0, began + number * _BATCH / load.rate - time.monotonic()))
 
 
-async def _overload(app: App, client: Client, writer: Files) -> dict[str, float]:
-    capacity = WORKERS * SLOTS / _TASK
-    began, number, batch = time.monotonic(), 0, 100
-    while time.monotonic() < began + _OVERLOAD:
-        await client.submit_many([f"over-{number}-{place}" for place in range(batch)], seconds=_TASK)
-        number += 1
-        await asyncio.sleep(max(0.0, began + number * batch / (capacity * _TIMES) - time.monotonic()))
-    ended = time.monotonic()
-    # Then what is normal: a few at a time, and how late they begin.
-    probed = 0
-    while time.monotonic() < ended + RECOVERS_WITHIN + 30.0:
-        await client.submit_many([f"after-{probed}-{place}" for place in range(5)])
-        probed += 1
-        await asyncio.sleep(0.5)
-        if (await (await app.store()).counts()).runs <= 5 and time.monotonic() > ended + 15.0:
-            break
-    await drained(app, within=120.0)
-    return {
-        "capacity": capacity,
-        "offered": round(number * batch / (ended - began), 1),
-        "done during": _done(writer, began + 1.0, ended),
-        "normal after": _normal_after(writer, ended),
-    }
-
-
-def _done(writer: Files, start: float, end: float) -> float:
-    seen = read(writer.folder)["seen"]
-    return round(sum(1 for item in seen if item["what"] == "end" and start <= item["t"] < end) / (end - start), 1)
-
-
-def _lags(writer: Files) -> Iterator[tuple[float, float]]:
-    offset = time.time() - time.monotonic()
-    for record in read(writer.folder)["seen"]:
-        if record["what"] == "start":
-            yield record["t"], record["t"] + offset - record["due"]
-
-
-def _lag(writer: Files, start: float, end: float) -> dict[str, float]:
-    lags = [lag for t, lag in _lags(writer) if start <= t < end]
-    return {f"p{share}": quantile(lags, share / 100) for share in (50, 95, 99)}
-
-
-def _normal_after(writer: Files, ended: float) -> float:
-    """Seconds from the end of the overload to the last run that began later than is normal."""
-    late = [t for t, lag in _lags(writer) if t > ended and lag > NORMAL]
-    return round(max(late, default=ended) - ended, 1)
-
-
 @contextmanager
 def _held_open(dsn: str) -> Iterator[None]:
     """A transaction that has seen the database once, and stays."""
@@ -196,9 +139,13 @@ def as_record(load: Load) -> dict[str, Any]:
         "rush before, runs/s": load.rush_before,
         "rush after, runs/s": load.rush_after,
         "lag during the soak": load.soak_lag,
-        "overload": load.overload,
+        "overload": asdict(load.overload, dict_factory=_worded),
         "second and last quarter": {
             name: [round(before, 1), round(after, 1)] for name, before, after in sampling.quarters(load.series)
         },
         "series": load.series,
     }
+
+
+def _worded(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name.replace("_", " "): value for name, value in fields}

@@ -37,6 +37,8 @@ class Proxy:
         self.keep_dead_lines = False
         """Whether an end that was closed is kept from the other end for ever, and not only for a moment."""
         self.dead_lines = 0
+        self.held_up = 0
+        """Pieces of traffic that the way has kept waiting."""
 
     @property
     def dsn(self) -> str:
@@ -66,16 +68,20 @@ class Proxy:
         else:
             self._clear.set()
 
-    def reset(self) -> None:
-        """Abort every connection, both ends."""
-        for pair in tuple(self._pairs):
+    def reset(self) -> int:
+        """Abort every connection, both ends; returns how many there were."""
+        pairs = tuple(self._pairs)
+        for pair in pairs:
             for writer in pair:
                 writer.transport.abort()
+        return len(pairs)
 
-    def close_slowly(self) -> None:
-        """Say goodbye to every client, and leave the database's end open for a while."""
-        for client, _ in tuple(self._pairs):
+    def close_slowly(self) -> int:
+        """Say goodbye to every client, and leave the database's end open for a while; returns how many there were."""
+        pairs = tuple(self._pairs)
+        for client, _ in pairs:
             client.close()
+        return len(pairs)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -118,6 +124,7 @@ class Proxy:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 if self.latency:
+                    self.held_up += 1
                     await asyncio.sleep(self.latency)
                 await self._passable(towards_database=towards_database)
                 writer.write(data)
@@ -125,6 +132,7 @@ class Proxy:
 
     async def _passable(self, *, towards_database: bool) -> None:
         while self.way is Way.CUT or (self.way is Way.HALF and not towards_database):
+            self.held_up += 1
             await self._clear.wait()
 
 

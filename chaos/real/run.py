@@ -8,33 +8,50 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from chaos.client import Client
 from chaos.history import Files, read
+from chaos.mutants import MUTANTS
 from chaos.real.bouncer import Bouncer
-from chaos.real.clocks import CACHED, DatabaseClock, library
+from chaos.real.clocks import CACHED, DatabaseClock
 from chaos.real.cluster import LEASE, SLOTS, Cluster
-from chaos.real.database_faults import make_standby
+from chaos.real.database_faults import damages, make_standby
 from chaos.real.disk import small_disk, temporary_folders_on
-from chaos.real.faults import Faults, Strike, schedule
+from chaos.real.environment import LIES, MUTANT
+from chaos.real.faults import Faults
 from chaos.real.http import app_over_http
 from chaos.real.lies import Liar
+from chaos.real.strikes import Strike, schedule
 from chaos.real.workload import Workload
 from chaos.scenarios import Scenario
 from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreError
+from duetime.ids import show
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.listing import RunFilter, RunItem
+from duetime.model.run import RunState
 from duetime.store.opening import open_ready, store_for
 from tests.support.postgres import Server, installed
 
-BOUND = 15.0
-RECOVERY = LEASE + 15.0
+BOUND = 5.0
+RECOVERY = LEASE + 10.0
+CLAIM_TO_START = LEASE + 10.0
+QUIET = RECOVERY + BOUND + 10.0
+"""Seconds that the workload goes on after the last fault: what was due during the faults must have run meanwhile, and
+what is due then must be on time."""
 _ASKED_ABOUT = 3_000
 _DRAIN = 120.0
 _DISK = "1500m"
+_SHOWN = 20
+_OTHER_ENDS = (RunState.FAILED, RunState.CANCELLED)
+_CLOCKS = frozenset({"node clock", "node drift"})
 
 
-async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) -> None:
-    """Everything that happens is in `logs` afterwards."""
+async def run(
+    logs: Path, scenario: Scenario, *, seed: int, workers: int = 3, quiet: float = QUIET, mutant: str | None = None
+) -> None:
+    """Everything that happens is in `logs` afterwards. With a mutant, every process breaks a promise."""
     writer = Files(logs)
     base = time.time() - time.monotonic()
     strikes = schedule(Random(f"faults {seed}"), scenario)
@@ -57,11 +74,13 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
                 if scenario.standby is not None:
                     synchronous = scenario.standby == "synchronous"
                     cluster.spares.append(await asyncio.to_thread(make_standby, server, synchronous=synchronous))
-                await cluster.start(preload=library() if {"node clock", "node drift"} & set(scenario.kinds) else None)
-                liar = Liar(writer, Random(seed))
-                with liar.corrupting():
-                    faults = Faults(cluster, clock, liar, writer, disk)
-                    await _drive(cluster, faults, strikes, writer, base, seed, scenario, workers * SLOTS)
+                lies = Path(folder) / "lies"
+                await cluster.start(_told(scenario, lies, mutant), clocks=bool(_CLOCKS & set(scenario.kinds)))
+                broken = MUTANTS[mutant].broken(seed) if mutant else nullcontext()
+                with Liar(writer, Random(seed), lies).corrupting(), broken:
+                    faults = Faults(cluster, clock, lies, writer, disk)
+                    run = _Run(cluster, faults, strikes, writer, base, seed, scenario, workers * SLOTS, quiet)
+                    await run.drive()
             finally:
                 await cluster.close()
                 if bouncer is not None:
@@ -74,55 +93,77 @@ async def run(logs: Path, scenario: Scenario, *, seed: int, workers: int = 3) ->
             writer.close()
 
 
+def _told(scenario: Scenario, lies: Path, mutant: str | None) -> dict[str, str]:
+    told = {LIES: str(lies)} if "lies" in scenario.kinds else {}
+    return told | ({MUTANT: mutant} if mutant else {})
+
+
 def _disk(scenario: Scenario, folder: Path) -> AbstractContextManager[Path]:
     return small_disk(folder, _DISK) if "disk full" in scenario.kinds else nullcontext(folder)
 
 
-async def _drive(
-    cluster: Cluster,
-    faults: Faults,
-    strikes: Sequence[Strike],
-    writer: Files,
-    base: float,
-    seed: int,
-    scenario: Scenario,
-    slots: int,
-) -> None:
-    app = App(settings=Settings(database_url=cluster.client.dsn, pool_size=10, **cluster.settings))
-    add_tasks(app, writer, time.monotonic, "client")
-    client = Client(app, writer, time.monotonic)
-    async with app, AsyncExitStack() as stack:
-        await all_up(app, len(cluster.workers))
-        asking = client
-        if scenario.over_http:
-            through = await stack.enter_async_context(app_over_http(await app.store(), cluster.urls))
-            add_tasks(through, writer, time.monotonic, "client")
-            asking = Client(through, writer, time.monotonic)
-        workload = Workload(asking, Random(f"work {seed}"), base=base, scenario=scenario)
-        working = asyncio.create_task(workload.run())
+class _Run(NamedTuple):
+    cluster: Cluster
+    faults: Faults
+    strikes: Sequence[Strike]
+    writer: Files
+    base: float
+    seed: int
+    scenario: Scenario
+    slots: int
+    quiet: float
+
+    async def drive(self) -> None:
+        settings = Settings(database_url=self.cluster.client.dsn, pool_size=10, **self.cluster.settings)
+        app = App(settings=settings)
+        add_tasks(app, self.writer, time.monotonic, "client")
+        client = Client(app, self.writer, time.monotonic)
+        async with app, AsyncExitStack() as stack:
+            await all_up(app, len(self.cluster.workers))
+            asking = client
+            if self.scenario.over_http:
+                through = await stack.enter_async_context(app_over_http(await app.store(), self.cluster.urls))
+                add_tasks(through, self.writer, time.monotonic, "client")
+                asking = Client(through, self.writer, time.monotonic)
+            workload = Workload(asking, Random(f"work {self.seed}"), base=self.base, scenario=self.scenario)
+            working = asyncio.create_task(workload.run())
+            await self._strike()
+            await asyncio.sleep(self.quiet)
+            workload.stop()
+            await working
+            await drained(app, within=_DRAIN + self.faults.put_back)
+            await workload.probe(self.slots)
+            await drained(app, within=60.0)
+            end = time.monotonic()
+            client.jobs |= asking.jobs
+            await _tell(client, self.writer, self.seed, await _ended_otherwise(app))
+            self._set_up(end, await _left(app))
+
+    async def _strike(self) -> None:
         began = time.monotonic()
-        striking = [asyncio.create_task(_at(began + strike.t, faults, strike)) for strike in strikes]
-        await asyncio.sleep(scenario.seconds)
+        striking = [asyncio.create_task(_at(began + strike.t, self.faults, strike)) for strike in self.strikes]
+        await asyncio.sleep(self.scenario.seconds)
         await asyncio.gather(*striking)
-        workload.stop()
-        await working
-        await drained(app, within=_DRAIN + faults.put_back)
-        await workload.probe(slots)
-        await drained(app, within=60.0)
-        end = time.monotonic()
+        # A clock that was put back makes everything wait that much longer.
+        over = max((fault["until"] for fault in read(self.writer.folder)["faults"]), default=0.0)
+        await asyncio.sleep(max(0.0, over - time.monotonic()))
+
+    def _set_up(self, end: float, left: list[str]) -> None:
         setup: dict[str, object] = {
-            "base": base,
+            "base": self.base,
             "bound": BOUND,
             "recovery": RECOVERY,
-            "slots": slots,
+            "claim to start": CLAIM_TO_START,
+            "slots": self.slots,
             "end": end,
             "sampled": True,
             "clock slack": CACHED + 1.0,
-            "crashes": cluster.crashes(),
+            "crashes": self.cluster.crashes(),
+            "left": left,
+            "written": [text for text in (self.scenario.demands.writes,) if text and self.cluster.has_written(text)],
+            "damages": damages(self.cluster.dsn),
         }
-        writer.write("setup", setup)
-        client.jobs |= asking.jobs
-        await _tell(client, writer, seed)
+        self.writer.write("setup", setup)
 
 
 async def _at(t: float, faults: Faults, strike: Strike) -> None:
@@ -138,26 +179,48 @@ async def all_up(app: App, workers: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def drained(app: App, *, within: float) -> bool:
+async def drained(app: App, *, within: float) -> None:
     """Wait until nothing is left to run, or the time is over: the checker will say what was left."""
-    store = await app.store()
+    store, left = await app.store(), -1
     deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        with contextlib.suppress(StoreError):
-            counts = await store.counts()
-            if counts.runs == 0:
-                return True
+    while left and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
-    return False
+        with contextlib.suppress(StoreError):
+            left = (await store.counts()).runs
 
 
-async def _tell(client: Client, writer: Files, seed: int) -> None:
-    """Ask about all that is not one of very many, all that nobody saw the end of, and some of the rest."""
+async def _ended_otherwise(app: App) -> set[str]:
+    """The jobs of all runs that did not succeed."""
+    return {show("job", run.job_id) for state in _OTHER_ENDS for run in await _in_state(app, state)}
+
+
+async def _left(app: App) -> list[str]:
+    """What is not over, in the words of the product."""
+    store = await app.store()
+    found = [run for state in RunState if not state.is_end for run in await _in_state(app, state)]
+    return [f"{run.state.name}: {await store.run(DEFAULT_TENANT, run.id)}" for run in found[:_SHOWN]]
+
+
+async def _in_state(app: App, state: RunState) -> list[RunItem]:
+    store, found = await app.store(), list[RunItem]()
+    before = None
+    while True:
+        page = await store.list_runs(DEFAULT_TENANT, RunFilter(state=state), before, limit=200)
+        found += page.items
+        before = page.next
+        if before is None:
+            return found
+
+
+async def _tell(client: Client, writer: Files, seed: int, ended_otherwise: set[str]) -> None:
+    """Ask about all that is not one of very many, all that nobody saw the end of or that did not end well, and some of
+    the rest."""
     logs = read(writer.folder)
     ended = {record["nonce"] for record in logs["seen"] if record["what"] == "end" and record["how"] == "done"}
     done = {record["tag"] for record in logs["seen"] if record["what"] == "start" and record["nonce"] in ended}
     many = [tag for tag in client.jobs if tag.startswith("many-")]
-    asked = {tag for tag in client.jobs if not tag.startswith("many-") or tag not in done}
+    asked = {tag for tag, job in client.jobs.items() if not tag.startswith("many-") or job in ended_otherwise}
+    asked |= client.jobs.keys() - done
     asked |= set(Random(seed).sample(many, min(_ASKED_ABOUT, len(many))))
     waiting = sorted(asked)
     lanes = [waiting[place::8] for place in range(8)]

@@ -14,18 +14,22 @@ from random import Random
 from chaos.history import Files
 from chaos.real.cluster import ROOT
 from chaos.real.disk import can_be_filled, fill, make_room, small_disk
-from chaos.real.embedded import LEASE, SLOTS
+from chaos.real.embedded import COULD_NOT_BEGIN, LEASE, SLOTS
 from chaos.real.environment import LOGS
 
-BOUND = 15.0
-RECOVERY = LEASE + 15.0
-KINDS = ("kill", "freeze", "lock", "disk full")
+BOUND = 5.0
 _START = 3.0
+RECOVERY = LEASE + 10.0
+QUIET = RECOVERY + BOUND + _START + 3.0
+"""Seconds that it goes on after the last fault: long enough for all that was due before to have to have run."""
+KINDS = ("kill", "freeze", "lock", "disk full")
+_PATIENCE = 5.0
+"""Seconds that whoever wants to write waits for a lock."""
 _DISK = "96m"
 
 
-def run(logs: Path, *, seconds: float, seed: int, kinds: tuple[str, ...] = KINDS, every: float = 3.0) -> str:
-    """Everything that happens is in `logs` afterwards; returns what SQLite says of the file's integrity."""
+def run(logs: Path, *, seconds: float, seed: int, kinds: tuple[str, ...] = KINDS, every: float = 3.0) -> None:
+    """Everything that happens is in `logs` afterwards."""
     random, writer = Random(f"embedded {seed}"), Files(logs)
     (logs / "stop").unlink(missing_ok=True)
     base = time.time() - time.monotonic()
@@ -38,11 +42,14 @@ def run(logs: Path, *, seconds: float, seed: int, kinds: tuple[str, ...] = KINDS
                 life.pause(every * random.uniform(0.5, 1.5))
                 left = left or random.sample(kinds, len(kinds))
                 _strike(life, writer, left.pop(), random)
+            life.pause(QUIET)
             (logs / "stop").touch()
             life.pause(3.0)
         finally:
             life.end()
         life.tell()
+        with contextlib.closing(sqlite3.connect(folder / "duetime.db")) as connection:
+            integrity = str(connection.execute("pragma integrity_check").fetchone()[0])
         writer.write(
             "setup",
             {
@@ -51,12 +58,12 @@ def run(logs: Path, *, seconds: float, seed: int, kinds: tuple[str, ...] = KINDS
                 "recovery": RECOVERY,
                 "slots": SLOTS,
                 "end": time.monotonic(),
+                "claim to start": LEASE + 10.0,
                 "crashes": life.crashes(),
+                "damages": [] if integrity == "ok" else [integrity],
             },
         )
         writer.close()
-        with contextlib.closing(sqlite3.connect(folder / "duetime.db")) as connection:
-            return str(connection.execute("pragma integrity_check").fetchone()[0])
 
 
 class Life:
@@ -67,30 +74,44 @@ class Life:
         self._logs = logs
         self._output = logs / "embedded.log"
         self._output.unlink(missing_ok=True)
+        self._killed = False
+        self._ends: list[str] = []
         self._process = self._start()
 
     def send(self, kind: signal.Signals) -> None:
         if self._process.poll() is None:
+            self._killed |= kind is signal.SIGKILL
             os.killpg(self._process.pid, kind)
 
     def pause(self, seconds: float) -> None:
         """Let time pass; a process that has ended is started again."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if self._process.poll() is not None:
+            if (status := self._process.poll()) is not None:
+                if status != COULD_NOT_BEGIN and not (self._killed and status == -signal.SIGKILL):
+                    self._ends.append(f"it ended with {status}")
+                self._killed = False
                 self._process = self._start()
             time.sleep(0.05)
 
     def end(self) -> None:
-        self.send(signal.SIGKILL)
-        self._process.wait()
+        """In good order: a kill would be one more fault."""
+        self.send(signal.SIGTERM)
+        self.send(signal.SIGCONT)
+        try:
+            if (status := self._process.wait(60)) not in (0, COULD_NOT_BEGIN):
+                self._ends.append(f"asked to stop, it ended with {status}")
+        except subprocess.TimeoutExpired:
+            self._ends.append("asked to stop, it did not")
+            self.send(signal.SIGKILL)
+            self._process.wait()
 
     def tell(self) -> None:
         self._start("tell").wait(180)
 
     def crashes(self) -> list[str]:
         text = self._output.read_text(errors="replace")
-        return [part[-300:] for part in text.split("Traceback (most recent call last)")[1:]]
+        return [*self._ends, *(part[-300:] for part in text.split("Traceback (most recent call last)")[1:])]
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
@@ -108,11 +129,7 @@ class Life:
 
 def _strike(life: Life, writer: Files, kind: str, random: Random) -> None:
     lasts = random.uniform(0.5, 4.0)
-    now = time.monotonic()
-    if kind == "disk full" and not can_be_filled(life.folder):
-        return
-    until = now + (_START if kind == "kill" else lasts + _START)
-    writer.write("faults", {"kind": kind, "t": now, "until": until, "node": "embedded"})
+    now, came_of_it = time.monotonic(), 1
     match kind:
         case "kill":
             life.send(signal.SIGKILL)
@@ -121,17 +138,23 @@ def _strike(life: Life, writer: Files, kind: str, random: Random) -> None:
             time.sleep(lasts)
             life.send(signal.SIGCONT)
         case "lock":
-            _lock(life.folder / "duetime.db", lasts)
-        case "disk full":
+            came_of_it = _lock(life.folder / "duetime.db", _PATIENCE + lasts)
+        case "disk full" if can_be_filled(life.folder):
             fill(life.folder)
             time.sleep(lasts)
             make_room(life.folder)
+        case _:
+            return
+    record = {"kind": kind, "t": now, "until": time.monotonic() + _START, "node": "embedded"}
+    writer.write("faults", {**record, "came_of_it": came_of_it})
 
 
-def _lock(file: Path, seconds: float) -> None:
-    """As another program would that opens the file: whoever writes meanwhile is told that it is busy."""
-    connection = sqlite3.connect(file, timeout=5, isolation_level=None)
+def _lock(file: Path, seconds: float) -> int:
+    """As another program would that opens the file: whoever writes meanwhile is told that it is busy, after a while."""
+    connection = sqlite3.connect(file, timeout=10, isolation_level=None)
     with contextlib.closing(connection), contextlib.suppress(sqlite3.OperationalError):
         connection.execute("begin immediate")
         time.sleep(seconds)
         connection.execute("rollback")
+        return 1
+    return 0

@@ -1,15 +1,19 @@
-"""What a running cluster takes up: memory and open files of each process, connections, sizes of tables and indexes.
+"""What is measured under load: when tasks began and ended, and what a running cluster takes up (memory and open files
+of each process, connections, sizes of tables and indexes).
 
 History is left out: it grows until its retention is over, by design.
 """
 
 import contextlib
+import time
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import fmean
+from typing import NamedTuple
 
 import psycopg
 
+from chaos.figures import quantile
+from chaos.history import read
 from chaos.real.cluster import Cluster
 
 Series = dict[str, list[float]]
@@ -23,6 +27,15 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = 'duetime' and c.relkind = 'r' and c.relname not like 'history%'
 """
 _CONNECTIONS = "select count(*) from pg_stat_activity where datname = 'chaos' and pid <> pg_backend_pid()"
+
+
+class Attempt(NamedTuple):
+    """What was seen of a task."""
+
+    tag: str
+    t: float
+    lag: float
+    done_at: float | None = None
 
 
 def take(cluster: Cluster, series: Series) -> None:
@@ -48,11 +61,27 @@ def grown(series: Series) -> list[str]:
 
 
 def quarters(series: Series) -> Iterable[tuple[str, float, float]]:
-    """The mean of the second quarter and of the last."""
+    """The most in the second quarter and in the last: a table that is vacuumed now and then goes up and down."""
     for name, values in sorted(series.items()):
         quarter = len(values) // 4
         if quarter:
-            yield name, fmean(values[quarter : 2 * quarter]), fmean(values[-quarter:])
+            yield name, max(values[quarter : 2 * quarter]), max(values[-quarter:])
+
+
+def attempts(logs: Path) -> list[Attempt]:
+    offset = time.time() - time.monotonic()
+    seen = read(logs)["seen"]
+    done = {record["nonce"]: record["t"] for record in seen if record["what"] == "end" and record["how"] == "done"}
+    return [
+        Attempt(record["tag"], record["t"], record["t"] + offset - record["due"], done.get(record["nonce"]))
+        for record in seen
+        if record["what"] == "start"
+    ]
+
+
+def quantiles(values: Iterable[float]) -> dict[str, float]:
+    found = list(values)
+    return {f"p{share}": quantile(found, share / 100) for share in (50, 95, 99)}
 
 
 def _grew(name: str, before: float, after: float) -> bool:

@@ -58,6 +58,8 @@ async def _replace(member: Member) -> None:
     before = member.deaths
     member.send(signal.SIGTERM)
     deadline = monotonic() + _PATIENCE
-    while member.deaths == before and monotonic() < deadline:
+    while member.deaths == before:
+        if monotonic() > deadline:
+            raise RuntimeError(f"{member.name} did not end within {_PATIENCE:g} s")
         await asyncio.sleep(0.1)
     await asyncio.sleep(1.0)

@@ -6,7 +6,7 @@ from random import Random
 from time import monotonic
 from typing import Any
 
-from chaos.client import Client
+from chaos.client import Client, Ending
 from chaos.scenarios import Scenario
 
 _BATCH = 25
@@ -35,6 +35,7 @@ class Workload:
             group.create_task(self._singles(group))
             for tag, schedule, misfire in self._rhythms():
                 group.create_task(self._recurring(tag, schedule, misfire))
+            group.create_task(self._follower("second"))
 
     async def probe(self, slots: int) -> None:
         """Hold every slot at once."""
@@ -73,6 +74,9 @@ class Workload:
             await client.until_known(lambda: client.submit(tag, **options))
         else:
             await client.submit(tag, **options)
+        if random.random() < 0.3 and tag in client.jobs:
+            on: Ending = random.choice(["success", "success", "finished"])
+            await client.submit(f"{tag}-child", parent=tag, on=on, idempotent=f"key-{tag}-child")
         if random.random() < 0.2 and tag in client.jobs:
             await asyncio.sleep(random.uniform(0.0, 5.0))
             await client.until_known(lambda: client.cancel(tag))
@@ -89,13 +93,26 @@ class Workload:
     async def _recurring(self, tag: str, schedule: dict[str, Any], misfire: Any) -> None:
         client = self._client
         await client.until_known(lambda: client.schedule(tag, schedule, misfire=misfire))
-        if tag == "every-three":
+        if tag == "every-twenty":
+            while not await self._rest(self._random.uniform(3.0, 10.0)):
+                await client.trigger(tag)
+        elif tag == "every-three":
             while not await self._rest(self._random.uniform(15.0, 30.0)):
                 changed = {"every": float(self._random.choice([2, 3, 5])), "start_at": schedule["start_at"]}
                 await client.until_known(lambda changed=changed: client.schedule(tag, changed, misfire=misfire))  # type: ignore[misc]
         else:
             await self._stopping.wait()
         await client.until_known(lambda: client.cancel(tag, recurring=True))
+
+    async def _follower(self, parent: str) -> None:
+        """A run after each run of another."""
+        client = self._client
+        while parent not in client.jobs:
+            if await self._rest(0.1):
+                return
+        await client.until_known(lambda: client.follow("follower", parent))
+        await self._stopping.wait()
+        await client.until_known(lambda: client.unfollow("follower"))
 
     async def _rest(self, seconds: float) -> bool:
         """Wait; true when it is time to stop."""

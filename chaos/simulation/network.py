@@ -3,9 +3,8 @@ arrive. The database goes on with what has reached it, whatever became of the ca
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from chaos.simulation.loop import Process
 from duetime.errors import StoreUnavailable
@@ -15,9 +14,8 @@ DEADLINE = 10.0
 """How long a call waits for its answer."""
 
 
-@dataclass
-class Weather:
-    """How it is between one process and the database."""
+class Front(NamedTuple):
+    """What one fault does to the weather."""
 
     fail_before: float = 0.0
     """The share of calls that fail and have not happened."""
@@ -25,17 +23,41 @@ class Weather:
     """The share of calls that fail and have happened."""
     delay: float = 0.0
     """The longest that a call takes on either way, in seconds."""
+    mute: bool = False
+    """What is asked for is done, and no answer arrives: how a cut begins for those who had just asked."""
     cut: bool = False
     """Nothing arrives, in either direction."""
-    struck: int = 0
 
-    @property
-    def calm(self) -> bool:
-        return not (self.fail_before or self.fail_after or self.delay or self.cut)
+
+class Weather:
+    """How it is between one process and the database: of all the fronts that lie there, the worst of each kind."""
+
+    def __init__(self) -> None:
+        self.now = Front()
+        self.calm = True
+        self.struck = 0
+        """Calls that failed, or were late."""
+        self._fronts: list[Front] = []
+
+    def come(self, front: Front) -> None:
+        self._fronts.append(front)
+        self._change()
+
+    def go(self, front: Front) -> None:
+        self._fronts.remove(front)
+        self._change()
+
+    def _change(self) -> None:
+        self.calm = not self._fronts
+        self.now = Front() if self.calm else Front(*map(max, zip(*self._fronts, strict=True)))
 
 
 class Link:
-    """A store as one process reaches it. Everything that the store can do, it can do; if the weather lets it."""
+    """A store as one process reaches it. Everything that the store can do, it can do; if the weather lets it.
+
+    A call that began in calm weather is answered, for that costs the least: it takes a millisecond at most. What a cut
+    does to calls under way, it does to those of its first moments.
+    """
 
     embedded = True
 
@@ -78,7 +100,7 @@ class Link:
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         def hear(hint: Hint) -> None:
-            if not self._process.dead and not self._weather.cut:
+            if not self._process.dead and not self._weather.now.cut and not self._weather.now.mute:
                 self._loop.call_soon(callback, hint, context=self._process.context)
 
         return self._store.listen(hear)
@@ -90,12 +112,11 @@ class Link:
 
     async def _carry(self, answer: asyncio.Future[Any], ask: Callable[[], Any]) -> None:
         await self._way()
-        if self._random.random() < self._weather.fail_before:
-            _fail(answer, self._weather, "the connection broke")
+        if self._random.random() < self._weather.now.fail_before:
+            await self._fail(answer, "the connection broke")
             return
-        if self._weather.cut:
-            await asyncio.sleep(DEADLINE)
-            _fail(answer, self._weather, "no answer in time")
+        if self._weather.now.cut:
+            await self._fail(answer, "no answer in time", after=DEADLINE)
             return
         result, error = None, None
         try:
@@ -103,12 +124,11 @@ class Link:
         except Exception as raised:
             error = raised
         await self._way()
-        if self._random.random() < self._weather.fail_after:
-            _fail(answer, self._weather, "the connection broke before the answer came")
+        if self._random.random() < self._weather.now.fail_after:
+            await self._fail(answer, "the connection broke before the answer came")
             return
-        if self._weather.cut:
-            await asyncio.sleep(DEADLINE)
-            _fail(answer, self._weather, "no answer in time")
+        if self._weather.now.cut or self._weather.now.mute:
+            await self._fail(answer, "no answer in time", after=DEADLINE)
             return
         if answer.done():
             return
@@ -118,11 +138,13 @@ class Link:
             answer.set_exception(error)
 
     async def _way(self) -> None:
-        if self._weather.delay:
-            await asyncio.sleep(self._random.random() * self._weather.delay)
+        if self._weather.now.delay:
+            self._weather.struck += 1
+            await asyncio.sleep(self._random.random() * self._weather.now.delay)
 
-
-def _fail(answer: asyncio.Future[Any], weather: Weather, why: str) -> None:
-    weather.struck += 1
-    if not answer.done():
-        answer.set_exception(StoreUnavailable(why))
+    async def _fail(self, answer: asyncio.Future[Any], why: str, *, after: float = 0.0) -> None:
+        self._weather.struck += 1
+        if after:
+            await asyncio.sleep(after)
+        if not answer.done():
+            answer.set_exception(StoreUnavailable(why))

@@ -14,10 +14,12 @@ from duetime import App, Settings
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.scanner import Scanner
+from duetime.engine.settler import settling
 from duetime.loop import Loop
 from duetime.store.protocol import Store
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 
 LEASE = timedelta(seconds=30)
 HEARTBEAT = timedelta(seconds=10)
@@ -54,9 +56,19 @@ class Node:
         self._failed = failed
         self._parts: list[Loop | Worker] = []
 
+    @property
+    def alive(self) -> bool:
+        """Whether there is anything to strike: one that was started this very moment has not begun yet."""
+        return self.process is not None and bool(self._parts)
+
+    @property
+    def awake(self) -> bool:
+        return self.process is not None and self.alive and self.process.frozen_until <= self._loop.time()
+
     def start(self) -> None:
         if self.process is not None:
             return
+        self._parts = []
         self.lives += 1
         self.process = Process(f"{self.name}.{self.lives}")
         self.process.spawn(self._loop, self._run(self.process))
@@ -92,6 +104,7 @@ class Node:
         day = timedelta(days=30)
         self._parts = [
             Loop("scanner", Scanner(store, interval=POLL).tick, jitter=0.1),
+            settling(store, interval=POLL),
             Loop("reaper", Reaper(store, lease=LEASE, interval=REAP_EVERY).tick, jitter=0.2),
             Loop(
                 "pruner",

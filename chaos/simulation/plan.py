@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 
 NODES = 3
 HOUR = 3_600.0
+_KEYS = ("door", "bridge")
+"""Under each of them, one run at a time."""
+_EVERY_SECOND = "* * * * * *"
+_FEWEST_IN_BURSTS = 20
 _LONGEST_FAULT = 120.0
 _LONGEST_WAIT = 200.0
 _DRAIN = 400.0
@@ -55,8 +59,16 @@ KINDS = (
 
 def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.0) -> Plan:
     until = HOUR * share - _DRAIN
-    asks = [*_one_offs(random, base, until, share), *_bursts(random, until, share), *_recurring(random, base, until)]
     struck = sorted(_fault(random, until) for _ in range(faults))
+    asks = [
+        *_one_offs(random, base, until, share),
+        *_victims(random, struck, share),
+        *_crowds(random, base, until, share),
+        *_recurring(random, base, until),
+    ]
+    asks += [*_children(random, asks, until, share), *_followers(random, asks)]
+    # Some are cancelled or never arrive, and the probes come on top: there are more than 500 in the end.
+    asks += _bursts(random, until, round(random.randint(555, 585) * share) - _runs_of(asks))
     # A clock that is put back makes everything wait that much longer.
     back = sum(fault.strength for fault in struck if fault.kind == "clock back")
     quiet = until + back + _DRAIN
@@ -65,7 +77,7 @@ def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.
 
 def _one_offs(random: Random, base: float, until: float, share: float) -> list[Ask]:
     asks = []
-    for number in range(round(random.randint(200, 260) * share)):
+    for number in range(round(random.randint(170, 210) * share)):
         t = random.uniform(1.0, until)
         options: dict[str, Any] = {"seconds": _seconds(random)}
         when = random.random()
@@ -73,23 +85,76 @@ def _one_offs(random: Random, base: float, until: float, share: float) -> list[A
             options["wait"] = round(random.choice([random.uniform(0.1, 15.0), random.uniform(15.0, _LONGEST_WAIT)]), 3)
         elif when < 0.4:
             options["at"] = round(base + t + random.uniform(-5.0, 200.0), 3)
-        if random.random() < 0.5:
-            options["idempotent"] = f"key-{number}"
-        if random.random() < 0.15:
-            options["fail"] = random.randint(1, 5)
-        elif random.random() < 0.15:
-            options["once"] = True
-        if random.random() < 0.12:
-            options["cancel after"] = random.uniform(0.0, 30.0)
-        asks.append(Ask(t, "submit", f"one-{number}", options))
+        asks.append(_one_off(random, t, f"one-{number}", options))
     return asks
 
 
-def _bursts(random: Random, until: float, share: float) -> list[Ask]:
-    return [
-        Ask(random.uniform(1.0, until), "batch", f"burst-{number}", {"count": random.randint(2, 16)})
-        for number in range(round(random.randint(4, 10) * share) + 1)
-    ]
+def _victims(random: Random, faults: list[Fault], share: float) -> list[Ask]:
+    """One-offs that are at work when a fault strikes."""
+    asks = []
+    for number, fault in enumerate(faults):
+        for place in range(round(random.randint(4, 10) * share) + 1):
+            seconds, before = random.uniform(2.0, 30.0), random.uniform(0.0, 15.0)
+            options = {"seconds": round(seconds, 3)}
+            asks.append(_one_off(random, max(1.0, fault.t - before), f"victim-{number}-{place}", options))
+    return asks
+
+
+def _crowds(random: Random, base: float, until: float, share: float) -> list[Ask]:
+    """One-offs that share a key and come at about the same time: all but one of them have to wait."""
+    asks = []
+    for number in range(round(random.randint(4, 6) * share) + 1):
+        t, key = random.uniform(1.0, until - 10.0), random.choice(_KEYS)
+        for place in range(random.randint(3, 5)):
+            options = {"seconds": round(random.uniform(0.5, 8.0), 3), "concurrency_key": key}
+            if random.random() < 0.3:
+                options["at"] = round(base + t + 40.0, 3)
+            asks.append(_one_off(random, t + random.uniform(0.0, 10.0), f"crowd-{number}-{place}", options))
+    return asks
+
+
+def _one_off(random: Random, t: float, tag: str, options: dict[str, Any]) -> Ask:
+    if random.random() < 0.5:
+        options["idempotent"] = f"key-{tag}"
+    if random.random() < 0.15:
+        options["fail"] = random.randint(1, 5)
+    elif random.random() < 0.15:
+        options["once"] = True
+    if random.random() < 0.12:
+        options["cancel after"] = random.uniform(0.0, 30.0)
+    return Ask(t, "submit", tag, options)
+
+
+def _runs_of(asks: list[Ask]) -> int:
+    """About how many runs these make; a schedule is in force until the next one."""
+    runs = 0.0
+    in_force: dict[str, Ask] = {}
+    for ask in sorted(asks, key=lambda ask: ask.t):
+        if ask.what == "submit":
+            runs += 1
+        elif ask.what in ("schedule", "end"):
+            before = in_force.get(ask.tag)
+            if before is not None:
+                runs += (ask.t - before.t) / _period(before.options["schedule"])
+            in_force[ask.tag] = ask
+    return round(runs)
+
+
+def _period(schedule: dict[str, Any]) -> float:
+    if "every" in schedule:
+        return float(schedule["every"])
+    return 1.0 if schedule["cron"] == _EVERY_SECOND else 60.0
+
+
+def _bursts(random: Random, until: float, jobs: int) -> list[Ask]:
+    """Some at once, until there are as many as this; a few in any case."""
+    asks: list[Ask] = []
+    jobs = max(jobs, _FEWEST_IN_BURSTS)
+    while jobs > 0:
+        count = random.randint(2, 16)
+        asks.append(Ask(random.uniform(1.0, until), "batch", f"burst-{len(asks)}", {"count": count}))
+        jobs -= count
+    return asks
 
 
 def _recurring(random: Random, base: float, until: float) -> list[Ask]:
@@ -108,10 +173,38 @@ def _recurring(random: Random, base: float, until: float) -> list[Ask]:
                 asks.append(Ask(t, "schedule", tag, {"schedule": _schedule(random, base, t), "misfire": misfire}))
         asks.append(Ask(random.uniform(max(t + 10.0, until / 2), until), "end", tag, {}))
     t = random.uniform(1.0, until - 60.0)
-    every_second = {"schedule": {"cron": "* * * * * *"}, "misfire": "all"}
+    every_second = {"schedule": {"cron": _EVERY_SECOND}, "misfire": "all"}
     asks.append(Ask(t, "schedule", "second", every_second))
     asks.append(Ask(t + random.uniform(20.0, 60.0), "end", "second", {}))
     return asks
+
+
+def _children(random: Random, asks: list[Ask], until: float, share: float) -> list[Ask]:
+    """Jobs that wait for others, some of which are children themselves; a parent may be over, or yet to run."""
+    oldest = [ask for ask in asks if ask.what == "submit"]
+    children: list[Ask] = []
+    for number in range(round(random.randint(20, 40) * share)):
+        parent = random.choice(oldest + children[: number // 2])
+        on = random.choice(["success", "success", "finished"])
+        options: dict[str, Any] = {"seconds": min(15.0, _seconds(random)), "parent": parent.tag, "on": on}
+        if random.random() < 0.2:
+            options["wait"] = round(random.uniform(0.1, 60.0), 3)
+        if random.random() < 0.5:
+            options["idempotent"] = f"child-{number}"
+        t = min(until, parent.t + random.uniform(0.01, 60.0))
+        children.append(Ask(t, "submit", f"child-{number}", options))
+    return children
+
+
+def _followers(random: Random, asks: list[Ask]) -> list[Ask]:
+    """A job that runs after each run of one that recurs."""
+    first = min(ask.t for ask in asks if ask.tag == "cron-0")
+    last = max(ask.t for ask in asks if ask.tag == "cron-0")
+    t = random.uniform(first, (first + last) / 2)
+    return [
+        Ask(t, "follow", "follower", {"parent": "cron-0"}),
+        Ask(random.uniform(t + 10.0, last + 30.0), "unfollow", "follower", {}),
+    ]
 
 
 def _schedule(random: Random, base: float, t: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +17,18 @@ from chaos.simulation.world import World
 MOST_TURNS = 150_000
 """How many callbacks a simulated hour may take: a loop that never rests takes many more."""
 
+_AT_ONCE = 25
+"""Seeds for each process, before more are asked for."""
+
 
 class Outcome(NamedTuple):
     seed: int
     violations: list[tuple[str, str]]
     counts: dict[str, int]
+    planned: int
+    """How many faults were to strike."""
     struck: dict[str, int]
+    """Those that really met somebody, by kind."""
     hours: float
     seconds: float
 
@@ -32,7 +39,7 @@ def run_seed(
     """Simulate one seed and judge it; `keep` is a folder for its logs."""
     began = time.monotonic()
     world = World(seed, faults=faults, share=share)
-    with _silence(), MUTANTS[mutant](seed) if mutant else nullcontext():
+    with _silence(), MUTANTS[mutant].broken(seed) if mutant else nullcontext():
         history = world.run()
     if keep is not None:
         history.save(keep)
@@ -41,7 +48,8 @@ def run_seed(
     if world.loop.turns > MOST_TURNS * world.plan.end / 3600:
         violations.append(("no process spins", f"{world.loop.turns} turns of the event loop"))
     hours = world.plan.end / 3600
-    return Outcome(seed, violations, verdict.counts, dict(world.struck), hours, time.monotonic() - began)  # type: ignore[arg-type]
+    struck, took = dict(world.struck), time.monotonic() - began
+    return Outcome(seed, violations, verdict.counts, len(world.plan.faults), struck, hours, took)  # type: ignore[arg-type]
 
 
 def run_seeds(
@@ -52,7 +60,9 @@ def run_seeds(
         yield from map(_one, work)
         return
     with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(_one, work)
+        # A pool takes all its work at once: what comes may be bounded by time.
+        while some := list(islice(work, _AT_ONCE * processes)):
+            yield from pool.imap_unordered(_one, some)
 
 
 def replay(seed: int, share: float = 1.0) -> str:
@@ -67,6 +77,9 @@ class Summary:
         self.seeds = 0
         self.simulated_hours = 0.0
         self.counts: Counter[str] = Counter()
+        self.fewest_runs: int | None = None
+        """What the smallest of the seeds had."""
+        self.planned = 0
         self.struck: Counter[str] = Counter()
         self.failed: list[Outcome] = []
 
@@ -74,6 +87,9 @@ class Summary:
         self.seeds += 1
         self.simulated_hours += outcome.hours
         self.counts.update(outcome.counts)
+        runs = outcome.counts["runs"]
+        self.fewest_runs = runs if self.fewest_runs is None else min(self.fewest_runs, runs)
+        self.planned += outcome.planned
         self.struck.update(outcome.struck)
         if outcome.violations:
             self.failed.append(outcome)
@@ -83,6 +99,8 @@ class Summary:
             "seeds": self.seeds,
             "simulated hours": round(self.simulated_hours, 1),
             "counts": dict(self.counts),
+            "fewest runs": self.fewest_runs,
+            "planned": self.planned,
             "struck": dict(self.struck),
             "failed seeds": [outcome.seed for outcome in self.failed],
         }

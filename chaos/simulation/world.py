@@ -6,7 +6,7 @@ import gc
 import random as chance
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from chaos.history import Memory
 from chaos.simulation import plan as plans
 from chaos.simulation.database import EPOCH, make_store
 from chaos.simulation.loop import Process, VirtualLoop
-from chaos.simulation.network import Link, Weather
+from chaos.simulation.network import DEADLINE, Front, Link, Weather
 from chaos.simulation.node import LEASE, SETTINGS, SLOTS, Node
 from chaos.simulation.plan import Ask, Fault, Plan, make_plan
 from chaos.tasks import add_tasks
@@ -31,6 +31,12 @@ from duetime.worker import known_lanes, notes, worker
 BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
 BASE = EPOCH.timestamp()
+_AT_LEAST = 1.0
+"""Seconds that a fault lasts which had to wait for somebody to strike."""
+_PATIENCE = 60
+"""Seconds for which bad weather stays until a call has met it."""
+_LAST_WORDS = 2.0
+"""The longest that a line which is cut still carries what is asked, though no answers."""
 
 
 class World:
@@ -38,6 +44,7 @@ class World:
         self.seed = seed
         self.history = Memory()
         self.struck: Counter[str] = Counter()
+        """Faults that really met somebody, by kind."""
         self.crashes: list[str] = []
         self._random = Random(f"duetime {seed}")
         self.plan: Plan = make_plan(Random(f"plan {seed}"), base=BASE, faults=faults, share=share)
@@ -104,11 +111,18 @@ class World:
                 await client.until_known(lambda: client.schedule(ask.tag, **options))
             case "trigger":
                 await client.trigger(ask.tag)
+            case "follow" if options["parent"] in client.jobs:
+                await client.until_known(lambda: client.follow(ask.tag, **options))
+            case "unfollow" if ask.tag in client.jobs:
+                await client.until_known(lambda: client.unfollow(ask.tag))
             case "end":
                 await client.until_known(lambda: client.cancel(ask.tag, recurring=True))
 
     async def _submit(self, tag: str, options: dict[str, Any]) -> None:
         client = self._client
+        parent = options.get("parent")
+        if parent is not None and parent not in client.jobs:
+            return  # nobody knows whether there is one to wait for
         cancel_after = options.pop("cancel after", None)
         if options.get("idempotent") is not None:
             await client.until_known(lambda: client.submit(tag, **options))
@@ -125,67 +139,104 @@ class World:
 
     async def _strike(self, fault: Fault) -> None:
         await self._until(fault.t)
-        node = self._nodes[fault.node]
-        until = fault.t + fault.lasts
-        record = {"kind": fault.kind, "t": fault.t, "node": node.name}
+        if fault.kind in ("clock forward", "clock back"):
+            self._move_clock(fault)
+            return
+        node = await self._find(fault.node, lambda node: node.alive if fault.kind.startswith("crash") else node.awake)
+        record = {"kind": fault.kind, "t": self.loop.time(), "node": node.name}
+        until = max(fault.t + fault.lasts, self.loop.time() + _AT_LEAST)
         match fault.kind:
             case "crash":
                 self._record(record, until)
-                await self._down([node], fault.lasts)
+                await self._down([node], until)
             case "crash all":
                 self._record(record, until)
-                await self._down(self._nodes, fault.lasts)
+                await self._down(self._nodes, until)
             case "restart":
-                node.stop()
-                while node.process is not None:  # it may be frozen, too
-                    await asyncio.sleep(1.0)
-                await asyncio.sleep(fault.lasts)
-                node.start()
+                await self._restart(node, fault.lasts)
                 self._record(record, self.loop.time())
             case "freeze":
                 self._record(record, until)
                 node.freeze(until)
-            case "clock forward" | "clock back":
-                back = fault.kind == "clock back"
-                self._clock.offset += -fault.strength if back else fault.strength
-                affects = fault.t + (fault.strength if back else 0.0)
-                self._record({**record, "kind": "clock", "offset": self._clock.offset}, affects, count=fault.kind)
             case _:
-                self._record(record, until + 10.0)
-                everyone = [*(node.weather for node in self._nodes), self._weather]
-                struck = everyone if fault.kind == "database away" else [node.weather]
-                await self._bad_weather(fault, struck)
+                met = await self._bad_weather(fault, node, until)
+                self._record(record, self.loop.time() + DEADLINE, met=met)
 
-    async def _down(self, nodes: list[Node], seconds: float) -> None:
+    async def _find(self, first: int, able: Callable[[Node], bool]) -> Node:
+        """The node that was meant, or another one if that cannot be struck now; or whoever is the first who can."""
+        while True:
+            for place in range(plans.NODES):
+                node = self._nodes[(first + place) % plans.NODES]
+                if able(node):
+                    return node
+            await asyncio.sleep(_AT_LEAST)
+
+    def _move_clock(self, fault: Fault) -> None:
+        back = fault.kind == "clock back"
+        self._clock.offset += -fault.strength if back else fault.strength
+        record = {"kind": "clock", "t": fault.t, "offset": self._clock.offset}
+        self._record(record, fault.t + (fault.strength if back else 0.0), count=fault.kind)
+
+    async def _down(self, nodes: list[Node], until: float) -> None:
         for node in nodes:
             node.kill()
-        await asyncio.sleep(seconds)
+        await self._until(until)
         for node in nodes:
             node.start()
 
-    async def _bad_weather(self, fault: Fault, struck: list[Weather]) -> None:
-        if self._random.random() < 0.3:
-            struck = [*struck, self._weather]
-        name, value = {
-            "errors before": ("fail_before", fault.strength),
-            "errors after": ("fail_after", fault.strength),
-            "delays": ("delay", fault.strength),
-            "cut": ("cut", True),
-            "database away": ("fail_before", 1.0),
-        }[fault.kind]
-        for weather in struck:
-            setattr(weather, name, value)
-        await asyncio.sleep(fault.lasts)
-        for weather in struck:
-            setattr(weather, name, type(value)(0))
+    async def _restart(self, node: Node, seconds: float) -> None:
+        life = node.process
+        node.stop()
+        while node.process is life:  # it may be frozen, too
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(seconds)
+        node.start()
 
-    def _record(self, record: dict[str, Any], until: float, *, count: str | None = None) -> None:
-        self.struck[count or record["kind"]] += 1
+    async def _bad_weather(self, fault: Fault, node: Node, until: float) -> bool:
+        """Whether any call has met it."""
+        places = [node.weather]
+        if fault.kind == "database away":
+            places = [*(node.weather for node in self._nodes), self._weather]
+        elif self._random.random() < 0.3:
+            places.append(self._weather)
+        met_before = sum(weather.struck for weather in places)
+        front = {
+            "errors before": Front(fail_before=fault.strength),
+            "errors after": Front(fail_after=fault.strength),
+            "delays": Front(delay=fault.strength),
+            "cut": Front(cut=True),
+            "database away": Front(fail_before=1.0),
+        }[fault.kind]
+        if fault.kind == "cut":
+            with _over(places, Front(mute=True)):
+                await asyncio.sleep(min(self._random.random() * _LAST_WORDS, fault.lasts / 2))
+        with _over(places, front):
+            await self._until(until)
+            for _ in range(_PATIENCE):
+                if sum(weather.struck for weather in places) > met_before:
+                    return True
+                await asyncio.sleep(1.0)
+        return False
+
+    def _record(self, record: dict[str, Any], until: float, *, count: str | None = None, met: bool = True) -> None:
+        if met:
+            self.struck[count or record["kind"]] += 1
         self.history.write("faults", {**record, "until": until})
 
     def _node_failed(self, name: str, error: BaseException) -> None:
         if not isinstance(error, asyncio.CancelledError | GeneratorExit):
             self.crashes.append(f"{name} ended by itself: {error!r} {getattr(error, 'exceptions', '')}")
+
+
+@contextlib.contextmanager
+def _over(places: list[Weather], front: Front) -> Iterator[None]:
+    for weather in places:
+        weather.come(front)
+    try:
+        yield
+    finally:
+        for weather in places:
+            weather.go(front)
 
 
 @contextlib.contextmanager
@@ -208,7 +259,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         patch.object(notes, "INTERVAL", 300.0),
         patch.object(known_lanes, "_LANES_EVERY", 1.0),
         patch.object(known_lanes, "_PAUSES_EVERY", 60.0),
-        patch.object(reporting, "_QUICK", 5.0),
+        patch.object(reporting, "_QUICK", 300.0),
     ):
         yield
 

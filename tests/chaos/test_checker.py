@@ -1,33 +1,14 @@
 """The checker against histories written by hand: it accepts the good one, and names what is wrong with each bad one."""
 
 from copy import deepcopy
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 
 from chaos import checker, oracle
 from chaos.checker import completion, one_offs, quiet, recurring
 from chaos.checker.timeline import Timeline
-from chaos.demands import Demands
-from chaos.figures import figures
-
-Logs = dict[str, list[dict[str, Any]]]
-BASE = 1_000_000.0 - 1_000_000.0 % 60
-
-
-def start(tag: str, t: float, due: float, *, run: str | None = None, nonce: str, **more: Any) -> dict[str, Any]:
-    of_run = {"job": f"job-{tag}", "run": run or f"run-{tag}", "due": BASE + due, "nonce": nonce}
-    return {"what": "start", "t": t, "tag": tag, "attempt": 1, "lost": 0, "node": "n1", **of_run, **more}
-
-
-def end(t: float, nonce: str, how: str = "done") -> dict[str, Any]:
-    return {"what": "end", "t": t, "nonce": nonce, "how": how}
-
-
-def told(tag: str, due: float, by: str, *, run: str | None = None, **more: Any) -> dict[str, Any]:
-    states = {"state": "SUCCEEDED", "attempt": 1, "lost": 0, "attempts": [["SUCCEEDED", 1]]}
-    of_run = {"job": f"job-{tag}", "run": run or f"run-{tag}", "due": BASE + due, "by": by, "finished": BASE + due + 1}
-    return {"what": "run", "tag": tag, **of_run, **states, **more}
+from tests.chaos.histories import BASE, Logs, end, promises, start, told
 
 
 @pytest.fixture
@@ -55,10 +36,6 @@ def logs() -> Logs:
         logs["seen"] += [start("cron", minute_at + 0.1, minute_at, run=run, nonce=nonce), end(minute_at + 0.2, nonce)]
         logs["ended"].append(told("cron", minute_at, nonce, run=run))
     return logs
-
-
-def promises(logs: Logs) -> set[str]:
-    return {violation.promise for violation in checker.check(logs).violations}
 
 
 def test_a_good_history_is_accepted(logs: Logs) -> None:
@@ -134,9 +111,32 @@ def test_an_occurrence_may_be_skipped_only_in_trouble_and_by_its_policy(logs: Lo
     assert promises(logs) == set()
 
 
+def test_of_very_many_that_were_skipped_the_oldest_may_be_told_as_one(logs: Logs) -> None:
+    logs["asked"][1]["misfire"] = "latest"
+    logs["faults"] = [{"kind": "outage", "t": 50.0, "until": 170.0}]
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] not in ("c60.0", "c120.0")]
+    skipped = told("cron", 60.0, "", run="run-60.0", state="SKIPPED", attempts=[])
+    logs["ended"] = [logs["ended"][0], skipped, logs["ended"][3]]
+    assert promises(logs) == {recurring.MET}, "nothing is said of the second one"
+    moments = [datetime.fromtimestamp(BASE + due, UTC).isoformat() for due in (60.0, 180.0)]
+    skipped["why"] = f"missed, like every one from {moments[0]} to {moments[1]}"
+    assert promises(logs) == set()
+
+
 def test_an_occurrence_that_ran_twice(logs: Logs) -> None:
     logs["seen"] += [start("cron", 60.5, 60.0, run="run-again", nonce="x"), end(60.6, "x")]
     assert recurring.ONCE in promises(logs)
+
+
+def test_a_job_that_was_triggered_and_did_not_run(logs: Logs) -> None:
+    logs["asked"].insert(2, {"n": 4, "t": 70.0, "op": "trigger", "tag": "cron"})
+    logs["answered"].append({"n": 4, "t": 70.1, "outcome": "ok"})
+    assert promises(logs) == {one_offs.LOST}
+    logs["seen"] += [start("cron", 70.2, 70.05, run="extra", nonce="x"), end(70.3, "x")]
+    assert promises(logs) == set()
+    logs["asked"][2]["t"], logs["answered"][-1]["t"] = 198.0, 198.1
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "x"]
+    assert promises(logs) == set(), "the job was cancelled at once"
 
 
 def test_a_run_between_two_occurrences(logs: Logs) -> None:
@@ -234,21 +234,120 @@ def test_what_a_restored_database_has_forgotten_is_no_loss(logs: Logs) -> None:
     assert one_offs.LOST in promises({**logs, "faults": [{**restored, "lost_from": 2.0}]})
 
 
-def test_what_a_scenario_has_to_show(logs: Logs) -> None:
-    fault = {"kind": "cut", "t": 20.0, "until": 25.0, "node": "worker-1", "pid": 7}
-    logs["faults"] = [fault]
-    seen = figures(logs)
-    assert Demands(strikes=1, resumes_within=40.0, lag_p95=1.0, succeeds=1.0).broken(logs, seen) == []
-    assert len(Demands(strikes=2, resumes_within=10.0, lag_p95=0.01).broken(logs, seen)) == 3
-    assert len(Demands(refuses_late=True, rejoins=True, came_of_it=True).broken(logs, seen)) == 3
-    logs["seen"] += [start("cron", 60.0, 60.0, run="run-60.0", nonce="late", node="pid-7"), end(70.0, "late")]
-    logs["faults"] = [{**fault, "came_of_it": 3}]
-    assert Demands(refuses_late=True, rejoins=True, came_of_it=True).broken(logs, seen) == []
-
-
 def test_what_shall_never_start_twice_may_be_stopped_with_its_worker(logs: Logs) -> None:
     logs["asked"][0]["once"] = True
     logs["seen"][1] = end(12.0, "a", "stopped")
     logs["ended"][0] = told("one", 11.05, "a", state="FAILED", attempts=[["FAILED", 1]])
     assert one_offs.LOST in promises(logs), "nobody had told its worker to end"
     assert promises({**logs, "faults": [{"kind": "restart", "t": 11.5, "until": 15.0}]}) == set()
+
+
+def test_a_database_may_go_on_with_the_old_time_for_a_moment() -> None:
+    """Its processes learn one after the other that the clock was changed."""
+    forward_and_back = [
+        {"kind": "clock", "t": 100.0, "until": 101.0, "offset": 30.0},
+        {"kind": "clock", "t": 110.0, "until": 140.0, "offset": 0.0},
+    ]
+    timeline = Timeline({"base": BASE, "bound": 5.0, "recovery": 10.0, "clock slack": 2.0}, forward_and_back)
+    assert timeline.span_shown(99.0) == (BASE + 99.0, BASE + 99.0)
+    assert timeline.span_shown(101.0) == (BASE + 101.0, BASE + 131.0)
+    assert timeline.span_shown(103.0) == (BASE + 133.0, BASE + 133.0)
+    assert timeline.span_shown(111.0) == (BASE + 111.0, BASE + 141.0)
+    assert timeline.reached(BASE + 141.0) == 111.0
+    assert timeline.reached(BASE + 143.0) == 143.0
+
+
+def test_a_clock_that_runs_ahead_step_by_step_may_show_a_time_by_any_of_them() -> None:
+    steps = [{"kind": "clock", "t": 100.0 + step / 2, "until": 101.0, "offset": step / 8} for step in range(1, 4)]
+    timeline = Timeline({"base": BASE, "bound": 5.0, "recovery": 10.0, "clock slack": 2.0}, steps)
+    assert timeline.reached(BASE + 101.25) == 101.25 - 2 / 8
+    assert timeline.reached(BASE + 102.0) == 102.0 - 3 / 8
+
+
+def test_an_edit_may_have_read_the_clock_from_before_it_was_changed(logs: Logs) -> None:
+    """The rhythm of a job that is changed in this moment may begin by either reading."""
+    logs["setup"][0]["clock slack"] = 2.0
+    logs["faults"] = [
+        {"t": 29.0, "kind": "clock", "offset": 100.0, "until": 31.0},
+        {"t": 32.0, "kind": "clock", "offset": 0.0, "until": 132.0},
+    ]
+    assert promises(logs) == set()
+
+
+def test_a_job_that_is_one_of_very_many_has_to_be_done_as_its_task_saw_it(logs: Logs) -> None:
+    """Not every one is asked about; whoever is has to be known."""
+    logs["setup"][0]["sampled"] = True
+    logs["ended"] = [record for record in logs["ended"] if record["tag"] != "one"]
+    assert promises(logs) == set()
+    unseen = [record for record in logs["seen"] if record["nonce"] != "a"]
+    assert promises({**logs, "seen": unseen}) == {one_offs.LOST}
+    logs["ended"].append({"what": "job", "tag": "one", "job": "job-one", "found": True})
+    assert promises(logs) == {one_offs.LOST}, "the product knows the job, and no run of it"
+
+
+def test_a_delay_is_counted_on_the_clock_that_was_shown_when_it_was_asked_for(logs: Logs) -> None:
+    back = {"kind": "clock", "t": 1.05, "until": 2.0, "offset": -3.0}
+    mended = {"kind": "clock", "t": 20.0, "until": 20.0, "offset": 0.0}
+    logs["faults"] = [back, mended]
+    logs["seen"][0]["due"] = logs["ended"][0]["due"] = BASE + 8.1
+    assert promises(logs) == set(), "it may have been asked for after the clock was put back"
+    logs["faults"] = [{**back, "t": 1.2}, mended]
+    assert one_offs.EARLY in promises(logs)
+
+
+def test_what_was_claimed_before_the_clock_was_put_back_begins_soon_or_waits(logs: Logs) -> None:
+    logs["faults"] = [{"kind": "clock", "t": 2.0, "until": 3.0, "offset": 300.0}]
+    logs["faults"].append({"kind": "clock", "t": 3.0, "until": 4.0, "offset": 0.0})
+    logs["seen"][0] |= {"t": 9.0}
+    assert one_offs.EARLY not in promises(logs)
+    logs["setup"][0]["claim to start"] = 5.0
+    assert one_offs.EARLY in promises(logs)
+
+
+def test_a_recurring_run_that_did_not_end_well(logs: Logs) -> None:
+    for state in ("FAILED", "CANCELLED"):
+        logs["ended"][1] |= {"state": state, "attempts": [["LOST", 1]]}
+        assert promises(logs) == {one_offs.LOST}
+
+
+def test_an_occurrence_that_the_product_has_two_runs_of(logs: Logs) -> None:
+    logs["ended"].append(told("cron", 60.0, "c60.0", run="another", state="SKIPPED", attempts=[]))
+    assert promises(logs) == {recurring.ONCE}
+
+
+def test_an_occurrence_that_ran_late(logs: Logs) -> None:
+    late = [start("cron", 66.0, 60.0, run="run-60.0", nonce="c60.0"), end(66.1, "c60.0")]
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "c60.0"] + late
+    assert promises(logs) == {one_offs.LATE, recurring.BLIND}
+    assert promises({**logs, "faults": [{"kind": "kill", "t": 50.0, "until": 52.0}]}) == set()
+
+
+def test_what_the_run_itself_has_seen(logs: Logs) -> None:
+    logs["setup"][0] |= {
+        "left": ["PENDING: a run"],
+        "damages": ["runs: a page is torn"],
+        "crashes": ["worker-1 ended with 1"],
+    }
+    assert promises(logs) == {quiet.OVER, quiet.SOUND, quiet.ALIVE}
+
+
+def test_a_run_that_is_told_of_twice(logs: Logs) -> None:
+    logs["ended"].append(logs["ended"][0])
+    assert completion.ONE_END in promises(logs)
+
+
+def test_a_result_that_no_attempt_gave(logs: Logs) -> None:
+    logs["ended"][0]["by"] = "somebody"
+    assert promises(logs) == {completion.ONE_END}
+
+
+def test_a_request_that_was_refused_and_ran(logs: Logs) -> None:
+    logs["answered"][0] = {"n": 1, "t": 1.1, "outcome": "refused"}
+    assert one_offs.INVENTED in promises(logs)
+
+
+def test_a_failure_that_was_not_asked_for(logs: Logs) -> None:
+    logs["ended"][0] |= {"state": "FAILED", "attempts": [["FAILED", 1]]}
+    assert one_offs.LOST in promises(logs)
+    logs["asked"][0]["fail"] = 4
+    assert one_offs.LOST not in promises(logs)

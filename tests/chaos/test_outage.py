@@ -19,7 +19,7 @@ END = 8_100.0
         ("latest", 1),
         ("skip", 1),  # the latest is 30 s late, and 60 s are allowed
         (Misfire("skip", after=10.0), 0),
-        ("all", 100),
+        (Misfire("all"), 100),
         (Misfire("all", most=1000), 120),
         (Misfire("all", age=3_600.0), 60),
     ],

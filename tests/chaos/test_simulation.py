@@ -3,22 +3,31 @@
 `python -m chaos simulate` and `python -m chaos mutants` run whole hours, and many of them.
 """
 
-import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from chaos.mutants import MUTANTS
-from chaos.simulation.seeds import replay, run_seed
+from chaos.real.cluster import ROOT
+from chaos.simulation.network import Front, Weather
+from chaos.simulation.seeds import Outcome, Summary, replay, run_seed
 from chaos.simulation.world import World
 
 CAUGHT_FROM = {
-    "acknowledge-before-commit": 3,
+    "acknowledge-before-commit": 2,
     "drop-one-in-a-thousand": 8,
-    "no-fence": 19,
+    "no-fence": 4,
     "fire-twice": 1,
     "leak-a-slot": 1,
     "fire-early": 1,
-    "never-reap": 4,
+    "never-reap": 2,
+    "forget-an-end": 1,
+    "follow-twice": 24,
+    "wait-for-nobody": 1,
+    "leak-a-permit": 2,
+    "ignore-a-limit": 1,
 }
 """A seed that catches each, or nearly: which one does changes whenever anything takes its turn a moment earlier."""
 TRIES = 12
@@ -30,13 +39,14 @@ def test_no_promise_is_broken(seed: int) -> None:
     outcome = run_seed(seed, share=SHARE)
     assert outcome.violations == [], replay(seed, SHARE)
     assert outcome.counts["runs"] > 100
-    assert sum(outcome.struck.values()) == 5
+    assert outcome.planned == 5
+    assert sum(outcome.struck.values()) >= 4
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_promise_is_noticed(mutant: str) -> None:
-    first = CAUGHT_FROM[mutant]
-    assert any(run_seed(seed, mutant=mutant, share=SHARE).violations for seed in range(first, first + TRIES))
+    seeds = range(CAUGHT_FROM[mutant], CAUGHT_FROM[mutant] + TRIES)
+    assert any(MUTANTS[mutant].noticed_by(run_seed(seed, mutant=mutant, share=SHARE).violations) for seed in seeds)
 
 
 def test_a_seed_without_faults_begins_nothing_twice() -> None:
@@ -46,10 +56,49 @@ def test_a_seed_without_faults_begins_nothing_twice() -> None:
 
 
 def test_the_same_seed_is_the_same_history() -> None:
-    first, second = (json.dumps(World(5, share=SHARE).run().logs) for _ in range(2))
+    """In every process: the order of a set is another one in each."""
+    show = "import sys, json, chaos.simulation.world as w; json.dump(w.World(5, share=0.2).run().logs, sys.stdout)"
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", show],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    )
+    assert len(first) > 10_000
     assert first == second
 
 
-def test_an_edit_after_the_clock_was_put_back_repeats_no_occurrence() -> None:
-    """A whole hour that once broke a promise: a run that had ended was fired again, and completed twice."""
-    assert run_seed(308).violations == [], replay(308)
+def test_the_weather_is_as_bad_as_the_worst_of_its_fronts() -> None:
+    weather = Weather()
+    weather.come(Front(delay=5.0))
+    weather.come(Front(delay=20.0, cut=True))
+    assert weather.now == Front(delay=20.0, cut=True)
+    weather.go(Front(delay=20.0, cut=True))
+    assert weather.now == Front(delay=5.0)
+    weather.go(Front(delay=5.0))
+    assert weather.calm
+
+
+def test_a_summary_tells_the_fewest_runs() -> None:
+    summary = Summary()
+    for runs in (600, 500, 550):
+        summary.add(Outcome(1, [], {"runs": runs}, planned=5, struck={"crash": 4}, hours=1.0, seconds=2.0))
+    told = summary.as_record()
+    assert (told["fewest runs"], told["planned"], told["struck"]) == (500, 15, {"crash": 12})
+
+
+def test_edits_after_the_clock_was_put_back_repeat_no_occurrence() -> None:
+    """A whole hour; in one like it, a run that had ended was fired again, and completed twice."""
+    seed = 1033
+    world = World(seed)
+    world.loop.close()
+    asks = [ask for ask in world.plan.asks if ask.what == "schedule"]
+    edits = [ask.t for place, ask in enumerate(asks) if ask.tag in {earlier.tag for earlier in asks[:place]}]
+    backs = [fault for fault in world.plan.faults if fault.kind == "clock back"]
+    assert any(fault.t < t < fault.t + fault.strength for fault in backs for t in edits)
+    assert run_seed(seed).violations == [], replay(seed)

@@ -1,0 +1,122 @@
+"""What a run has to show beyond the promises."""
+
+from typing import Any
+
+import pytest
+
+from chaos import checker
+from chaos.demands import Demands
+from chaos.figures import figures, struck
+from tests.chaos.histories import BASE, Logs, end, start, told
+
+
+@pytest.fixture
+def logs() -> Logs:
+    """Ten jobs, one each ten seconds, all of them on time; a worker is cut off from t = 40 to t = 60."""
+    cut = {"kind": "cut", "t": 40.0, "until": 60.0, "node": "worker-1", "pid": 7, "workers": [7, 8]}
+    logs: Logs = {
+        "setup": [{"base": BASE, "bound": 5.0, "recovery": 5.0, "end": 300.0}],
+        "faults": [{**cut, "came_of_it": 3}],
+        "asked": [],
+        "answered": [],
+        "seen": [],
+        "ended": [],
+    }
+    for number in range(10):
+        t, tag = 10.0 * number, f"one-{number}"
+        logs["asked"].append({"n": number, "t": t, "op": "submit", "tag": tag, "in": None, "at": None})
+        logs["answered"].append({"n": number, "t": t, "outcome": "ok", "job": f"job-{tag}"})
+        node = f"pid-{7 + number % 2}"
+        logs["seen"] += [start(tag, t + 0.1, t, nonce=f"a{number}", node=node), end(t + 0.2, f"a{number}")]
+        logs["ended"].append(told(tag, t, f"a{number}"))
+    return logs
+
+
+def not_shown(logs: Logs, **demanded: Any) -> list[str]:
+    return Demands(**demanded).broken(logs, checker.check(logs), figures(logs))
+
+
+def test_strikes_and_jobs_are_counted(logs: Logs) -> None:
+    assert not_shown(logs, strikes=1, acknowledged=10) == []
+    assert not_shown(logs, strikes=2, acknowledged=11) == [
+        "struck 1 times, and not 2 times",
+        "10 jobs were acknowledged, and not 11",
+    ]
+    logs["faults"][0]["came_of_it"] = 0
+    assert not_shown(logs) == ["nothing came of cut"]
+
+
+def test_what_may_come_to_nothing_among_other_faults(logs: Logs) -> None:
+    logs["faults"].append({"kind": "deadlock", "t": 40.0, "until": 60.0, "came_of_it": 0})
+    assert not_shown(logs) == []
+    assert not_shown(logs, clashes=True) == ["nothing came of deadlock"]
+
+
+def test_lag_is_normal_when_nothing_is_wrong(logs: Logs) -> None:
+    assert not_shown(logs, quiet_p95=0.2, lag_p95=0.2) == []
+    assert len(not_shown(logs, quiet_p95=0.05, lag_p95=0.05)) == 2
+    logs["faults"][0] |= {"t": 0.0, "until": 200.0}
+    assert not_shown(logs) == ["nothing was due when nothing was wrong"]
+
+
+def test_an_occurrence_must_have_been_due(logs: Logs) -> None:
+    """A run in which no occurrence must have run says nothing about recurring jobs."""
+    minute = {"op": "schedule", "tag": "cron", "schedule": {"cron": "* * * * *"}, "misfire": "latest"}
+    logs["asked"] += [
+        {"n": 20, "t": 10.0, **minute},
+        {"n": 21, "t": 20.0, "op": "cancel", "tag": "cron", "recurring": True},
+    ]
+    logs["answered"] += [{"n": 20, "t": 10.0, "outcome": "ok", "job": "c"}, {"n": 21, "t": 20.0, "outcome": "ok"}]
+    assert not_shown(logs) == ["there is no occurrence of a recurring job that must have run"]
+
+
+def test_every_worker_resumes(logs: Logs) -> None:
+    assert not_shown(logs, resumes_within=15.0) == []
+    assert not_shown(logs, resumes_within=5.0) == ["a worker began nothing for 10.1 s after cut was over"]
+
+
+def test_all_is_over_soon_after_the_last_fault(logs: Logs) -> None:
+    assert not_shown(logs, over_within=1.0) == []
+    logs["seen"][9]["t"] = 65.0  # the end of what began at 40
+    assert not_shown(logs, over_within=4.0) == ["all was over 5.0 s after the last fault, and not within 4.0 s"]
+
+
+def test_what_was_cut_off_moves_and_rejoins(logs: Logs) -> None:
+    assert not_shown(logs, moves=True, rejoins=True) == ["worker-1 had nothing at work when it was cut off"]
+    began = start("one-3", 30.1, 30.0, nonce="lost", node="pid-7")
+    elsewhere = start("one-3", 45.0, 30.0, nonce="moved", node="pid-8")
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "a3"]
+    logs["seen"] += [began, end(50.0, "lost"), elsewhere, end(46.0, "moved")]
+    logs["ended"][3]["by"] = "moved"
+    assert not_shown(logs, moves=True, rejoins=True, refuses_late=True) == []
+    elsewhere["t"] = 61.0
+    assert not_shown(logs, moves=True) == ["run-one-3 was at work on worker-1, and did not move while that was cut off"]
+    logs["seen"] = [record for record in logs["seen"] if record.get("node") != "pid-7" or record["t"] < 60.0]
+    assert not_shown(logs, rejoins=True) == ["worker-1 began nothing after it was reachable again"]
+
+
+def test_runs_succeed_and_late_ones_are_refused(logs: Logs) -> None:
+    assert not_shown(logs, succeeds=1.0) == []
+    logs["ended"][0]["state"] = "FAILED"
+    assert not_shown(logs, succeeds=0.95) == ["of 10 runs 9 succeeded"]
+    assert len(not_shown(logs, refuses_late=True)) == 1
+
+
+def test_somebody_is_told(logs: Logs) -> None:
+    assert not_shown(logs, tells="No space") == ["nobody was told 'No space'"]
+    logs["answered"].append({"n": 99, "t": 50.0, "outcome": "unknown", "error": "StoreUnavailable: No space left"})
+    assert not_shown(logs, tells="No space") == []
+    assert not_shown(logs, writes="No space") == ["nobody has written 'No space'"]
+    logs["setup"][0]["written"] = ["No space"]
+    assert not_shown(logs, writes="No space") == []
+
+
+def test_what_hits_several_at_once_is_one_strike() -> None:
+    kill = {"kind": "kill all", "until": 2.0, "strike": 3.5}
+    faults = [
+        {**kill, "t": 1.0},
+        {**kill, "t": 1.1},
+        {**kill, "t": 9.0, "strike": 9.5},
+        {"kind": "lie: claim", "t": 1.0},
+    ]
+    assert struck([*faults, {"kind": "clock", "of": "drift", "t": 1.0}]) == {"kill all": 2, "lie: claim": 1, "drift": 1}
