@@ -1,8 +1,13 @@
 """What every scenario is given: how much to measure, where, and beside whom."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from bench.filled import Filled
 from bench.knobs import Knobs
@@ -10,6 +15,8 @@ from bench.peers.peer import Peer
 from bench.peers.registry import Peers
 from bench.report import Report
 from bench.stores import Databases
+
+MEASURED_BY = ("rounds", "runs", "seconds", "stored", "churn", "peers")
 
 
 class Bench:
@@ -29,11 +36,31 @@ class Bench:
         )
         """duetime on SQLite, all in one process."""
 
+    def driven(self, kind: str) -> Peer:
+        """duetime on a store of this kind, driven like its peers."""
+        return self.ours if kind == "postgres" else self.embedded
+
     def report(self, scenario: str, unit: str, *, better: str = "higher") -> Report:
-        return Report(scenario, unit, self.knobs.results, better=better)
+        return Report(scenario, unit, self.knobs.results, better=better, about=self._about())
+
+    def _about(self) -> dict[str, Any]:
+        """Of what, on what and how much was measured: two results that differ here are not to be compared."""
+        knobs = {name: value for name, value in msgspec.structs.asdict(self.knobs).items() if name in MEASURED_BY}
+        about = {"postgres": self.databases.server.version, "knobs": knobs}
+        return about if (revision := _revision()) is None else {"revision": revision, **about}
 
     @contextmanager
     def server_with_many(self) -> Iterator[Filled]:
         """The server with filled databases runs only while it is asked for."""
         with self.filled:
             yield self.filled
+
+
+def _revision() -> str | None:
+    """The commit that is measured; None outside a repository."""
+    command = ("git", "describe", "--always", "--dirty", "--abbrev=12")
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -3,9 +3,12 @@
 Measured on PostgreSQL, one process, no-op runs with 200 bytes of arguments. It feeds the model of `bench.model`.
 """
 
+import os
+import re
 import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import sub
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -13,10 +16,12 @@ from typing import Any
 import asyncpg
 
 from bench.context import Bench
+from bench.crowd import CROWDED, crowd
 from bench.drain import SIZES, TASKS, drain, fill
 from bench.fire import fire_all, submit_recurring
 from bench.nodes import drain_by
-from bench.processes import cpu_of_family
+from bench.passing import passing
+from bench.processes import cpu_of, cpu_of_family, cpu_of_sessions
 from bench.report import Report, console
 from bench.stores import SERVER_OPTIONS, Databases, migrated
 from duetime.engine.intake import prepare
@@ -25,6 +30,7 @@ from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server, installed
 
 LANES, NODES = (1, 10, 100, 1000), (1, 2, 4)
+_SMALL = ("now", "clock", "stamp", "moment")
 Step = Callable[[], Awaitable[object]]
 
 _CALLS = "select coalesce(sum(calls), 0)::bigint, coalesce(sum(total_exec_time), 0) from pg_stat_statements"
@@ -43,6 +49,7 @@ async def run(bench: Bench) -> None:
         databases = Databases(server, Path(folder))
         for _ in range(bench.knobs.rounds):
             await _steps(report, databases, bench.knobs.scaled(50_000, least=2_000))
+        report.notes["passing by, µs"] = await passing(databases)
         report.notes["bytes"] = await _weights_of_runs(databases, bench.knobs.scaled(50_000, least=2_000))
     with bench.server_with_many() as filled:
         report.notes["bytes"] |= await _weights_stored(await filled.database(bench.knobs.stored))
@@ -59,7 +66,11 @@ async def _steps(report: Report, databases: Databases, runs: int) -> None:
             count = min(runs, SIZES[variant] * runs // 50_000)
             if variant != "async":
                 await fill(store, count)
-            await meter.measure(f"run, {variant}", count, partial(drain, store, task, count))
+            step = partial(drain, store, task, count)
+            await meter.measure(f"run, {variant}", count, step, children=variant == "process")
+        await fill(store, runs)
+        with crowd():
+            await meter.measure(CROWDED, runs, partial(drain, store, TASKS["async"], runs))
         singles = max(200, runs // 25)
         await meter.measure("submit, one at a time", singles, lambda: _submit_singles(store, singles))
         await submit_recurring(store, runs // 2)
@@ -90,16 +101,18 @@ class Meter:
         meter._counts_writes = await meter._has("pg_walinspect")
         return meter
 
-    async def measure(self, name: str, count: int, step: Step) -> None:
+    async def measure(self, name: str, count: int, step: Step, *, children: bool = False) -> None:
+        """With `children` where processes of the worker's own do a part of it."""
         await self.connection.execute("checkpoint")
         if self._counts_calls:
             await self.connection.execute("select pg_stat_statements_reset()")
-        before, client, server = await self._lsn(), process_time(), cpu_of_family(self._server.pid)
+        before, then = await self._lsn(), self._spent(children=children)
         await step()
-        client, server = process_time() - client, cpu_of_family(self._server.pid) - server
+        client, server, sessions = map(sub, self._spent(children=children), then)
         after = await self._lsn()
         self._say(name, "client", client / count * 1e6, "µs of CPU")
         self._say(name, "database", server / count * 1e6, "µs of CPU")
+        self._say(name, "in sessions", min(sessions, server) / count * 1e6, "µs of CPU")
         wal = await self.connection.fetchval("select $2::text::pg_lsn - $1::text::pg_lsn", before, after)
         self._say(name, "WAL", float(wal) / count, "bytes")
         if self._counts_calls:
@@ -107,12 +120,23 @@ class Meter:
             self._say(name, "round trips", calls / count, "statements")
             self._say(name, "in statements", spent * 1000 / count, "µs")
             self._report.notes.setdefault("statements", {})[name] = {
-                " ".join(query.split())[:70]: {"calls": asked / count, "µs": took * 1000 / count}
+                " ".join(query.split())[:70]: {
+                    "calls": asked / count,
+                    "µs": took * 1000 / count,
+                    "does": _function(query),
+                }
                 for query, asked, took in await self.connection.fetch(_DEAREST)
             }
         if self._counts_writes:
             writes = await self.connection.fetchval(_INDEX_WRITES, before, after)
             self._say(name, "index writes", writes / count, "entries")
+
+    def _spent(self, *, children: bool) -> tuple[float, float, float]:
+        """Seconds of CPU so far: of this side, of the database, and of its sessions."""
+        own = process_time()
+        if children:  # the database is a child, too
+            own = cpu_of_family(os.getpid()) - cpu_of(self._server.pid)
+        return own, cpu_of_family(self._server.pid), cpu_of_sessions(self._server.pid)
 
     def _say(self, step: str, what: str, figure: float, unit: str) -> None:
         self._report.ours("postgres", f"{step}: {what}", figure, unit=unit)
@@ -127,6 +151,12 @@ class Meter:
             console.print(f"  {extension} is not there ({error}): what it counts is left out", style="yellow")
             return False
         return True
+
+
+def _function(query: str) -> str | None:
+    """Which of duetime's functions a statement is about, from its whole text."""
+    called = [name for name in re.findall(r"duetime\.(\w+)\(", query) if name not in _SMALL]
+    return called[0] if called else None
 
 
 async def _weights_of_runs(databases: Databases, runs: int) -> dict[str, float]:

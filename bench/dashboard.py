@@ -1,6 +1,7 @@
 """Dashboard: how long pages take with a million jobs and as much history, and whether a tab that hears a thousand
 events a second keeps its size.
 
+Pages are for people, who wait or do not: there is no limit and no peer to compare them with.
 DASHBOARD_JOBS (1,000,000) and DASHBOARD_SECONDS (600) make it smaller. Needs a Chromium: see CONTRIBUTING.md.
 """
 

@@ -14,8 +14,10 @@ from bench.scaling_doc import BUSY, scaling
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (
     *("drain", "steady", "submit", "latency", "precision", "fire", "herd", "stored", "nodes", "list", "bloat"),
-    *("memory", "remote", "next_fire", "neighbour", "breaker", "targets"),
+    *("dashboard", "memory", "remote", "next_fire", "neighbour", "breaker", "targets"),
 )
+EXPLAINED = dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored"), "0018-where-the-time-goes.md")
+"""The decision records that say what a figure of a scenario is made of."""
 
 HEAD = """# Performance
 
@@ -24,24 +26,29 @@ What duetime reaches, beside the limit of the machine and beside what people use
 
 ## How to read it
 
-- Every scenario measures duetime, the limit and the peers in turns, in the same run on the same machine, and takes
-  medians. Machines differ: what counts are the ratios, above 1 where duetime is better.
-- **The limit** is a pinned loop of plain SQL (`bench/limits/`): the same tables and promises, batches of 500, one
-  connection, and nothing around it. For HTTP it is the raw framework that reads the same body and answers.
+- Each scenario measures duetime, and where there is something comparable the limit and the peers, in turns, in the
+  same run on the same machine, and takes medians. Where there is nothing, it says why. Machines differ: what counts are
+  the ratios, above 1 where duetime is better.
+- **The limit** is a pinned loop of plain SQL (`bench/limits/`) and nothing around it: tables with the columns, indexes
+  and promises that matter (leases with fences and claims rows, history, durable commits), 200 bytes of arguments, one
+  connection. Drains go in batches of 500, fires and bulk submits in batches of 1,000; the limit of `steady` submits on
+  a second connection. For HTTP it is the raw framework that reads the same body and answers.
 - **The peers** run in environments of their own, with pinned versions, in their best documented settings
   (`bench/peers/`). Those on Redis keep jobs in its memory only; duetime, the limit and those on PostgreSQL commit
   durably. `apscheduler-memory` keeps its jobs in the process that runs them, and forgets them with it: it is a peer
   like all others, and the last column says how duetime stands without it. graphile-worker is Node's, and stands beside
-  the best Python peer. Peers drain from their first start to their last; duetime is counted from the start of its
-  worker to the last completion.
+  the best Python peer. All databases are vacuumed, analysed and on disk before a drain begins.
+- **A target** that asks for a ratio to the best peer is judged only when every known Python peer was measured or is
+  named with the reason why it could not be. A stretch is what it would be good to reach.
 - PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers, and durable commits.
 
 ## How to repeat it
 
 ```
-make bench                                    everything (an hour and more; fills ten million jobs the first time)
+make bench                                    everything (two hours and more; fills ten million jobs the first time)
 make bench SCENARIO=drain                     one scenario; PEERS=0 leaves the peers out, PEERS=huey,arq picks some
 make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short try
+make bench SCENARIO=sweep PEERS=huey          a peer in several settings, to find its best
 make bench SCENARIO=stored STORED=100000      with fewer stored jobs
 make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone
 make bench-docs                               plots and these pages again, from the results
@@ -90,19 +97,37 @@ def _summary(found: list[dict[str, Any]]) -> str:
     lines = [
         "## What must be reached",
         "",
-        "| scenario | store | variant | figure | to reach | |",
-        "|---|---|---|---|---|---|",
+        "| scenario | store | variant | figure | to reach | | stretch |",
+        "|---|---|---|---|---|---|---|",
     ]
+    missed: list[str] = []
     for body in found:
         for store, variant, target in _each(body["target"]):
             reached = body["reached"].get(store, {}).get(variant)
             told = {True: "✓", False: "**not reached**", None: "not compared"}[reached]
             if was_busy(body):
                 told += " (busy machine)"
+            figure, stretch = _figure(body, store, variant), body.get("stretch", {}).get(store, {}).get(variant)
             lines.append(
-                f"| {body['scenario']} | {store} | {variant} | {_figure(body, store, variant)} | {target} | {told} |"
+                f"| {body['scenario']} | {store} | {variant} | {figure} | {target} | {told} | {_stretched(stretch)} |"
             )
-    return "\n".join(lines)
+            if reached is False or (stretch is not None and not stretch["reached"]):
+                wanted = target if reached is False else f"the stretch of {_show(stretch['at'])}"
+                missed.append(f"- {body['scenario']}, {variant}: {figure} is not {wanted}. {_explained(body)}")
+    return "\n".join([*lines, "", *(missed or ["Everything was reached."])])
+
+
+def _stretched(stretch: dict[str, Any] | None) -> str:
+    return "" if stretch is None else f"{_show(stretch['at'])}: {'✓' if stretch['reached'] else 'not reached'}"
+
+
+def _explained(body: dict[str, Any]) -> str:
+    """The record that shows where the rest goes."""
+    record = EXPLAINED.get(body["scenario"])
+    if record is None:
+        return "No record explains it yet."
+    title = (DOCS / "decisions" / record).read_text().split("\n", 1)[0].partition(". ")[2]
+    return f"[{title}](decisions/{record}) shows where the rest goes."
 
 
 def _section(body: dict[str, Any], results: Path) -> str:
@@ -112,7 +137,7 @@ def _section(body: dict[str, Any], results: Path) -> str:
         lines += ["**The machine was busy with something else meanwhile: only the ratios say something.**", ""]
     lines += [
         "| store | variant | duetime | limit | × limit | best Python peer | × peer | × best that keeps jobs |",
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for store, variant, _ in _each(body["ours"]):
         limit = body["limit"].get(store, {}).get(variant)
@@ -130,20 +155,25 @@ def _section(body: dict[str, Any], results: Path) -> str:
     notes = [f"{key}: {_note(value)}" for key, value in body["notes"].items() if not isinstance(value, dict)]
     lines += ["", f"Measured at {body['measured_at']} on {machine['processors']} cores ({machine['architecture']},"]
     lines[-1] += f" Python {machine['python']}, {machine['busy_before']:.0%} busy before)"
+    lines[-1] += f", PostgreSQL {body['postgres']}" if "postgres" in body else ""
+    older = ", before results named their revision: by an older harness, to be measured again"
+    lines[-1] += f", revision {body['revision']}" if "revision" in body else older
     lines[-1] += f"; {'; '.join(notes)}." if notes else "."
     return "\n".join(lines)
 
 
 def _peers(body: dict[str, Any]) -> list[str]:
     """All peers, where they were measured: the same figures for each store."""
-    places = {variant: named for _, variant, named in _each(body["peers"])}
-    if not places and not body["unavailable_peers"]:
+    places = {variant: named for _, variant, named in _each(body["peers"]) if named}
+    left_out = body["unavailable_peers"] | body.get("failed_peers", {})
+    if not places and not left_out:
         return []
     names = sorted({name for named in places.values() for name in named})
     lines = ["", f"| peer | {' | '.join(places)} |", f"|---|{'---|' * len(places)}"]
     lines += [f"| {name} | {' | '.join(_show(named.get(name)) for named in places.values())} |" for name in names]
-    for name, why in body["unavailable_peers"].items():
+    for name, why in left_out.items():
         lines.append(f"| {name} | {'not measured: ' + why.replace('|', '/')} |" + " |" * (len(places) - 1))
+    lines += [f"| {name} | not asked for |" + " |" * (len(places) - 1) for name in body.get("unasked_peers", [])]
     return lines
 
 

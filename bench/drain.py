@@ -1,6 +1,10 @@
 """Drain: ready no-op runs through one worker process with all promises on (leases, fences, timeouts, history).
 
-Ours is counted from the start of the worker to the last completion; peers from the first start to the last.
+duetime is driven like its peers: one process submits, then a worker process starts, which notes the start of each run;
+all are counted from their first start to their last. An embedded file has one process for both. Workers have 1,000
+slots and claim at most 500 runs at once, as many as the limit does. Beside them stand: 3,000 slots, which claim 1,000
+at once; and a worker inside the process that measures, which notes no starts and is counted from its own start to its
+last completion. Plain functions in threads and processes stand beside the peers that run those.
 """
 
 import asyncio
@@ -12,48 +16,84 @@ from bench import limits
 from bench.context import Bench
 from bench.goals import Target
 from bench.peers.environments import CannotRun
+from bench.peers.names import BLOCKING_PEERS
+from bench.peers.peer import settle
 from bench.report import Report
-from bench.tasks import in_a_thread, on_the_loop
+from bench.stores import migrated
+from bench.tasks import blocking, on_the_loop
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
+from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
+from duetime.store.sqlite import SqliteStore
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import TaskDefinition, define
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 
 STORES = ("postgres", "sqlite")
+SLOTS, MANY_SLOTS = 1_000, 3_000
+INSIDE = "async, worker inside the harness"
+DRIVEN = {
+    "async": {},
+    "async, 3,000 slots": {"PEER_SLOTS": str(MANY_SLOTS)},
+    "thread": {"PEER_TASK": "nothing_in_a_thread"},
+    "process": {"PEER_TASK": "nothing_in_a_process"},
+}
+"""Variants by worker process, and what their driver is told."""
 TASKS = {
     "async": define("nothing", on_the_loop),
-    "thread": define("nothing", in_a_thread),
-    "process": define("nothing", in_a_thread, process=True),
+    "thread": define("nothing", blocking),
+    "process": define("nothing", blocking, process=True),
 }
 SIZES = {"async": 100_000, "thread": 50_000, "process": 5_000}
 TARGETS = {
-    ("postgres", "async"): Target(of_limit=0.7, of_best_peer=1.5),
+    ("postgres", "async"): Target(of_limit=0.7, of_best_peer=1.5, stretch=50_000),
     ("sqlite", "async"): Target(of_limit=0.6),
 }
 
 
 async def run(bench: Bench) -> None:
     report = bench.report("drain", "runs/s")
-    sizes = {variant: bench.knobs.scaled(size) for variant, size in SIZES.items()}
-    report.notes["runs"] = sizes | {peer.name: bench.knobs.scaled(peer.drains) for peer in bench.peers.all()}
+    sizes = {variant: bench.knobs.scaled(_size(variant)) for variant in (*DRIVEN, INSIDE)}
+    report.notes |= {
+        "slots": SLOTS,
+        "runs in a claim at most": 500,
+        "with 3,000 slots": 1_000,
+        "runs": sizes | {peer.name: bench.knobs.scaled(peer.drains) for peer in bench.peers.all()},
+    }
     for _ in range(bench.knobs.rounds):
         for kind in STORES:
-            await _limit(bench, report, kind, sizes["async"])
-            for variant, task in TASKS.items():
-                async with bench.databases.store(kind) as store:
-                    await fill(store, sizes[variant])
-                    report.ours(kind, variant, await drain(store, task, sizes[variant]))
+            await _limit(bench, report, kind, sizes)
+            for variant, told in DRIVEN.items():
+                report.ours(kind, variant, await bench.driven(kind).drain(sizes[variant], **told))
+            report.ours(kind, INSIDE, await _inside(bench, kind, sizes[INSIDE]))
         await _peers(bench, report)
-    report.finish(TARGETS, unavailable=bench.peers.unavailable)
+    report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
 
 
-async def _limit(bench: Bench, report: Report, kind: str, runs: int) -> None:
+def _size(variant: str) -> int:
+    return SIZES[variant.partition(",")[0]]
+
+
+async def _inside(bench: Bench, kind: str, runs: int) -> float:
+    dsn = bench.databases.postgres() if kind == "postgres" else ""
+    empty: Store = PostgresStore(dsn) if dsn else SqliteStore(bench.databases.file())
+    async with migrated(empty) as store:
+        await fill(store, runs)
+        if dsn:
+            await settle(dsn)
+        return await drain(store, TASKS["async"], runs)
+
+
+async def _limit(bench: Bench, report: Report, kind: str, sizes: dict[str, int]) -> None:
+    """What the database allows is the same for all variants."""
     if kind == "postgres":
-        report.limit(kind, "async", await limits.drain_postgres(bench.databases.postgres(), runs))
+        figure = await limits.drain_postgres(bench.databases.postgres(), sizes["async"])
     else:
-        report.limit(kind, "async", await asyncio.to_thread(limits.drain_sqlite, bench.databases.file(), runs))
+        figure = await asyncio.to_thread(limits.drain_sqlite, bench.databases.file(), sizes["async"])
+    for variant in sizes:
+        report.limit(kind, variant, figure)
 
 
 async def _peers(bench: Bench, report: Report) -> None:
@@ -61,10 +101,12 @@ async def _peers(bench: Bench, report: Report) -> None:
         try:
             figure = await peer.drain(bench.knobs.scaled(peer.drains))
         except CannotRun as error:
-            bench.peers.drop(peer, str(error))
+            bench.peers.fail(peer, str(error))
             continue
+        variants = ("async", "thread", "process") if peer.name in BLOCKING_PEERS else ("async",)
         for kind in STORES:
-            report.peer(kind, "async", peer.name, figure)
+            for variant in variants:
+                report.peer(kind, variant, peer.name, figure)
 
 
 async def fill(store: Store, runs: int) -> None:
@@ -78,9 +120,9 @@ async def fill(store: Store, runs: int) -> None:
         await store.submit(DEFAULT_TENANT, jobs)
 
 
-async def drain(store: Store, task: TaskDefinition, runs: int, *, name: str = "nothing") -> float:
-    """Runs a second."""
-    limits = WorkerLimits(slots=3000, threads=32, processes=os.cpu_count() or 1)
+async def drain(store: Store, task: TaskDefinition, runs: int, *, name: str = "nothing", slots: int = SLOTS) -> float:
+    """Runs a second by a worker inside this process."""
+    limits = WorkerLimits(slots=slots, threads=32, processes=os.cpu_count() or 1)
     worker = Worker(StoreSource(store), {name: task}, limits)
     began = time.perf_counter()
     working = asyncio.create_task(worker.run())

@@ -172,9 +172,9 @@ async def tidy(connection: "asyncpg.Connection[Any]") -> None:
     await connection.execute("delete from duetime.claims")
 
 
-async def sample(connection: "asyncpg.Connection[Any]", count: int) -> list[UUID]:
-    """Recurring jobs out of all that are stored."""
-    return [row[0] for row in await connection.fetch(SQL["sample"], count)]
+async def sample(connection: "asyncpg.Connection[Any]", count: int, *, offset: int = 0) -> list[UUID]:
+    """Recurring jobs out of all that are stored; with other offsets others, until all have had their turn."""
+    return [row[0] for row in await connection.fetch(SQL["sample"], count, offset)]
 
 
 async def make_due(connection: "asyncpg.Connection[Any]", jobs: list[UUID], at: datetime) -> None:

@@ -44,7 +44,11 @@ join filled.kinds k on k.kind = 1 + (n / 2) % (select count(*) from filled.kinds
 cross join lateral (
     select 'o' as kind, convert_from(k.options, 'UTF8')::json ->> 'owner' as value
     union all
-    select 't', json_array_elements_text(convert_from(k.options, 'UTF8')::json -> 'tags')) l
+    select 't', json_array_elements_text(convert_from(k.options, 'UTF8')::json -> 'tags')
+    union all
+    select 'n', 'name-' || n / 2000 % 20
+    union all
+    select 'k', 'key-' || n / 2000) l
 on conflict do nothing;
 
 -- history: the rows from $1 to $2 of $4, spread over the twenty days before; one in a hundred failed
@@ -70,8 +74,9 @@ select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at
 from duetime.history where end_state = 5 and args is not null
 on conflict do nothing;
 
--- sample: ids of recurring jobs, as many as are asked for, spread over all that are stored
-select filled.job_id(2 * (n * 104729 % (f.stored / 2)), f.first_ms) from generate_series(1, $1::bigint) n cross join filled.facts f;
+-- sample: ids of recurring jobs, as many as are asked for, spread over all that are stored; others behind another offset
+select filled.job_id(2 * (n * 104729 % (f.stored / 2)), f.first_ms)
+from generate_series($2::bigint + 1, $2::bigint + $1::bigint) n cross join filled.facts f;
 
 -- due: the cursors of these jobs, moved to a moment
 update duetime.cursors set next_fire_at = $2, scan_at = $2::timestamptz - interval '15 seconds', last_fire_at = null

@@ -1,4 +1,8 @@
-"""Fire: recurring jobs that are due, made into runs by one node: next fires computed, cursors moved, runs inserted."""
+"""Fire: recurring jobs that are due, made into runs by one node: next fires computed, cursors moved, runs inserted.
+
+All due at the same instant, where jobs of one cron line share a next fire; and each at an instant of its own. No peers:
+those that know recurring jobs fire them one by one, out of memory.
+"""
 
 import asyncio
 import sqlite3
@@ -20,10 +24,18 @@ from duetime.store.protocol import Store
 from duetime.store.sqlite import SqliteStore
 from tests.support.texts import cron_lines
 
-TARGETS = {("postgres", "recurring"): Target(least=12_000)}
+ONE, MANY = "recurring", "recurring, at different instants"
+TARGETS = {("postgres", ONE): Target(least=12_000)}
 
-_POSTGRES_DUE = "update duetime.cursors set next_fire_at = now(), scan_at = now() - interval '15 s'"
-_SQLITE_DUE = "update cursors set next_fire_at = ?1, scan_at = ?1 - 15000000"
+_POSTGRES_DUE = {
+    ONE: "update duetime.cursors set next_fire_at = now(), scan_at = now() - interval '15 s'",
+    MANY: "update duetime.cursors"
+    " set next_fire_at = now() - random() * interval '10 s', scan_at = now() - interval '15 s'",
+}
+_SQLITE_DUE = {
+    ONE: "update cursors set next_fire_at = ?1, scan_at = ?1 - 15000000",
+    MANY: "update cursors set next_fire_at = ?1 - abs(random()) % 10000000, scan_at = ?1 - 15000000",
+}
 
 
 async def run(bench: Bench) -> None:
@@ -31,35 +43,43 @@ async def run(bench: Bench) -> None:
     jobs = bench.knobs.scaled(50_000)
     report.notes["jobs"] = jobs
     for _ in range(bench.knobs.rounds):
-        await _postgres(bench, report, jobs)
-        await _sqlite(bench, report, jobs // 2)
+        await _limits(bench, report, jobs)
+        for variant in (ONE, MANY):
+            await _postgres(bench, report, jobs, variant)
+            await _sqlite(bench, report, jobs // 2, variant)
     report.finish(TARGETS)
 
 
-async def _postgres(bench: Bench, report: Report, jobs: int) -> None:
+async def _limits(bench: Bench, report: Report, jobs: int) -> None:
+    postgres = await limits.fire_postgres(bench.databases.postgres(), jobs)
+    sqlite = await asyncio.to_thread(limits.fire_sqlite, bench.databases.file(), jobs // 2)
+    for variant in (ONE, MANY):
+        report.limit("postgres", variant, postgres)
+        report.limit("sqlite", variant, sqlite)
+
+
+async def _postgres(bench: Bench, report: Report, jobs: int, variant: str) -> None:
     dsn = bench.databases.postgres()
     async with migrated(PostgresStore(dsn)) as store:
         await submit_recurring(store, jobs)
         connection = await asyncpg.connect(dsn)
-        await connection.execute(_POSTGRES_DUE)
+        await connection.execute(_POSTGRES_DUE[variant])
         await connection.execute("vacuum analyze duetime.cursors")
         await connection.execute("checkpoint")
         await connection.close()
-        report.ours("postgres", "recurring", await fire_all(store, jobs))
-    report.limit("postgres", "recurring", await limits.fire_postgres(bench.databases.postgres(), jobs))
+        report.ours("postgres", variant, await fire_all(store, jobs))
 
 
-async def _sqlite(bench: Bench, report: Report, jobs: int) -> None:
+async def _sqlite(bench: Bench, report: Report, jobs: int, variant: str) -> None:
     file: Path = bench.databases.file()
     async with migrated(SqliteStore(file)) as store:
         await submit_recurring(store, jobs)
     # The file belongs to its store while that is open.
     with sqlite3.connect(file) as connection:
-        connection.execute(_SQLITE_DUE, (int(time.time() * 1e6),))
+        connection.execute(_SQLITE_DUE[variant], (int(time.time() * 1e6),))
     connection.close()
     async with migrated(SqliteStore(file)) as store:
-        report.ours("sqlite", "recurring", await fire_all(store, jobs))
-    report.limit("sqlite", "recurring", await asyncio.to_thread(limits.fire_sqlite, bench.databases.file(), jobs))
+        report.ours("sqlite", variant, await fire_all(store, jobs))
 
 
 async def submit_recurring(store: Store, count: int) -> None:

@@ -1,8 +1,9 @@
-"""What figures must reach."""
+"""What figures must reach, and what they are stretched for."""
 
 
 class Target:
-    """What a figure must reach: itself (`least`, `most`), or as a ratio to the limit or the best peer."""
+    """What a figure must reach: itself (`least`, `most`), or as a ratio to the limit or the best peer. `stretch` is
+    what it would be good to reach: told, and never judged by."""
 
     def __init__(
         self,
@@ -11,7 +12,9 @@ class Target:
         most: float | None = None,
         of_limit: float | None = None,
         of_best_peer: float | None = None,
+        stretch: float | None = None,
     ) -> None:
+        self.stretch = stretch
         self.wanted: dict[str, float] = {
             name: value
             for name, value in (

@@ -1,4 +1,7 @@
-"""Neighbour: one tenant has a million ready runs, another submits one each second; what each costs the other."""
+"""Neighbour: one tenant has a million ready runs, another submits one each second; what each costs the other.
+
+Compared with one tenant alone: the limit and the peers know no tenants.
+"""
 
 import asyncio
 import time
@@ -13,9 +16,10 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import NewTenant
 from duetime.store.protocol import Store
 from duetime.worker.context import Context
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 
 RUNS = 1_000_000
 TARGETS = {

@@ -1,5 +1,8 @@
 """Next fires: what a scanner computes for 100,000 due jobs with 1,000 different cron lines; and how long nonsense may
-keep anybody busy. Processor time of one process, without a database."""
+keep anybody busy. Processor time of one process, without a database.
+
+Nothing to compare it with: the limit of `fire` adds a day, and peers compute other calendars.
+"""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta

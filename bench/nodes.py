@@ -1,11 +1,18 @@
-"""Nodes: 1, 2 and 4 worker processes drain the same lane on PostgreSQL. Two cores serve them and the database."""
+"""Nodes: 1, 2 and 4 worker processes drain the same lane on PostgreSQL. Two cores serve them and the database.
 
+The limit is that of a drain, one connection. Peers in their best settings have as many processes as they like in
+`drain` already.
+"""
+
+from bench import limits
 from bench.context import Bench
+from bench.drain import SLOTS
 from bench.gates import gate
 from bench.goals import Target
 from bench.peers.peer import Peer
 
 PROCESSES = (1, 2, 4)
+NAMES = {processes: f"{processes} process{'es' if processes > 1 else ''}" for processes in PROCESSES}
 TARGETS = {
     ("postgres", "2 over 1"): Target(least=1.2),
     ("postgres", "4 over 1"): Target(least=1.0),
@@ -26,13 +33,14 @@ async def drain_by(peer: Peer, runs: int, workers: int, **environ: str) -> float
 async def run(bench: Bench) -> None:
     report = bench.report("nodes", "runs/s")
     runs = bench.knobs.scaled(200_000)
-    report.notes["runs"] = runs
+    report.notes |= {"runs": runs, "slots of each": SLOTS}
     for _ in range(bench.knobs.rounds):
-        for processes in PROCESSES:
-            name = f"{processes} process{'es' if processes > 1 else ''}"
+        limit = await limits.drain_postgres(bench.databases.postgres(), bench.knobs.scaled(100_000))
+        for processes, name in NAMES.items():
             report.ours("postgres", name, await drain_by(bench.ours, runs, processes))
-    one = report.median_of("postgres", "1 process")
+            report.limit("postgres", name, limit)
+    one = report.median_of("postgres", NAMES[1])
     for processes in PROCESSES[1:]:
-        ratio = report.median_of("postgres", f"{processes} processes") / one
+        ratio = report.median_of("postgres", NAMES[processes]) / one
         report.ours("postgres", f"{processes} over 1", ratio, unit="×")
     report.finish(TARGETS)

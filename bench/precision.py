@@ -1,4 +1,8 @@
-"""Precision: a thousand runs a second, spread over time; how long after its time each one starts."""
+"""Precision: a thousand runs a second, spread over time; how long after its time each one starts.
+
+No limit: plain SQL has no times of its own to be late for. No peers: most of them look for what is due every half
+second or second, and the others keep it in the memory of one process.
+"""
 
 import asyncio
 import random
@@ -15,9 +19,10 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
 from duetime.store.protocol import Store
 from duetime.worker.context import Context
+from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
-from duetime.worker.worker import Worker, WorkerLimits
+from duetime.worker.worker import Worker
 
 RATE = 1_000
 KINDS = ("postgres", "sqlite")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from duetime.ids import new_id
@@ -31,8 +31,32 @@ def cpu_of_family(pid: int) -> float:
     """The same for a process with its children, also those that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ended = (int(fields[13]) + int(fields[14])) / _TICKS
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return cpu_of(pid) + ended + sum(cpu_of(int(child)) for child in children)
+    return cpu_of(pid) + ended + sum(cpu_of(int(child)) for child in _children(pid))
+
+
+_BACKGROUND = re.compile(rb"postgres: .*(writer|checkpointer|launcher|autovacuum|archiver|startup|logger|stats)")
+
+
+def cpu_of_sessions(postmaster: int) -> float:
+    """The same for what clients of a PostgreSQL server are connected to, without vacuum, checkpoints and the log's
+    writer. A session that has ended is not counted: compare moments between which none does."""
+    return sum(cpu_of(int(child)) for child in _children(postmaster) if not _BACKGROUND.match(_title(child)))
+
+
+def _children(pid: int) -> list[str]:
+    """Of all its threads: a child belongs to the one that started it."""
+    found: list[str] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += file.read_text().split()
+    return found
+
+
+def _title(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 class Process:
@@ -49,6 +73,12 @@ class Process:
     def memory(self) -> float:
         """MB that it holds."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE / 1e6
+
+    @property
+    def most_memory(self) -> float:
+        """MB that it held when it held most."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 @contextmanager

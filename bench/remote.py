@@ -1,6 +1,10 @@
-"""Remote: workers over HTTP on one server process. 2,000 connected with 200 of them busy; and 20 flat out."""
+"""Remote: workers over HTTP on one server process. 2,000 connected with 200 of them busy; and 20 flat out.
+
+No peer serves workers over HTTP; what HTTP itself allows stands in `submit`.
+"""
 
 import asyncio
+import random
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -70,9 +74,11 @@ class RawWorker:
         assert not answer["refused"], answer
 
     async def beat(self) -> None:
-        """Every 20 seconds, on a connection that is opened for it: polls keep the other one busy."""
+        """Every 20 seconds or sooner, on a connection that is opened for it: polls keep the other one busy. In a fleet
+        that has been up for a while, everyone has a rhythm of its own."""
+        await asyncio.sleep(random.uniform(0.0, 20.0))
         while True:
-            await asyncio.sleep(20)
+            await asyncio.sleep(random.uniform(16.0, 20.0))
             await self._beats.open()
             await self._beats.post(f"{self._path}/heartbeat", {"open_claims": [self._number or 1], "lease": 60})
             self._beats.close()

@@ -4,6 +4,9 @@ A figure belongs to a store and a variant. The file has `ours`, `limit`, `ratio_
 `ratio_to_best_peer`, each by store and then by variant. The best peer is the fastest one written in Python, of any
 kind. `ratio_to_best_keeping_peer` leaves out those whose jobs end with their process; no target is judged by it. A
 ratio above 1 means that duetime is better, whether more or less is better.
+
+The best of some peers is not the best of all: a target that asks for it is judged only when every Python peer that is
+known was measured, or cannot run here for the reason that is named. One that can, and failed, leaves it open.
 """
 
 import json
@@ -16,27 +19,35 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
 
 from bench.goals import Target
+from bench.peers.names import FORGETFUL_PEERS, NODE_PEERS, PYTHON_PEERS
 from bench.tables import table
 
 console = Console(width=None if sys.stdout.isatty() else 170)
 
-NODE_PEERS = frozenset({"graphile"})
-FORGETFUL_PEERS = frozenset({"apscheduler-memory"})
-"""Their jobs end with their process. They count as peers like all others; a second ratio leaves them out."""
 Key = tuple[str, str]
 
 
 class Report:
-    def __init__(self, scenario: str, unit: str, results: Path, *, better: str = "higher") -> None:
+    def __init__(
+        self,
+        scenario: str,
+        unit: str,
+        results: Path,
+        *,
+        better: str = "higher",
+        about: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.scenario = scenario
         self.unit = unit
         self.better = better
         self._results = results
+        self._about = about
         self._machine = machine()  # as it was before this began
         self._ours: dict[Key, list[float]] = {}
         self._limit: dict[Key, list[float]] = {}
@@ -70,19 +81,33 @@ class Report:
     def median_of(self, store: str, variant: str) -> float:
         return median(self._ours[store, variant])
 
-    def finish(self, targets: Mapping[Key, Target], *, unavailable: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Print the table and write the file."""
-        body = self._body(targets, unavailable or {})
+    def finish(
+        self,
+        targets: Mapping[Key, Target],
+        *,
+        unavailable: Mapping[str, str] | None = None,
+        failed: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """Print the table and write the file. Where peers are measured at all, `unavailable` says which of them cannot
+        run here, and `failed` which of them could not be measured: nothing is said then of being faster than all."""
+        for named in self._peers.values():
+            for name in failed.keys() & named.keys():
+                del named[name]  # one round is no figure
+        body = self._body(targets, unavailable, failed)
         console.print(table(body))
-        for name, why in body["unavailable_peers"].items():
+        for name, why in (body["unavailable_peers"] | body["failed_peers"]).items():
             console.print(f"  {name} was not measured: {why}", style="yellow", markup=False)
+        if body["unasked_peers"]:
+            console.print(f"  not asked for: {', '.join(body['unasked_peers'])}", style="yellow", markup=False)
         self._results.mkdir(parents=True, exist_ok=True)
         file = self._results / f"{self.scenario}.json"
         # A figure that is not finite ("never") is no JSON: it is written as null.
         file.write_text(json.dumps(_finite(body), indent=2, ensure_ascii=False) + "\n")
         return body
 
-    def _body(self, targets: Mapping[Key, Target], unavailable: Mapping[str, str]) -> dict[str, Any]:
+    def _body(
+        self, targets: Mapping[Key, Target], unavailable: Mapping[str, str] | None, failed: Mapping[str, str]
+    ) -> dict[str, Any]:
         ours = {key: median(figures) for key, figures in self._ours.items()}
         limit = {key: median(figures) for key, figures in self._limit.items()}
         peers = {key: {name: median(each) for name, each in named.items()} for key, named in self._peers.items()}
@@ -90,11 +115,15 @@ class Report:
         best = {key: _best(named, self._better.get(key, self.better)) for key, named in peers.items()}
         best_figures = {key: peers[key][name] for key, name in best.items() if name is not None}
         of_best = {key: _ratio(figure, best_figures.get(key), self._better[key]) for key, figure in ours.items()}
+        told = (unavailable or {}).keys()
+        complete = {key for key in ours if peers.get(key, {}).keys() | told >= PYTHON_PEERS}
         reached = {
-            key: targets[key].reached(figure, of_limit[key], of_best[key])
+            key: targets[key].reached(figure, of_limit[key], of_best[key] if key in complete else None)
             for key, figure in ours.items()
             if key in targets
         }
+        measured = {name for named in peers.values() for name in named}
+        unasked = [] if unavailable is None else sorted((PYTHON_PEERS | NODE_PEERS) - measured - told - failed.keys())
         rounds = {
             key: {"ours": figures, "limit": self._limit.get(key, []), "peers": self._peers.get(key, {})}
             for key, figures in self._ours.items()
@@ -103,13 +132,14 @@ class Report:
             "scenario": self.scenario,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": self._machine,
+            **self._about,
             "unit": _by_store(self._units),
             "better": _by_store(self._better),
             "ours": _by_store(ours),
-            "limit": _by_store(limit),
+            "limit": _by_store({key: limit.get(key) for key in ours}),
             "ratio_to_limit": _by_store(of_limit),
-            "peers": _by_store(peers),
-            "best_peer": _by_store(best),
+            "peers": _by_store({key: peers.get(key, {}) for key in ours}),
+            "best_peer": _by_store({key: best.get(key) for key in ours}),
             "ratio_to_best_peer": _by_store(of_best),
             "ratio_to_best_keeping_peer": _by_store(
                 {
@@ -125,9 +155,18 @@ class Report:
                     if "graphile" in peers.get(key, {})
                 }
             ),
-            "unavailable_peers": dict(unavailable),
+            "unavailable_peers": dict(unavailable or {}),
+            "failed_peers": dict(failed),
+            "unasked_peers": unasked,
             "target": _by_store({key: str(target) for key, target in targets.items() if key in ours}),
             "reached": _by_store(reached),
+            "stretch": _by_store(
+                {
+                    key: {"at": stretch, "reached": figure >= stretch}
+                    for key, figure in ours.items()
+                    if key in targets and (stretch := targets[key].stretch) is not None
+                }
+            ),
             "rounds": _by_store(rounds),
             "notes": self.notes,
         }

@@ -58,8 +58,9 @@ def _costs(cost: dict[str, Any]) -> str:
     lines += [f"| {step} | {' | '.join(_show(own.get(f'{step}: {what}')) for what in whats)} |" for step in steps]
     lines += [
         "",
-        "`client` is the worker or whoever submits, `database` all processes of PostgreSQL. WAL is measured right",
-        "after a checkpoint, so it has its share of full pages. Index writes are B-tree insertions in the log.",
+        "`client` is the worker, with the processes that it starts for runs and their start, or whoever submits;",
+        "`database` is all processes of PostgreSQL, `in sessions` those that clients are connected to. WAL is measured",
+        "right after a checkpoint, so it has its share of full pages. Index writes are B-tree insertions in the log.",
     ]
     return "\n".join(lines)
 
@@ -124,7 +125,10 @@ def _model(model: dict[str, Any]) -> str:
         "",
         f"Fitted: {costs['worker']:.1f} µs of a worker's CPU, {costs['claim']:.1f} µs to claim and"
         f" {costs['complete']:.1f} µs to complete in sessions, {costs['background']:.1f} µs in the background,"
-        f" {costs['flush'] / 1000:.1f} ms for a commit.",
+        f" {costs['flush'] / 1000:.1f} ms for a commit. Workers that share a lane pass by what the others have taken:"
+        f" {costs['skip']:.1f} µs for a run that is being claimed, {costs['pass_by']:.1f} µs for one that was"
+        f" (`bench/passing.py`). For each process that waits for a core everything takes {costs['crowding']:.1%} more"
+        " CPU (`bench/crowd.py`).",
     ]
     return "\n".join(lines)
 
@@ -138,15 +142,15 @@ def _takes(model: dict[str, Any]) -> str:
             "",
             "| | |",
             "|---|---|",
-            *(f"| {name} | {_show(figure)} |" for name, figure in takes.items()),
+            *(f"| {name} | {_count(figure)} |" for name, figure in takes.items()),
         ]
     else:
         lines.append("More than 64 worker processes or 64 database cores: nothing that the model was asked about.")
     lines += ["", "As worker processes are added beside a database with 16 cores:", ""]
-    lines += ["| worker processes | runs/s | worker cores busy | database cores busy |", "|---|---|---|---|"]
+    lines += ["| worker processes | runs/s | worker cores busy | database cores busy | WAL |", "|---|---|---|---|---|"]
     lines += [
         f"| {each['worker processes']} | {each['runs/s']:,.0f} | {each['worker cores busy']:.1f}"
-        f" | {each['database cores busy']:.1f} |"
+        f" | {each['database cores busy']:.1f} | {each['WAL MB/s']:,.0f} MB/s |"
         for each in model["breaks first"]
     ]
     return "\n".join([*lines, "", _what_breaks(model)])
@@ -157,14 +161,16 @@ def _what_breaks(model: dict[str, Any]) -> str:
     for before, after in pairwise(steps):
         grown = after["runs/s"] / before["runs/s"]
         if grown < 1.5:
+            told = f"twice as many bring {grown:.2f} times as much" if grown >= 1 else "more bring less"
             full = after["database cores busy"] > 14
             why = (
-                "the database's cores are busy"
+                "the database's cores are busy, a growing part of it with claims that pass by what others have taken"
+                " from the same lane: queues with workers of their own (`--queues`) are lanes of their own"
                 if full
                 else "sessions that claim from one lane pass by what others are claiming, and commits wait for the log"
             )
             enough = before["worker processes"]
-            return f"What breaks first: from {enough} worker processes on, more bring little, because {why}."
+            return f"What breaks first: from {enough} worker processes on {told}, because {why}."
     return "Nothing breaks up to 32 worker processes."
 
 
@@ -185,6 +191,11 @@ def _lanes(cost: dict[str, Any]) -> str:
         "cost, not what they bring on machines of their own.",
     ]
     return "\n".join(lines)
+
+
+def _count(figure: float | None) -> str:
+    """Whole things are told as such."""
+    return f"{figure:,}" if isinstance(figure, int) else _show(figure)
 
 
 def _show(figure: float | None) -> str:

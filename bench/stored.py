@@ -2,7 +2,8 @@
 
 Half of the jobs recur, from every minute to monthly, and a thousand tenants share them. Submit: jobs for a far day, in
 batches of 1,000. Fire: a sample of all recurring jobs falls due at once. Claim: what was fired is drained, out of a
-thousand lanes. Lag: jobs spread over time, a few hundred a second.
+thousand lanes. Lag: jobs spread over time, a few hundred a second. Each round fires other jobs, so that what was just
+used is not what is measured. A figure is compared with itself: the worst of all sizes over the smallest one.
 """
 
 import time
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from bench.context import Bench
 from bench.drain import drain
@@ -29,7 +31,7 @@ from duetime.store.postgres import PostgresStore
 from duetime.worker.task import define
 
 FIGURES = {"submit": "higher", "fire": "higher", "claim": "higher", "lag p95": "lower"}
-TARGETS = {("postgres", f"{name}: most over fewest"): Target(most=1.25) for name in FIGURES}
+TARGETS = {("postgres", f"{name}: worst over fewest"): Target(most=1.25) for name in FIGURES}
 RATE = 500
 
 
@@ -44,23 +46,38 @@ async def run(bench: Bench) -> None:
         for number in range(bench.knobs.rounds + 1):
             for size, dsn in addresses.items():
                 # The first round warms caches: that of ten million jobs is read from disk.
-                await _measure(bench, report if number else None, dsn, size, count, at_once)
+                await _measure(bench, report if number else None, dsn, size, Fires(number, count, at_once))
     for name, better in FIGURES.items():
-        fewest, most = (report.median_of("postgres", f"{name} at {size:,}") for size in (sizes[0], sizes[-1]))
-        grown = most / fewest if better == "lower" else fewest / most
-        report.ours("postgres", f"{name}: most over fewest", grown, unit="×", better="lower")
+        fewest, *others = (report.median_of("postgres", f"{name} at {size:,}") for size in sizes)
+        grown = max((each / fewest if better == "lower" else fewest / each for each in others), default=1.0)
+        report.ours("postgres", f"{name}: worst over fewest", grown, unit="×", better="lower")
     report.finish(TARGETS)
 
 
-async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, count: int, at_once: int) -> None:
+class Fires(msgspec.Struct, frozen=True):
+    """How many fires a round has, of how many jobs at once: as many as the smallest of the databases has."""
+
+    round: int
+    count: int
+    at_once: int
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where the samples of this round begin: one to warm up with, then those that are measured; all of them jobs
+        that no other round fires, where there are enough."""
+        samples = 1 + self.count // self.at_once
+        return [(self.round * samples + number) * self.at_once for number in range(samples)]
+
+
+async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, fires: Fires) -> None:
     connection = await asyncpg.connect(dsn, command_timeout=600)
     try:
         async with migrated(PostgresStore(dsn)) as store:
             await tidy(connection)
             figures = {
-                "submit": await _submit(store, connection, count),
-                "fire": await _fire(store, connection, count, at_once),
-                "claim": await drain(store, define("report", on_the_loop), count, name="report"),
+                "submit": await _submit(store, connection, fires.count),
+                "fire": await _fire(store, connection, fires),
+                "claim": await drain(store, define("report", on_the_loop), fires.count, name="report"),
             }
             lags = await measure(store, bench.knobs.scaled(RATE, least=50), min(5.0, bench.knobs.seconds))
     finally:
@@ -86,15 +103,13 @@ async def _submit(store: PostgresStore, connection: "asyncpg.Connection[Any]", c
     return len(made) / elapsed
 
 
-async def _fire(store: PostgresStore, connection: "asyncpg.Connection[Any]", count: int, at_once: int) -> float:
-    """So many fires, of as many jobs at once as the smallest of the databases has."""
-    jobs = await sample(connection, at_once)
+async def _fire(store: PostgresStore, connection: "asyncpg.Connection[Any]", fires: Fires) -> float:
     scanner = Scanner(store)
-    await _fire_once(scanner, connection, jobs)  # a connection that was just opened prepares its statements
+    warm, *measured = [await sample(connection, fires.at_once, offset=offset) for offset in fires.offsets]
+    await _fire_once(scanner, connection, warm)  # a connection that was just opened prepares its statements
     await connection.execute("delete from duetime.runs")
-    took = [await _fire_once(scanner, connection, jobs) for _ in range(count // at_once)]
-    await make_due(connection, jobs, datetime.now(UTC) + timedelta(days=30))  # till the next round
-    return count / sum(took)
+    took = [await _fire_once(scanner, connection, jobs) for jobs in measured]
+    return fires.count / sum(took)
 
 
 async def _fire_once(scanner: Scanner, connection: "asyncpg.Connection[Any]", jobs: list[UUID]) -> float:
@@ -102,4 +117,6 @@ async def _fire_once(scanner: Scanner, connection: "asyncpg.Connection[Any]", jo
     began = time.perf_counter()
     while await scanner.tick() == 0.0:
         pass
-    return time.perf_counter() - began
+    elapsed = time.perf_counter() - began
+    await make_due(connection, jobs, datetime.now(UTC) + timedelta(days=30))  # or some would fire again in a minute
+    return elapsed

@@ -1,6 +1,7 @@
 """Submit: jobs created through the Python API into each store, and over HTTP into PostgreSQL.
 
-Single: one at a time, each committed before the next. Bulk: 1,000 in a transaction. HTTP single: one job a request over
+By a process of its own, like the peers. Single: `App.submit`, one at a time, each committed before the next. Bulk:
+`App.submit_many`, 1,000 in a transaction. HTTP single: one job a request over
 64 connections; HTTP bulk: 5,000 jobs a request, NDJSON, over 4; both with one server process, beside the raw framework.
 """
 
@@ -17,10 +18,7 @@ from bench.peers.environments import CannotRun
 from bench.processes import duetime_server, echo_server, root_key
 from bench.report import Report, console
 from bench.stores import migrated
-from duetime.engine.intake import prepare
-from duetime.model.job import DEFAULT_TENANT
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
 
 STORES = ("postgres", "sqlite")
 BATCH, HTTP_BATCH = 1_000, 5_000
@@ -39,22 +37,12 @@ async def run(bench: Bench) -> None:
     requests, batches = bench.knobs.scaled(6_000), bench.knobs.scaled(16, least=4)
     for _ in range(bench.knobs.rounds):
         for kind in STORES:
-            async with bench.databases.store(kind) as store:
-                report.ours(kind, "single", await _submit(store, singles, 1))
-                report.ours(kind, "bulk", await _submit(store, bulk, BATCH))
+            report.ours(kind, "single", await bench.driven(kind).submit(singles, bulk=False))
+            report.ours(kind, "bulk", await bench.driven(kind).submit(bulk, bulk=True))
             await _limits(bench, report, kind, singles, bulk)
         await _over_http(bench, report, requests, batches)
         await _peers(bench, report)
-    report.finish(TARGETS, unavailable=bench.peers.unavailable)
-
-
-async def _submit(store: Store, count: int, batch: int) -> float:
-    args = {"to": "x" * 190}
-    began = time.perf_counter()
-    for _ in range(0, count, batch):
-        jobs = [prepare(task="nothing", args=args, max_payload=1000) for _ in range(batch)]
-        await store.submit(DEFAULT_TENANT, jobs)
-    return count / (time.perf_counter() - began)
+    report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
 
 
 async def _limits(bench: Bench, report: Report, kind: str, singles: int, bulk: int) -> None:
@@ -87,7 +75,7 @@ async def _peers(bench: Bench, report: Report) -> None:
             single = await peer.submit(bench.knobs.scaled(1_000), bulk=False)
             bulk = await peer.submit(bench.knobs.scaled(max(2_000, peer.drains // 4)), bulk=True)
         except CannotRun as error:
-            bench.peers.drop(peer, str(error))
+            bench.peers.fail(peer, str(error))
             continue
         for kind in STORES:
             report.peer(kind, "single", peer.name, single)

@@ -1,4 +1,9 @@
-"""Targets: signed HTTP calls and gRPC calls by one worker process, to local receivers; and a receiver that drips."""
+"""Targets: signed HTTP calls and gRPC calls to local receivers; and a receiver that drips.
+
+By one worker, inside the process that measures: its CPU and memory are that process's.
+
+No peer makes such calls by itself, and plain SQL makes none.
+"""
 
 import asyncio
 import os

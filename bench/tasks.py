@@ -13,6 +13,16 @@ async def nothing(sent: float, to: str) -> None:
     hit(sent)
 
 
+@app.task(name="nothing_in_a_thread", timeout="30s")
+def nothing_in_a_thread(sent: float, to: str) -> None:
+    hit(sent)
+
+
+@app.task(name="nothing_in_a_process", timeout="30s", process=True)
+def nothing_in_a_process(sent: float, to: str) -> None:
+    hit(sent)
+
+
 @app.task(name="report")
 async def report(ctx: Context, to: str) -> None:
     """What stored jobs run: counted from when it was due."""
@@ -28,5 +38,5 @@ async def on_the_loop(to: str) -> None:
     """Nothing at all, for workers that are watched from inside."""
 
 
-def in_a_thread(to: str) -> None:
-    """The same, blocking."""
+def blocking(to: str) -> None:
+    """The same, as a plain function."""

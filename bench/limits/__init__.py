@@ -5,6 +5,16 @@ Nobody may slow these down to look good.
 
 from bench.limits.drain import drain_postgres, drain_sqlite
 from bench.limits.fire import fire_postgres, fire_sqlite
+from bench.limits.steady import steady_postgres, steady_sqlite
 from bench.limits.submit import submit_postgres, submit_sqlite
 
-__all__ = ["drain_postgres", "drain_sqlite", "fire_postgres", "fire_sqlite", "submit_postgres", "submit_sqlite"]
+__all__ = [
+    "drain_postgres",
+    "drain_sqlite",
+    "fire_postgres",
+    "fire_sqlite",
+    "steady_postgres",
+    "steady_sqlite",
+    "submit_postgres",
+    "submit_sqlite",
+]

@@ -3,31 +3,36 @@
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
-from bench.limits.drain import ARGS, SQLITE_TABLES, TABLES
+from bench.limits.drain import ARGS, SQLITE_TABLES, TABLES, submit_pinned_sqlite
 from duetime.ids import new_ids
+
+_INSERT = """
+insert into pinned.runs (id, job_id, tenant_id, lane_id, home_lane, ready_at, due_at, args)
+select i, j, 1, 1, 1, clock_timestamp(), now(), a from unnest($1::uuid[], $2::uuid[], $3::bytea[]) as x(i, j, a)
+"""
 
 
 async def submit_postgres(dsn: str, jobs: int, batch: int) -> float:
     """Jobs a second."""
     connection = await asyncpg.connect(dsn)
-    insert = (
-        "insert into pinned.runs (id, job_id, tenant_id, lane_id, home_lane, ready_at, due_at, args)"
-        " select i, j, 1, 1, 1, clock_timestamp(), now(), a from unnest($1::uuid[], $2::uuid[], $3::bytea[])"
-        " as x(i, j, a)"
-    )
     try:
         await connection.execute(TABLES)
         await connection.execute("checkpoint")
         began = time.perf_counter()
-        for _ in range(0, jobs, batch):
-            await connection.execute(insert, new_ids(batch), new_ids(batch), [ARGS] * batch)
+        await submit_pinned(connection, jobs, batch)
         return jobs / (time.perf_counter() - began)
     finally:
         await connection.execute("drop schema pinned cascade")
         await connection.close()
+
+
+async def submit_pinned(connection: "asyncpg.Connection[Any]", jobs: int, batch: int) -> None:
+    for _ in range(0, jobs, batch):
+        await connection.execute(_INSERT, new_ids(batch), new_ids(batch), [ARGS] * batch)
 
 
 def submit_sqlite(file: Path, jobs: int, batch: int) -> float:
@@ -36,11 +41,7 @@ def submit_sqlite(file: Path, jobs: int, batch: int) -> float:
     connection.executescript(SQLITE_TABLES)
     began = time.perf_counter()
     for start in range(0, jobs, batch):
-        drawn = new_ids(2 * batch)
-        rows = [(drawn[2 * at].bytes, drawn[2 * at + 1].bytes, start + at, ARGS) for at in range(batch)]
-        connection.execute("begin immediate")
-        connection.executemany("insert into runs values (?, ?, 1, 1, 0, 0, null, null, ?, 0, null, ?)", rows)
-        connection.execute("commit")
+        submit_pinned_sqlite(connection, start, batch)
     elapsed = time.perf_counter() - began
     connection.close()
     return jobs / elapsed

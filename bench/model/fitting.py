@@ -1,13 +1,17 @@
 """Fitting: from what one process was measured to cost, to the costs that the simulation takes.
 
-CPU comes from the counters of the worker's process and of the database's; how it is shared between claiming and
-completing from the time that statements took. One thing cannot be counted and is fitted: what a durable commit waits
-for. It is chosen so that one simulated process is as fast as the measured one was. Nothing is fitted on more.
+CPU comes from the counters of the worker's process and of the database's sessions and background processes; how it is
+shared between claiming and completing from the time that statements took. One thing cannot be counted and is fitted:
+what a durable commit waits for. It is chosen so that one simulated process is as fast as the measured one was. Nothing
+is fitted on more.
 """
 
 import msgspec
 
-from bench.model.simulation import Costs, Layout, simulate
+from bench.model.simulation import PASS_BY, SKIP, Costs, Layout, simulate
+
+CLAIM_SHARE = 0.45
+"""The part of the sessions' work that is claiming, where nobody has measured it."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -15,23 +19,31 @@ class Measured(msgspec.Struct, frozen=True):
 
     worker: float
     database: float
-    in_statements: float | None
-    """The part of the database's time in sessions; the rest is background work."""
+    sessions: float | None
+    """The part of the database's that is spent in sessions; the rest is background work."""
     rate: float
     cores: int
-    claim_share: float = 0.45
+    claim_share: float = CLAIM_SHARE
     """The part of the sessions' work that is claiming; the rest is completing, which writes history."""
+    skip: float = SKIP
+    pass_by: float = PASS_BY
+    """What it costs to pass by a run that another session is claiming, or has claimed."""
+    crowding: float = 0.0
+    """How much dearer a run gets for each process that wants a core and has to wait."""
 
 
 def fit(measured: Measured) -> Costs:
     sessions = measured.database
-    if measured.in_statements is not None:
-        sessions = min(measured.database, measured.in_statements)
+    if measured.sessions is not None:
+        sessions = min(measured.database, measured.sessions)
     costs = Costs(
         worker=measured.worker,
         claim=sessions * measured.claim_share,
         complete=sessions * (1 - measured.claim_share),
         background=measured.database - sessions,
+        skip=measured.skip,
+        pass_by=measured.pass_by,
+        crowding=measured.crowding,
         statement=0.0,  # it is in what was measured, spread over the runs of a batch
     )
     return _with_flush(costs, measured)

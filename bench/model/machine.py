@@ -25,11 +25,13 @@ class Clock:
 
 
 class Cores:
-    """CPU shared evenly by those who want it; nobody uses more than one core at a time."""
+    """CPU shared evenly by those who want it; nobody uses more than one core at a time. For each who has to wait, all
+    take a share more of it (`crowding`): who is switched out finds the caches filled by others."""
 
-    def __init__(self, clock: Clock, cores: float) -> None:
+    def __init__(self, clock: Clock, cores: float, crowding: float = 0.0) -> None:
         self._clock = clock
         self._cores = cores
+        self._crowding = crowding
         self._wants: dict[int, tuple[float, Callable[[], None]]] = {}
         self._numbers = count()
         self._since = 0.0
@@ -42,12 +44,15 @@ class Cores:
         self._plan()
 
     def _speed(self) -> float:
-        return min(1.0, self._cores / len(self._wants)) if self._wants else 0.0
+        if len(self._wants) <= self._cores:
+            return 1.0
+        return self._cores / len(self._wants) / (1.0 + self._crowding * (len(self._wants) - self._cores))
 
     def _advance(self) -> None:
-        done = (self._clock.now - self._since) * self._speed()
+        passed = self._clock.now - self._since
+        done = passed * self._speed()
         self._since = self._clock.now
-        self.used += done * len(self._wants)
+        self.used += passed * min(self._cores, len(self._wants))
         self._wants = {number: (left - done, then) for number, (left, then) in self._wants.items()}
 
     def _plan(self) -> None:

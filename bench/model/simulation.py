@@ -1,9 +1,11 @@
 """A discrete-event simulation of worker processes that claim, run and complete no-op runs on one database.
 
 What is simulated: each worker process has one thread of Python, which handles claims, runs tasks and makes completions,
-one after the other; its claimer and its completer each wait for one statement at a time. A statement needs CPU in its
-own database session, then a durable commit, for which the log is flushed once for everybody who waits. Threads and
-sessions that want CPU share the cores evenly. Worker processes and database may share a machine or have their own.
+one after the other; its claimer and its completer each wait for one statement at a time. A claim passes by what others
+are claiming and what they have claimed since its own last one; those that serve other lanes are not in its way. A
+statement needs CPU in its own database session, then a durable commit, for which the log is flushed once for everybody
+who waits. Threads and sessions that want CPU share the cores evenly. Worker processes and database may share a machine
+or have their own.
 
 Time is in microseconds.
 """
@@ -18,6 +20,8 @@ CLAIM = 500
 """Runs in a claim and at most in a completion."""
 BACKLOG = 10_000
 """With so many completions waiting, a worker claims no more."""
+SKIP, PASS_BY = 1.5, 0.5
+"""What passing by costs in microseconds, where nobody has measured it."""
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -37,8 +41,12 @@ class Costs(msgspec.Struct, frozen=True):
     """A durable commit waits so long for the log, shared with those who wait at the same time."""
     trip: float = 60.0
     """There and back between a worker and the database."""
-    skip: float = 0.3
+    skip: float = SKIP
     """For each run that another session is claiming at the moment, which a claim has to pass by."""
+    pass_by: float = PASS_BY
+    """For each run that others have claimed since a worker's last claim."""
+    crowding: float = 0.0
+    """The share by which everything takes more CPU for each thread or session that waits for a core."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -46,10 +54,13 @@ class Layout(msgspec.Struct, frozen=True):
 
     workers: int
     cores: float
+    lanes: int = 1
+    """Lanes with workers of their own (`--queues`): the workers are dealt to them evenly."""
     database_cores: float | None = None
     log_bandwidth: float | None = None
-    """Bytes of log a second that the disk takes; with `log_bytes` for each run."""
+    """Bytes of log a second that the disk takes."""
     log_bytes: float = 0.0
+    """What a run writes; half of it with its claim and half with its completion."""
 
 
 class World:
@@ -58,26 +69,39 @@ class World:
     def __init__(self, costs: Costs, layout: Layout) -> None:
         self.costs = costs
         self.clock = Clock()
-        self.worker_cores = Cores(self.clock, layout.cores)
+        self.worker_cores = Cores(self.clock, layout.cores, costs.crowding)
         own = layout.database_cores
-        self.database_cores = self.worker_cores if own is None else Cores(self.clock, own)
-        self.log = Log(self.clock, costs.flush, layout.log_bandwidth, layout.log_bytes)
-        self.claiming = 0
+        self.database_cores = self.worker_cores if own is None else Cores(self.clock, own, costs.crowding)
+        self.log = Log(self.clock, costs.flush, layout.log_bandwidth, layout.log_bytes / 2)
         self.completed = 0
-        self.workers = [SimulatedWorker(self) for _ in range(layout.workers)]
+        lanes = [Lane() for _ in range(layout.lanes)]
+        self.workers = [SimulatedWorker(self, lanes[number % layout.lanes]) for number in range(layout.workers)]
+
+
+class Lane:
+    """What the workers of a lane share."""
+
+    def __init__(self) -> None:
+        self.claiming = 0
+        """How many claims are under way."""
+        self.taken = 0
+        """How many runs they and all earlier ones took."""
 
 
 class SimulatedWorker:
     """One process: a thread that takes one piece of work after the other, a claimer, a completer."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, lane: Lane) -> None:
         self._world = world
+        self._lane = lane
         self._costs = world.costs
         self._work: list[tuple[float, Callable[[], None]]] = []
         self._busy = False
         self._done = 0
         self._completing = False
         self._claiming = False
+        self._seen = 0
+        """How many runs were taken, by anybody, when it claimed last: it begins behind those."""
         self._claim()
 
     def _think(self, work: float, then: Callable[[], None]) -> None:
@@ -102,16 +126,20 @@ class SimulatedWorker:
         if self._claiming or self._done > BACKLOG:
             return
         self._claiming = True
-        world, costs = self._world, self._costs
-        passed_by = world.claiming * CLAIM
-        world.claiming += 1
-        work = costs.statement + CLAIM * costs.claim + passed_by * costs.skip
+        world, lane, costs = self._world, self._lane, self._costs
+        passed = lane.taken - self._seen
+        held = min(passed, lane.claiming * CLAIM)
+        passing = held * costs.skip + (passed - held) * costs.pass_by
+        lane.claiming += 1
+        lane.taken += CLAIM
+        self._seen = lane.taken
+        work = costs.statement + CLAIM * costs.claim + passing
 
         def executed() -> None:
             world.log.commit(CLAIM, committed)
 
         def committed() -> None:
-            world.claiming -= 1
+            lane.claiming -= 1
             world.clock.after(costs.trip / 2, lambda: self._think(CLAIM * costs.worker * 0.7, started))
 
         def started() -> None:

@@ -1,19 +1,22 @@
 """A peer as the harness sees it: submit so many, drain so many, send at a rate and see how late they start."""
 
 import asyncio
+import copy
 import json
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
+
+import asyncpg
 
 from bench.peers.environments import CannotRun, node_home, python_of
 from bench.peers.tally import Tally
-from bench.shares import share
 
 ROOT = Path(__file__).parents[2]
 _STILL = 20.0
@@ -34,16 +37,28 @@ class Peer:
         drains: int = 100_000,
         node: bool = False,
         together: bool = False,
+        workers: int = 1,
+        settings: Mapping[str, str] = MappingProxyType({}),
         python: str | None = None,
     ) -> None:
         self.name = name
         self.drains = drains
         """How many runs it drains where duetime drains 100,000: enough for several seconds."""
         self.node = node
+        self.workers = workers
+        """How many worker processes it works with, beside those that it starts itself."""
+        self.settings = settings
+        """Settings that its driver takes from its environment, where those it has are not wanted."""
         self._python = python
         self._together = together
         self.place = place
         self.driver = driver or name
+
+    def with_settings(self, workers: int, settings: Mapping[str, str]) -> "Peer":
+        """The same in other settings."""
+        other = copy.copy(self)
+        other.workers, other.settings = workers, settings
+        return other
 
     def prepare(self) -> None:
         """Make its environment; raises `CannotRun`."""
@@ -56,48 +71,49 @@ class Peer:
         seconds = await self._ask(url, "submit", str(count), "bulk" if bulk else "single")
         return (count - 1) / float(seconds)
 
-    async def drain(self, count: int) -> float:
+    async def drain(self, count: int, **environ: str) -> float:
         """Runs a second, from the first start to the last."""
         url = self.place()
         if self._together:
-            async with self.working(url, FILL=str(count)) as tally:
+            async with self.working(url, self.workers, FILL=str(count), **environ) as tally:
                 return await self.drained(tally, count)
-        await self.fill(url, count)
-        async with self.working(url) as tally:
+        await self.fill(url, count, **environ)
+        async with self.working(url, self.workers, **environ) as tally:
             return await self.drained(tally, count)
 
     async def fill(self, url: str, count: int, **environ: str) -> None:
         """Jobs that wait for a worker."""
         await self._ask(url, "reset")
         await self._ask(url, "submit", str(count), "bulk", **environ)
+        if url.startswith("postgresql://"):
+            await settle(url)
 
     async def drained(self, tally: Tally, count: int) -> float:
         """Wait for all of them; runs a second."""
-        await self._until(tally, count)
-        if len(tally.starts) < count * (1 - _LOSSES):
-            raise CannotRun(f"{len(tally.starts):,} of {count:,} runs started")
+        await self.until(tally, count)
+        if (started := tally.count()) < count * (1 - _LOSSES):
+            raise CannotRun(f"{started:,} of {count:,} runs started")
         return tally.rate()
 
     async def lags(self, rate: float, seconds: float, *, skip: float = 1.0) -> list[float]:
-        """How late each one starts, in seconds, sorted, while they come at this rate; `inf` when it never starts."""
+        """How late each one starts, in seconds, in the order in which they were sent at this rate; `inf` at the end for
+        those that never start."""
         url = self.place()
         if self._together:
             async with self.working(url, SEND=f"{rate} {seconds}") as tally:
-                await self._until(tally, int(rate * seconds), most=3 * seconds)
+                await self.until(tally, int(rate * seconds), most=3 * seconds)
                 return _all_lags(tally, int(rate * seconds), skip)
         await self._ask(url, "reset")
         await self._ask(url, "submit", "200", "bulk")
         async with self.working(url) as tally:
-            await self._until(tally, 200)  # it is up and warm
-            tally.starts.clear()
+            await self.until(tally, 200)  # it is up and warm
+            tally.forget()
             sent = int(await self._ask(url, "send", str(rate), str(seconds)))
-            await self._until(tally, sent, most=2 * seconds)
+            await self.until(tally, sent, most=2 * seconds)
             return _all_lags(tally, int(rate * seconds), skip)
 
-    async def p95(self, rate: float, seconds: float) -> float:
-        return share(await self.lags(rate, seconds), 0.95)
-
-    async def _until(self, tally: Tally, count: int, *, most: float = 600.0) -> None:
+    async def until(self, tally: Tally, count: int, *, most: float = 600.0) -> None:
+        """Wait for so many starts, for as long as there are any."""
         began = last = time.monotonic()
         seen = 0
         while (now := tally.count()) < count:
@@ -119,7 +135,7 @@ class Peer:
         return [str(python), "-m", "bench.peers.driver", self.driver], {}
 
     def _environ(self, url: str, **more: str) -> dict[str, str]:
-        return {**os.environ, "PEER_URL": url, "PYTHONPATH": str(ROOT), **self._command()[1], **more}
+        return {**os.environ, "PEER_URL": url, "PYTHONPATH": str(ROOT), **self._command()[1], **self.settings, **more}
 
     async def _ask(self, url: str, *arguments: str, **environ: str) -> float:
         process = await asyncio.create_subprocess_exec(
@@ -148,10 +164,10 @@ class Peer:
         )
 
     @asynccontextmanager
-    async def working(self, url: str, workers: int = 1, **more: str) -> AsyncIterator[Tally]:
+    async def working(self, url: str, workers: int | None = None, **more: str) -> AsyncIterator[Tally]:
         """Its workers, each in a process group of its own that ends with the block."""
         with tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder:
-            processes = [self._start(url, TALLY=folder, **more) for _ in range(workers)]
+            processes = [self._start(url, TALLY=folder, **more) for _ in range(workers or self.workers)]
             try:
                 yield Tally(Path(folder))
             finally:
@@ -159,9 +175,19 @@ class Peer:
                     await asyncio.to_thread(_end, process)
 
 
+async def settle(url: str) -> None:
+    """What was just filled is vacuumed, analysed and on disk, as it is for the limit."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("vacuum analyze")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()
+
+
 def _all_lags(tally: Tally, count: int, skip: float) -> list[float]:
-    missing = max(0, count - len(tally.starts))
-    lags = tally.lags(skip=skip) if tally.starts else []
+    missing = max(0, count - tally.count())
+    lags = tally.lags(skip=skip) if missing < count else []
     return lags + [float("inf")] * missing
 
 

@@ -25,6 +25,13 @@ class Peers:
         self._redis_problem: str | None = None
         self._running: list[Peer] | None = None
         self.unavailable: dict[str, str] = {}
+        """Who cannot run here at all, and why."""
+        self.failed: dict[str, str] = {}
+        """Who failed in the scenario that is under way."""
+
+    def begin(self) -> None:
+        """Another scenario: who failed in the one before is tried again."""
+        self.failed = {}
 
     def all(self) -> list[Peer]:
         """Those that can run here; the others are named, once, with the reason."""
@@ -36,15 +43,16 @@ class Peers:
                     self._place_of(peer)
                     self._running.append(peer)
                 except CannotRun as error:
-                    self.drop(peer, str(error))
-        return list(self._running)
+                    self._leave_out(peer, str(error), self.unavailable)
+        return [peer for peer in self._running if peer.name not in self.failed]
 
-    def drop(self, peer: Peer, why: str) -> None:
-        """It cannot be measured: say so now, and in the results."""
-        self.unavailable[peer.name] = why
+    def fail(self, peer: Peer, why: str) -> None:
+        """It could not be measured here: say so now, and in the results."""
+        self._leave_out(peer, why, self.failed)
+
+    def _leave_out(self, peer: Peer, why: str, reasons: dict[str, str]) -> None:
+        reasons[peer.name] = why
         console.print(f"  {peer.name} is left out: {why}", style="bold yellow", markup=False)
-        if self._running is not None and peer in self._running:
-            self._running.remove(peer)
 
     def close(self) -> None:
         self._servers.close()
@@ -52,13 +60,13 @@ class Peers:
     def _known(self) -> list[Peer]:
         redis, database = self._redis, self._database
         known = [
-            Peer("celery", redis, drains=6_000),
+            Peer("celery", redis, drains=6_000, workers=2),
             Peer("dramatiq", redis, drains=40_000),
             Peer("rq", redis, drains=4_000),
             Peer("huey", redis, drains=50_000),
             Peer("arq", redis, drains=12_000),
             Peer("procrastinate", database, drains=5_000),
-            Peer("pgqueuer", database),
+            Peer("pgqueuer", database, workers=2),
             Peer("apscheduler", database, drains=2_000, together=True),
             Peer("apscheduler-memory", lambda: "memory", driver="apscheduler", drains=20_000, together=True),
             Peer("graphile", database, node=True),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 CAPACITY = 4_000_000
 _PAIR = struct.Struct("=dd")
+_NOTHING = bytes(8)
 
 _lock = threading.Lock()
 _pid = 0
@@ -49,28 +50,37 @@ def _open() -> None:
 
 
 class Tally:
-    """Reads what all processes have noted in a folder."""
+    """Reads what all processes have noted in a folder. Counting is all that happens while they are measured: the cores
+    are theirs. What was noted is decoded when it is asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.starts: list[tuple[float, float]] = []
+        self._noted = bytearray()
         self._read: dict[Path, int] = {}
 
     def count(self) -> int:
         """How many have started so far."""
         for file in self.folder.glob("*.tally"):
             with file.open("rb") as opened:
-                place = self._read.get(file, 0)
-                opened.seek(place)
+                opened.seek(self._read.get(file, 0))
                 while chunk := opened.read(_PAIR.size * 4096):
-                    whole = chunk[: len(chunk) // _PAIR.size * _PAIR.size]
-                    found = list(itertools.takewhile(lambda pair: pair[1], _PAIR.iter_unpack(whole)))
-                    self.starts += found
-                    place += len(found) * _PAIR.size
-                    if len(found) * _PAIR.size < len(chunk):
+                    # No moment is made of zeros only: a pair that has some is not written yet.
+                    written = chunk.find(_NOTHING)
+                    whole = (len(chunk) if written < 0 else written) // _PAIR.size * _PAIR.size
+                    self._noted += chunk[:whole]
+                    self._read[file] = self._read.get(file, 0) + whole
+                    if whole < len(chunk):
                         break
-                self._read[file] = place
-        return len(self.starts)
+        return len(self._noted) // _PAIR.size
+
+    @property
+    def starts(self) -> list[tuple[float, float]]:
+        """Of each one that was counted, when it was sent and when it started."""
+        return list(_PAIR.iter_unpack(self._noted))
+
+    def forget(self) -> None:
+        """What was counted so far does not count."""
+        self._noted.clear()
 
     def rate(self) -> float:
         """Starts a second, from the first (or from where it was said to begin) to the last."""
@@ -80,6 +90,7 @@ class Tally:
         return (len(moments) - 1) / (max(moments) - began)
 
     def lags(self, *, skip: float = 0.0) -> list[float]:
-        """How long after it was sent each one started, in seconds, sorted; without those sent in the first `skip`."""
-        first = min(sent for sent, _ in self.starts)
-        return sorted(start - sent for sent, start in self.starts if sent >= first + skip)
+        """How long after it was sent each one started, in seconds, in the order in which they were sent; without those
+        sent in the first `skip`."""
+        starts = sorted(self.starts)
+        return [start - sent for sent, start in starts if sent >= starts[0][0] + skip]

@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
-from bench.documents import DOCS, performance
+import pytest
+
+from bench import report
+from bench.documents import DOCS, EXPLAINED, performance
+from bench.goals import Target
 from bench.knobs import HERE
-from bench.scaling_doc import scaling
+from bench.report import Report
+from bench.scaling_doc import _what_breaks, scaling
 
 RESULTS = HERE / "results"
 
@@ -19,3 +24,32 @@ def test_the_scaling_page_is_written_from_the_results() -> None:
 
 def test_a_missing_result_leaves_a_page_without_it(tmp_path: Path) -> None:
     assert "## drain" not in performance(tmp_path)
+
+
+def test_what_is_not_reached_has_a_line_with_the_record_that_explains_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    for scenario in ("drain", "memory"):
+        written = Report(scenario, "runs/s", tmp_path, about={"revision": "abc", "postgres": "15.1"})
+        written.ours("postgres", "async", 10.0)
+        written.finish({("postgres", "async"): Target(least=20, stretch=50)})
+    page = performance(tmp_path)
+    assert "| drain | postgres | async | 10 runs/s | ≥ 20 | **not reached** | 50: not reached |" in page
+    assert "- drain, async: 10 runs/s is not ≥ 20. [" in page and f"](decisions/{EXPLAINED['drain']})" in page
+    assert "- memory, async: 10 runs/s is not ≥ 20. No record explains it yet." in page
+    assert "PostgreSQL 15.1, revision abc" in page
+
+
+def test_every_record_that_is_linked_to_is_there() -> None:
+    assert all((DOCS / "decisions" / record).exists() for record in EXPLAINED.values())
+
+
+def test_where_more_processes_bring_less_it_is_said() -> None:
+    steps = [
+        {"worker processes": count, "runs/s": rate, "database cores busy": 16.0}
+        for count, rate in ((8, 100.0), (16, 190.0), (32, 90.0))
+    ]
+    assert "from 16 worker processes on more bring less" in _what_breaks({"breaks first": steps})
+    steps[2]["runs/s"] = 209.0
+    assert "twice as many bring 1.10 times as much" in _what_breaks({"breaks first": steps})

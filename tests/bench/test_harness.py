@@ -1,9 +1,11 @@
 """What the scenarios stand on: knobs, tallies, the search for a rate, limits, filled databases."""
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import uuid
 from pathlib import Path
 
 import asyncpg
@@ -11,9 +13,13 @@ import pytest
 
 from bench import knobs, limits
 from bench.filled import _fill, make_due, sample
+from bench.limits import drain
 from bench.peers.tally import Tally
 from bench.shares import share
-from bench.steady import bisect
+from bench.steady import bisect, holds, step_down
+from bench.stores import Databases
+from bench.tried import codecs, copying, event_loops, heap_only, prepared, timers
+from bench.tried.ways import Place
 from duetime.engine.scanner import Scanner
 from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server
@@ -45,9 +51,19 @@ def test_starts_are_counted_across_processes_and_their_forks(tmp_path: Path) -> 
     tally = Tally(tmp_path)
     assert tally.count() == 2 * (50 + 2 * 25)
     assert tally.count() == len(tally.starts)  # nothing is counted twice
-    lags = tally.lags()
-    assert 1.0 <= lags[0] <= lags[-1] < 30
+    assert all(1.0 <= lag < 30 for lag in tally.lags())
     assert tally.rate() > 0
+    tally.forget()
+    assert tally.count() == 0 and tally.starts == []
+
+
+def test_a_start_that_is_half_written_is_counted_when_it_is_whole(tmp_path: Path) -> None:
+    pair, file = struct.Struct("=dd"), tmp_path / "1.tally"
+    file.write_bytes(pair.pack(1.0, 2.0) + pair.pack(3.0, 0.0) + bytes(64))
+    tally = Tally(tmp_path)
+    assert tally.count() == 1
+    file.write_bytes(pair.pack(1.0, 2.0) + pair.pack(3.0, 4.0) + bytes(64))
+    assert tally.count() == 2 and tally.lags() == [1.0, 1.0]
 
 
 def test_percentiles() -> None:
@@ -70,13 +86,68 @@ async def test_who_never_keeps_up_gets_nothing() -> None:
     assert await bisect(never, 1_000.0, 4) == 0.0
 
 
+async def test_a_rate_that_is_not_held_is_stepped_down() -> None:
+    async def is_held(rate: float) -> bool:
+        return rate <= 900.0
+
+    assert 850.0 <= await step_down(is_held, 1_000.0) <= 900.0
+    assert await step_down(is_held, 800.0) == 800.0
+    assert await step_down(is_held, 5_000.0) == 0.0  # so far from what was found that nothing is told
+
+
+def test_a_rate_is_held_when_lag_is_short_and_does_not_grow() -> None:
+    assert holds([0.2] * 90)
+    assert holds([0.01] * 60 + [0.06] * 30)  # by less than counts
+    assert not holds([0.2] * 60 + [0.5] * 30)
+    assert not holds([1.2] * 90)
+    assert not holds([0.1] * 80 + [float("inf")] * 10)
+
+
+async def test_the_pinned_drain_is_what_it_says(database: str) -> None:
+    """Claims of 500 with a fence and a claims row, 200 bytes of arguments, history, no index touched by a claim."""
+    assert drain.BATCH == 500 and len(drain.ARGS) == 199
+    assert "limit 500 for update skip locked" in drain._CLAIM and "fence = fence + 1" in drain._CLAIM
+    watching, connection = await asyncpg.connect(database), await asyncpg.connect(database)
+    notes: list[int] = []
+    try:
+        await drain.fill_pinned(connection, 2_000)
+        sessions = "select count(*) from pg_stat_activity where datname = current_database()"
+        claims, claim = "select max(claim_no), count(*) from pinned.claims", (uuid.uuid4(), 1, drain.EPOCH)
+        taken = await connection.fetch(drain._CLAIM, *claim)
+        assert len(taken) == 500 and {row["fence"] for row in taken} == {1}
+        assert all(isinstance(row["ready"], int) for row in taken)
+        assert tuple((await watching.fetch(claims))[0]) == (1, 1)
+        ids = [row["id"] for row in taken]
+        assert await connection.fetchval(drain._COMPLETE, ids, [2] * 500, claim[0], 1) == 0  # another's fence
+        await connection.execute("insert into pinned.claims values ($1, 1, $2)", claim[0], ids)
+        assert await connection.fetchval(drain._COMPLETE, ids, [1] * 500, claim[0], 1) == 500
+        await drain.drain_pinned(connection, 1_500)
+        notes.append(await watching.fetchval(sessions))
+        assert await watching.fetchval("select count(*) from pinned.runs") == 0
+        assert await watching.fetchval("select count(*) from pinned.claims") == 0
+        kept = "select count(*), min(length(args)), max(fence) from pinned.history where finished_at is not null"
+        assert tuple((await watching.fetch(kept))[0]) == (2_000, 199, 1)
+        await connection.execute("select pg_stat_force_next_flush()")
+        updated, heap_only = (
+            await watching.fetch("select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'runs'")
+        )[0]
+        assert updated == 2_000 and heap_only >= 0.9 * updated
+        assert notes == [2]  # this test's and the loop's own
+    finally:
+        await connection.execute("drop schema pinned cascade")
+        await connection.close()
+        await watching.close()
+
+
 async def test_the_pinned_loops_run_at_any_size(database: str, tmp_path: Path) -> None:
     assert await limits.drain_postgres(database, 700) > 0
     assert await limits.fire_postgres(database, 1_200) > 0
     assert await limits.submit_postgres(database, 20, 10) > 0
+    assert await limits.steady_postgres(database, 1_700) > 0
     assert limits.drain_sqlite(tmp_path / "drain.db", 700) > 0
     assert limits.fire_sqlite(tmp_path / "fire.db", 1_200) > 0
     assert limits.submit_sqlite(tmp_path / "submit.db", 20, 10) > 0
+    assert limits.steady_sqlite(tmp_path / "steady.db", 1_700) > 0
 
 
 async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str) -> None:
@@ -96,7 +167,7 @@ async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str
             assert (await Scanner(store).tick()) > 0  # nothing fires by itself
             assert (await store.counts()).runs == 0
             jobs = await sample(connection, 500)
-            assert len(set(jobs)) == 500
+            assert len({*jobs, *await sample(connection, 500, offset=500)}) == 1_000
             await make_due(connection, jobs, await store.now())
             await Scanner(store).tick()
             assert (await store.counts()).runs == 500
@@ -104,6 +175,12 @@ async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str
             await store.close()
     finally:
         await connection.close()
+
+
+def test_what_was_tried_can_be_tried_again(postgres: Server, tmp_path: Path) -> None:
+    place = Place(Databases(postgres, tmp_path), 500)
+    for ways in (prepared.WAYS, event_loops.WAYS, heap_only.WAYS, copying.WAYS, timers.WAYS, codecs.WAYS):
+        assert all(way(place) > 0 for way in ways.values())
 
 
 def test_a_kept_server_comes_back_with_its_data(postgres: Server) -> None:

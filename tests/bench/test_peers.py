@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from bench import drain
 from bench.knobs import Knobs
 from bench.nodes import drain_by
 from bench.peers import environments
 from bench.peers.environments import CannotRun
+from bench.peers.names import BLOCKING_PEERS, FORGETFUL_PEERS, NODE_PEERS, PYTHON_PEERS
 from bench.peers.peer import Peer
 from bench.peers.registry import Peers
+from bench.sweep import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +35,11 @@ def test_a_peer_that_cannot_be_installed_is_named_with_the_reason(
 def test_no_peers_at_all_when_none_are_wanted() -> None:
     peers = Peers(Knobs(peers="0"), lambda: "")
     assert peers.all() == [] and peers.unavailable == {}
+
+
+def test_every_peer_is_known_by_its_name() -> None:
+    assert {peer.name for peer in Peers(Knobs(), lambda: "")._known()} == PYTHON_PEERS | NODE_PEERS
+    assert set(BLOCKING_PEERS) | FORGETFUL_PEERS | SETTINGS.keys() <= PYTHON_PEERS | NODE_PEERS
 
 
 def test_every_known_peer_has_a_driver_and_pinned_versions() -> None:
@@ -60,6 +68,7 @@ async def test_what_a_driver_says_when_it_fails_is_told(tmp_path: Path) -> None:
         await peer.drain(10)
 
 
+@pytest.mark.timeout(300)
 def test_a_scenario_writes_its_results(tmp_path: Path) -> None:
     small = {"ROUNDS": "1", "RUNS": "500", "SECONDS": "0.5", "PEERS": "0", "BENCH_RESULTS": str(tmp_path)}
     done = subprocess.run(
@@ -72,9 +81,12 @@ def test_a_scenario_writes_its_results(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     body = json.loads((tmp_path / "drain.json").read_text())
-    assert body["ours"]["postgres"].keys() == {"async", "thread", "process"}
+    variants = {*drain.DRIVEN, drain.INSIDE}
+    assert body["ours"]["postgres"].keys() == body["limit"]["sqlite"].keys() == variants
     assert body["ratio_to_limit"]["sqlite"]["async"] > 0
-    assert body["peers"] == {} and body["ratio_to_best_peer"]["postgres"]["async"] is None
+    assert body["knobs"]["runs"] == 500 and body["postgres"] and body["revision"]
+    assert body["reached"]["postgres"]["async"] is not True  # there is no peer to be faster than
+    assert body["peers"]["postgres"]["async"] == {} and body["ratio_to_best_peer"]["postgres"]["async"] is None
     assert (tmp_path / "next_fire.json").exists()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.goals import Target
+from bench.peers.names import PYTHON_PEERS
 from bench.report import Report
 
 
@@ -22,7 +23,8 @@ def test_medians_and_ratios_stand_by_store_and_variant(tmp_path: Path) -> None:
         report.peer("postgres", "async", "rq", slow)
         report.peer("postgres", "async", "huey", quick)
         report.peer("postgres", "async", "graphile", 40)
-    report.finish({("postgres", "async"): Target(of_limit=0.5, of_best_peer=3)}, unavailable={"arq": "no Redis"})
+    others = dict.fromkeys(PYTHON_PEERS - {"rq", "huey"}, "no Redis")
+    report.finish({("postgres", "async"): Target(of_limit=0.5, of_best_peer=3)}, unavailable=others)
     body = _written(tmp_path, "drain")
     assert body["ours"] == {"postgres": {"async": 20}}
     assert body["limit"] == {"postgres": {"async": 40}}
@@ -31,7 +33,7 @@ def test_medians_and_ratios_stand_by_store_and_variant(tmp_path: Path) -> None:
     assert body["best_peer"] == {"postgres": {"async": "huey"}}
     assert body["ratio_to_best_peer"]["postgres"]["async"] == pytest.approx(20 / 6)
     assert body["ratio_to_graphile"]["postgres"]["async"] == 0.5
-    assert body["unavailable_peers"] == {"arq": "no Redis"}
+    assert body["unavailable_peers"] == others and body["unasked_peers"] == []
     assert body["reached"] == {"postgres": {"async": True}}
 
 
@@ -40,7 +42,8 @@ def test_a_peer_that_forgets_its_jobs_is_still_a_peer(tmp_path: Path) -> None:
     report.ours("postgres", "async", 10.0)
     report.peer("postgres", "async", "apscheduler-memory", 20.0)
     report.peer("postgres", "async", "pgqueuer", 5.0)
-    report.finish({("postgres", "async"): Target(of_best_peer=1.5)})
+    others = dict.fromkeys(PYTHON_PEERS - {"apscheduler-memory", "pgqueuer"}, "no Redis")
+    report.finish({("postgres", "async"): Target(of_best_peer=1.5)}, unavailable=others)
     body = _written(tmp_path, "drain")
     assert body["best_peer"]["postgres"]["async"] == "apscheduler-memory"
     assert body["ratio_to_best_peer"]["postgres"]["async"] == 0.5
@@ -65,6 +68,42 @@ def test_without_what_it_is_compared_with_a_target_is_neither_reached_nor_missed
     report.ours("postgres", "async", 10.0)
     report.finish({("postgres", "async"): Target(of_best_peer=1.5)})
     assert _written(tmp_path, "drain")["reached"]["postgres"]["async"] is None
+
+
+def test_the_best_of_some_peers_is_not_the_best_of_all(tmp_path: Path) -> None:
+    report = Report("drain", "runs/s", tmp_path)
+    report.ours("postgres", "async", 10.0)
+    report.peer("postgres", "async", "rq", 1.0)
+    report.finish({("postgres", "async"): Target(of_best_peer=1.5)}, unavailable={"huey": "no Redis"})
+    body = _written(tmp_path, "drain")
+    assert body["ratio_to_best_peer"]["postgres"]["async"] == 10.0
+    assert body["reached"]["postgres"]["async"] is None
+    assert "celery" in body["unasked_peers"] and not {"rq", "huey"} & set(body["unasked_peers"])
+
+
+def test_a_peer_that_failed_in_a_later_round_has_no_figure(tmp_path: Path) -> None:
+    report = Report("drain", "runs/s", tmp_path)
+    report.ours("postgres", "async", 10.0)
+    for name in ("rq", "huey"):
+        report.peer("postgres", "async", name, 5.0)
+    rest = dict.fromkeys(PYTHON_PEERS - {"rq", "huey"}, "no Redis")
+    failed = {"huey": "3 of 5 runs started"}
+    report.finish({("postgres", "async"): Target(of_best_peer=1.5)}, unavailable=rest, failed=failed)
+    body = _written(tmp_path, "drain")
+    assert body["failed_peers"] == failed and body["unasked_peers"] == ["graphile"]
+    assert body["reached"]["postgres"]["async"] is None, "it might have been the fastest"
+    assert body["peers"] == {"postgres": {"async": {"rq": 5.0}}}
+    assert body["rounds"]["postgres"]["async"]["peers"] == {"rq": [5.0]}
+
+
+def test_a_stretch_is_told_and_not_judged_by(tmp_path: Path) -> None:
+    report = Report("drain", "runs/s", tmp_path, about={"revision": "abc"})
+    report.ours("postgres", "async", 10.0)
+    report.finish({("postgres", "async"): Target(least=5, stretch=50)})
+    body = _written(tmp_path, "drain")
+    assert body["reached"]["postgres"]["async"] is True
+    assert body["stretch"] == {"postgres": {"async": {"at": 50, "reached": False}}}
+    assert body["revision"] == "abc"
 
 
 def test_never_is_written_as_null(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import psycopg
+import uvloop
 from apscheduler.executors.asyncio import AsyncIOExecutor
 from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -23,6 +25,8 @@ async def nothing(sent: float, to: str) -> None:
 
 
 class ApSchedulerDriver(Driver):
+    run = staticmethod(uvloop.run)
+
     async def open(self) -> None:
         if self.url == "memory":
             store = MemoryJobStore()
@@ -46,19 +50,27 @@ class ApSchedulerDriver(Driver):
 
     def work(self) -> None:
         logging.disable(logging.WARNING)
-        asyncio.run(self._work())
+        uvloop.run(self._work())
 
     async def _work(self) -> None:
         await self.open()
         if fill := os.environ.get("FILL"):
             for start in range(0, int(fill), 1000):
                 await self.submit([datetime.now(UTC).timestamp()] * min(1000, int(fill) - start), bulk=True)
+            self._settle()
         begin()
         self._scheduler.resume()
         if sending := os.environ.get("SEND"):
             rate, seconds = sending.split()
             await send(self, float(rate), float(seconds))
         await asyncio.Event().wait()
+
+    def _settle(self) -> None:
+        """What was just filled is vacuumed, analysed and on disk, as it is for the limit."""
+        if self.url != "memory":
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute("vacuum analyze")
+                connection.execute("checkpoint")
 
 
 DRIVER = ApSchedulerDriver

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from bench.peers.driver import ARGUMENT, Driver
 from bench.peers.tally import hit
 
 AT_ONCE = 100
+MOST = int(os.environ.get("PEER_MOST", "200"))
+POLL = float(os.environ.get("PEER_POLL", "0.01"))
 
 
 async def nothing(context: dict[str, Any], sent: float, to: str) -> None:
@@ -43,8 +46,8 @@ class ArqDriver(Driver):
         Worker(
             [func(nothing, name="nothing", keep_result=0)],
             redis_settings=RedisSettings.from_dsn(self.url),
-            max_jobs=200,
-            poll_delay=0.01,
+            max_jobs=MOST,
+            poll_delay=POLL,
             queue_read_limit=1000,
             keep_result=0,
         ).run()

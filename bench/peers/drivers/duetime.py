@@ -1,4 +1,7 @@
-"""duetime itself, driven like everybody else: the command `duetime worker`, and `submit_many`."""
+"""duetime itself, driven like everybody else: the command `duetime worker`, and `submit_many`.
+
+`PEER_SLOTS` and `PEER_TASK` name other slots and another task of `bench.tasks`; `LANES` spreads jobs over queues.
+"""
 
 import asyncio
 import os
@@ -7,15 +10,17 @@ from collections.abc import Sequence
 
 import uvloop
 
-from bench.peers.driver import ARGUMENT, Driver, send
-from bench.tasks import app, nothing
+from bench.peers.driver import ARGUMENT, Driver, send, submit
+from bench.tasks import app
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.wiring import Node
 
-SLOTS = 1000
+SLOTS = int(os.environ.get("PEER_SLOTS", "1000"))
+TASK = app.tasks[os.environ.get("PEER_TASK", "nothing")]
+THREADS = 32
 
 
 class DuetimeDriver(Driver):
@@ -36,16 +41,16 @@ class DuetimeDriver(Driver):
         if (lanes := int(os.environ.get("LANES", "1"))) > 1:
             await self._submit_to(moments, lanes)
         elif bulk:
-            await app.submit_many(nothing, [{"sent": moment, "to": ARGUMENT} for moment in moments])
+            await app.submit_many(TASK, [{"sent": moment, "to": ARGUMENT} for moment in moments])
         else:
             for moment in moments:
-                await nothing.submit(sent=moment, to=ARGUMENT)
+                await app.submit(TASK, sent=moment, to=ARGUMENT)
 
     async def _submit_to(self, moments: Sequence[float], lanes: int) -> None:
         """One after the other to as many queues: each is a lane."""
         jobs = [
             prepare(
-                task="nothing",
+                task=TASK.name,
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 queue=f"queue-{number % lanes}",
@@ -55,17 +60,20 @@ class DuetimeDriver(Driver):
         await (await app.store()).submit(DEFAULT_TENANT, jobs)
 
     def work(self) -> None:
-        if "SEND" in os.environ:
-            uvloop.run(self._work_and_send())
+        if not os.environ.keys().isdisjoint(("FILL", "SEND")):
+            uvloop.run(self._all_in_one())
             return
         os.environ.update({"DUETIME_DATABASE_URL": self.url, "DUETIME_LOG_LEVEL": "warning"})
-        os.execv(
-            sys.executable,
-            [sys.executable, "-m", "duetime.cli", "worker", "bench.tasks:app", "--slots", str(SLOTS)],
-        )
+        command = [sys.executable, "-m", "duetime.cli", "worker", "bench.tasks:app"]
+        os.execv(command[0], [*command, "--slots", str(SLOTS), "--threads", str(THREADS)])
 
-    async def _work_and_send(self) -> None:
-        """All in one process: how an embedded file is used."""
+    async def _all_in_one(self) -> None:
+        """Submitting and working in one process: how an embedded file is used."""
+        if fill := os.environ.get("FILL"):
+            await self.reset()
+            await self.open()
+            await submit(self, int(fill), bulk=True)
+            await self.close()
         node = Node(self._settings(), app=app, migrate=True)
         ready = asyncio.Event()
 
@@ -74,12 +82,13 @@ class DuetimeDriver(Driver):
 
         running = asyncio.create_task(node.run(up))
         await ready.wait()
-        rate, seconds = os.environ["SEND"].split()
-        await send(self, float(rate), float(seconds))
+        if sending := os.environ.get("SEND"):
+            rate, seconds = sending.split()
+            await send(self, float(rate), float(seconds))
         await running
 
     def _settings(self) -> Settings:
-        return Settings(database_url=self.url, slots=SLOTS)
+        return Settings(database_url=self.url, slots=SLOTS, threads=THREADS)
 
 
 DRIVER = DuetimeDriver

@@ -1,4 +1,4 @@
-// graphile-worker on PostgreSQL, in the settings of its performance page: local queue of 500, completions in batches.
+// graphile-worker on PostgreSQL, as its performance page has it: local queue of 500, completions in batches, no log.
 //
 //     node graphile.mjs reset | submit N single|bulk | send RATE SECONDS | work
 
@@ -6,6 +6,9 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
+// As its own performance scripts do: a line of log for each job that succeeded would cost more than the job. It is read
+// when the module is loaded.
+process.env.NO_LOG_SUCCESS = "1";
 const require = createRequire(join(process.env.PEER_HOME, "package.json"));
 const { run, runMigrations } = require("graphile-worker");
 const { Pool } = require("pg");
@@ -13,6 +16,7 @@ const { Pool } = require("pg");
 const connectionString = process.env.PEER_URL;
 const ARGUMENT = "x".repeat(180);
 const TICK = 10;
+const CONCURRENCY = Number(process.env.PEER_CONCURRENCY ?? 24);
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -67,8 +71,8 @@ async function work() {
     preset: {
       worker: {
         connectionString,
-        concurrentJobs: 24,
-        maxPoolSize: 25,
+        concurrentJobs: CONCURRENCY,
+        maxPoolSize: CONCURRENCY + 1,
         localQueue: { size: 500 },
         completeJobBatchDelay: 0,
         failJobBatchDelay: 0,

@@ -9,7 +9,8 @@ from huey import RedisHuey
 from bench.peers.driver import ARGUMENT, Driver
 from bench.peers.tally import hit
 
-WORKERS = 2
+WORKERS = int(os.environ.get("PEER_WORKERS", "2"))
+KIND = os.environ.get("PEER_KIND", "process")
 
 huey = RedisHuey("bench", url=os.environ["PEER_URL"], results=False, blocking=True)
 
@@ -29,7 +30,7 @@ class HueyDriver(Driver):
 
     def work(self) -> None:
         command = [sys.executable, "-m", "huey.bin.huey_consumer", "bench.peers.drivers.huey.huey"]
-        workers = ("--workers", str(WORKERS), "--worker-type", "process")
+        workers = ("--workers", str(WORKERS), "--worker-type", KIND)
         os.execv(command[0], [*command, *workers, "--no-periodic", "--quiet", "--disable-health-check"])
 
 

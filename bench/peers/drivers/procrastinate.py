@@ -1,6 +1,7 @@
 """Procrastinate on PostgreSQL: high concurrency, jobs deferred in batches, successful jobs deleted."""
 
 import logging
+import os
 from collections.abc import Sequence
 
 import procrastinate
@@ -9,9 +10,10 @@ import uvloop
 from bench.peers.driver import ARGUMENT, Driver
 from bench.peers.tally import hit
 
-CONCURRENCY = 30
+CONCURRENCY = int(os.environ.get("PEER_CONCURRENCY", "30"))
+POOL = int(os.environ.get("PEER_POOL", "12"))
 
-app = procrastinate.App(connector=procrastinate.PsycopgConnector(min_size=4, max_size=12))
+app = procrastinate.App(connector=procrastinate.PsycopgConnector(min_size=4, max_size=POOL))
 
 
 @app.task(name="nothing", pass_context=False)
@@ -23,7 +25,7 @@ class ProcrastinateDriver(Driver):
     run = staticmethod(uvloop.run)
 
     async def open(self) -> None:
-        app.connector = procrastinate.PsycopgConnector(conninfo=self.url, min_size=4, max_size=12)
+        app.connector = procrastinate.PsycopgConnector(conninfo=self.url, min_size=4, max_size=POOL)
         app.job_manager.connector = app.connector
         await app.open_async()
 

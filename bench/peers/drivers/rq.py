@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import os
 import signal
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from rq import Queue, SimpleWorker
 from bench.peers.driver import ARGUMENT, Driver
 from bench.peers.tally import hit
 
-WORKERS = 2
+WORKERS = int(os.environ.get("PEER_WORKERS", "2"))
 
 
 def nothing(sent: float, to: str) -> None:

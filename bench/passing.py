@@ -1,0 +1,70 @@
+"""What it costs a claim to pass by a run of its lane that somebody else has: is claiming now, or has claimed.
+
+Workers that share a lane each begin where their own last claim ended, and so pass by what the others took meanwhile.
+One session has runs, another one claims the next ones behind them: measured without any load beside it.
+"""
+
+from statistics import median
+from time import perf_counter
+from uuid import uuid4
+
+import asyncpg
+
+from bench.drain import fill
+from bench.stores import Databases, migrated
+from duetime.store.postgres import PostgresStore
+
+CLAIM = 500
+_TRIES = 9
+_JOIN = """
+insert into duetime.workers (id, name, tasks, queues, slots, started_at, lease_until)
+values ($1, 'bench', '{}', '{}', 1000, now(), now() + interval '1 hour')
+"""
+_CLAIM = "select count(*) from duetime.claim(array[$1]::int[], array[$2]::int[], array['epoch'::timestamptz], $3, 1)"
+
+
+async def passing(databases: Databases) -> dict[str, float]:
+    """Microseconds for each run that is passed by."""
+    dsn = databases.postgres()
+    async with migrated(PostgresStore(dsn)) as store:
+        await fill(store, 20 * CLAIM)
+        other, own = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
+        alone = await _claim_behind(other, own, 0, committed=False)
+        being, been = [await _claim_behind(other, own, 2 * CLAIM, committed=committed) for committed in (False, True)]
+        await other.close()
+        await own.close()
+    return {"being claimed": (being - alone) / (2 * CLAIM), "claimed": (been - alone) / (2 * CLAIM)}
+
+
+async def _claim_behind(
+    other: "asyncpg.Connection[asyncpg.Record]",
+    own: "asyncpg.Connection[asyncpg.Record]",
+    count: int,
+    *,
+    committed: bool,
+) -> float:
+    """How long a claim takes behind so many runs of somebody else, in microseconds."""
+    lane = await own.fetchval("select min(lane_id) from duetime.runs")
+    took = []
+    for _ in range(_TRIES):
+        theirs, mine = uuid4(), uuid4()
+        for worker in (theirs, mine):
+            await own.execute(_JOIN, worker)
+        await own.execute("vacuum duetime.runs")
+        holding, asking = other.transaction(), own.transaction()
+        await holding.start()
+        if count:
+            await other.fetchval(_CLAIM, lane, count, theirs)
+        if committed:
+            await holding.commit()
+        await asking.start()
+        began = perf_counter()
+        got = await own.fetchval(_CLAIM, lane, CLAIM, mine)
+        took.append((perf_counter() - began) * 1e6)
+        assert got == CLAIM, got
+        await asking.rollback()
+        if committed:
+            await own.execute("update duetime.runs set worker_id = null, claim_no = null where worker_id = $1", theirs)
+        else:
+            await holding.rollback()
+    return median(took)

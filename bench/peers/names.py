@@ -1,0 +1,10 @@
+"""The names of all peers that there are, measured or not. Nothing is imported here: everybody may know them."""
+
+PYTHON_PEERS = frozenset(
+    {"celery", "dramatiq", "rq", "huey", "arq", "procrastinate", "pgqueuer", "apscheduler", "apscheduler-memory"}
+)
+NODE_PEERS = frozenset({"graphile"})
+BLOCKING_PEERS = ("celery", "dramatiq", "rq", "huey")
+"""They run plain functions in threads or processes, and nothing else."""
+FORGETFUL_PEERS = frozenset({"apscheduler-memory"})
+"""Their jobs end with their process. They count as peers like all others; a second ratio leaves them out."""
