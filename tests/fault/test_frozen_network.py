@@ -1,9 +1,12 @@
 """A network that freezes: connections stay open, nothing gets through, and nobody is told."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NoReturn
 from uuid import UUID
 
 import pytest
@@ -12,11 +15,13 @@ from duetime.engine.intake import prepare
 from duetime.engine.reaper import judge
 from duetime.engine.scanner import plan_fires
 from duetime.errors import StoreUnavailable
+from duetime.ids import new_id
 from duetime.model.attempt import AttemptState
 from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Every
-from duetime.store.postgres import PostgresStore
+from duetime.model.worker import WorkerInfo
+from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres import database as database_module
 from duetime.worker.context import Context
 from duetime.worker.limits import WorkerLimits
@@ -127,8 +132,66 @@ async def test_a_transaction_may_not_be_idle_for_ever_and_leaves_no_trace_on_its
             assert await connection.fetchval(shown) == "0"
 
 
-async def test_a_transaction_is_ended_by_the_server_whatever_it_was_doing(database: str) -> None:
-    """Waiting for its next statement, or in the middle of one that came only in part."""
+_FROZEN = """
+import asyncio, os, signal, sys
+import asyncpg
+
+async def main():
+    connection = await asyncpg.connect(sys.argv[1], server_settings={"application_name": "duetime"})
+    await connection.execute(f"begin; {sys.argv[2]}")
+    await connection.execute("select from duetime.workers for update")
+    await connection._protocol.prepare("next", "select 1", timeout=5, record_class=asyncpg.Record)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has prepared its next statement and not run it: to the server it is busy, and no timeout counts."""
+    monkeypatch.setattr(reaping, "ABANDONED_AFTER", timedelta(seconds=3))
+    monkeypatch.setattr(reaping, "_ABANDONED_EVERY", 0.0)
+    async with opened(database) as store:
+        await store.migrate()
+        await store.register(WorkerInfo(new_id(), "frozen", (), (), 1), timedelta(milliseconds=1))
+        frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", _FROZEN, database, ENDS_SOON)
+        try:
+            await eventually(lambda: Path(f"/proc/{frozen.pid}/stat").read_text().split()[2] == "T")
+            await store.reap(10, judge, timedelta(seconds=1))
+            assert await store.workers(), "nobody else reaches what it holds"
+
+            async def reaped() -> bool:
+                await store.reap(10, judge, timedelta(seconds=1))
+                return not await store.workers()
+
+            await eventually(reaped)
+        finally:
+            frozen.kill()
+            await frozen.wait()
+
+
+async def test_a_renewal_holds_the_lease_for_no_longer_than_one_statement(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever freezes between two statements of a transaction holds what it has locked: here that would be its lease,
+    and nobody could free its runs."""
+    async with opened(database) as store:
+        await store.migrate()
+        worker = WorkerInfo(new_id(), "one", (), (), 1)
+        await store.register(worker, LEASE)
+
+        def refused(*_: object, **__: object) -> NoReturn:
+            raise AssertionError("a transaction of several statements")
+
+        monkeypatch.setattr(store.database, "transaction", refused)
+        assert (await store.renew(worker.id, LEASE, [1])).freed == 0
+        assert (await store.renew_many([(worker.id, [1])], LEASE))[worker.id] is not None
+
+
+async def test_a_transaction_is_ended_by_the_server_when_it_waits_too_long(database: str) -> None:
+    """For its next statement, or for what another holds."""
     async with opened(database) as store, store.database.transaction() as connection:
         for setting in ("idle_in_transaction_session_timeout", "statement_timeout"):
             assert await connection.fetchval(f"show {setting}") == "30s"

@@ -32,7 +32,7 @@ async def test_a_graph_survives_the_death_of_everybody(fleet: Fleet) -> None:
     async def over() -> bool:
         return (await fleet.store.graph(DEFAULT_TENANT, graph.id)).status is not GraphStatus.RUNNING
 
-    await eventually(over, within=90, what=fleet.tails())
+    await eventually(over, within=90, what=fleet.tails)
     found = await fleet.store.graph(DEFAULT_TENANT, graph.id)
     assert found.status is GraphStatus.SUCCEEDED
     ends = "select count(*), count(distinct run_id) from duetime.history where end_state is not null"

@@ -17,8 +17,8 @@ async def test_a_killed_workers_runs_start_again_on_another_within_the_lease(fle
     fleet.server()
     first = fleet.worker()
     run_ids = await fleet.submit("hold", [{"seconds": 60}] * 20)
-    await eventually(lambda: fleet.effects("begin"), what=fleet.tails())
-    await eventually(_all_begun(fleet, 20), what=fleet.tails())
+    await eventually(lambda: fleet.effects("begin"), what=fleet.tails)
+    await eventually(_all_begun(fleet, 20), what=fleet.tails)
     run = await fleet.store.run(DEFAULT_TENANT, parse("run", run_ids[0]))
     assert run.state is RunState.RUNNING
     assert run.lease_until is not None, "the end of the lease is visible"
@@ -28,7 +28,7 @@ async def test_a_killed_workers_runs_start_again_on_another_within_the_lease(fle
     killed_at = await fleet.store.now()
     assert run.lease_until <= killed_at + LEASE
 
-    await eventually(_all_begun(fleet, 40), within=LEASE.total_seconds() + 20, what=fleet.tails())
+    await eventually(_all_begun(fleet, 40), within=LEASE.total_seconds() + 20, what=fleet.tails)
     started = await fleet.value("select max(at) from effects where pid = $1", second.pid)
     assert started <= killed_at + LEASE + timedelta(seconds=2)
     for run_id in run_ids:
@@ -41,7 +41,7 @@ async def test_a_frozen_workers_late_completion_is_refused(fleet: Fleet) -> None
     fleet.server(lease="2s", heartbeat="500ms")
     frozen = fleet.worker(lease="2s", heartbeat="500ms")
     [run_id] = await fleet.submit("hold", [{"seconds": 1}])
-    await eventually(lambda: fleet.effects("begin"), what=fleet.tails())
+    await eventually(lambda: fleet.effects("begin"), what=fleet.tails)
     frozen.send(signal.SIGSTOP)
     other = fleet.worker(lease="2s", heartbeat="500ms")
     await fleet.ended(1)
@@ -89,7 +89,7 @@ async def test_a_run_that_kills_its_workers_ends_and_its_siblings_do_not_suffer(
                 workers[index] = fleet.worker(slots=20, **settings)
         return await fleet.value("select count(*) from duetime.history where end_state is not null") == 41
 
-    await eventually(all_ended, within=100, what=fleet.tails())
+    await eventually(all_ended, within=100, what=fleet.tails)
     culprit = await fleet.store.run(DEFAULT_TENANT, parse("run", poison))
     assert culprit.state is RunState.FAILED
     assert [attempt.state for attempt in culprit.attempts] == [AttemptState.LOST] * 4

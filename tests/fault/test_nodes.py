@@ -30,6 +30,6 @@ async def test_two_nodes_fire_a_thousand_cron_jobs_three_times_each(fleet: Fleet
     async def last_fired() -> bool:
         return await fleet.value("select count(*) from duetime.cursors where last_fire_at = $1", fires[-1]) == JOBS
 
-    await eventually(last_fired, within=60, what=fleet.tails())
+    await eventually(last_fired, within=60, what=fleet.tails)
     rows = await fleet.fetch("select due_at, count(*), count(distinct job_id) from duetime.runs group by 1 order by 1")
     assert [tuple(row) for row in rows] == [(fire, JOBS, JOBS) for fire in fires]

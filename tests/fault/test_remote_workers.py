@@ -30,11 +30,11 @@ async def test_a_killed_remote_workers_runs_start_again_on_another(fleet: Fleet)
     fleet.server(port=port, lease="2s", heartbeat="500ms")
     first = fleet.remote_worker(url, key, lease="2s", heartbeat="500ms")
     [run_id] = await fleet.submit("hold", [{"seconds": 60}])
-    await eventually(_begun(fleet, 1), what=fleet.tails())
+    await eventually(_begun(fleet, 1), what=fleet.tails)
     second = fleet.remote_worker(url, key, lease="2s", heartbeat="500ms")
     await eventually(lambda: "working for" in second.output())
     first.kill()
-    await eventually(_begun(fleet, 2), what=fleet.tails())
+    await eventually(_begun(fleet, 2), what=fleet.tails)
     run = await fleet.store.run(DEFAULT_TENANT, parse("run", run_id))
     assert (run.state, run.attempt, run.lost) == (RunState.RUNNING, 1, 1)
     assert [attempt.state for attempt in run.attempts] == [AttemptState.LOST]
@@ -48,7 +48,7 @@ async def test_a_killed_server_loses_no_run_and_starts_none_twice(fleet: Fleet) 
     for _ in range(2):
         fleet.remote_worker(url, key, slots=10)
     await fleet.submit("append", [{"number": number} for number in range(count)])
-    await eventually(_appended(fleet, 50), what=fleet.tails())
+    await eventually(_appended(fleet, 50), what=fleet.tails)
     server.kill()
     fleet.server(port=port)
     await fleet.ended(count)
@@ -61,7 +61,7 @@ async def test_a_remote_worker_that_is_told_to_stop_finishes_and_leaves(fleet: F
     fleet.server(port=port)
     worker = fleet.remote_worker(f"http://127.0.0.1:{port}", key)
     await fleet.submit("hold", [{"seconds": 1}])
-    await eventually(_begun(fleet, 1), what=fleet.tails())
+    await eventually(_begun(fleet, 1), what=fleet.tails)
     worker.send(signal.SIGTERM)
     assert await worker.ended() == 0
     assert await fleet.effects("end") == 1
@@ -87,7 +87,7 @@ async def test_the_example_in_javascript(fleet: Fleet, tmp_path: Path) -> None:
         await fleet.ended(1)
         assert await fleet.value("select result from duetime.history") == b'"hello you"'
         [held] = await fleet.submit("hold", [{"seconds": 4}])
-        await eventually(_is_running(fleet, held), what=fleet.tails())
+        await eventually(_is_running(fleet, held), what=fleet.tails)
     finally:
         first.kill()
         await first.wait()

@@ -12,7 +12,7 @@ async def test_sigterm_under_load_loses_nothing(fleet: Fleet) -> None:
     batch = [{"seconds": number % 7 / 20} for number in range(1_500)]
     await fleet.submit("hold", batch)
     first = fleet.worker(slots=60, grace="20s")
-    await eventually(_some(fleet, 200), what=fleet.tails())
+    await eventually(_some(fleet, 200), what=fleet.tails)
     first.send(signal.SIGTERM)
     began = monotonic()
     assert await first.ended(within=25) == 0, first.output()
@@ -32,7 +32,7 @@ async def test_what_outlasts_the_grace_period_is_handed_back_unspent(fleet: Flee
     fleet.server()
     await fleet.submit("hold", [{"seconds": 3600}] * 10)
     first = fleet.worker(slots=10, grace="500ms")
-    await eventually(_some(fleet, 10), what=fleet.tails())
+    await eventually(_some(fleet, 10), what=fleet.tails)
     first.send(signal.SIGTERM)
     assert await first.ended(within=15) == 0, first.output()
     rows = await fleet.fetch("select worker_id, attempt, lost, fence from duetime.runs")
@@ -43,7 +43,7 @@ async def test_what_outlasts_the_grace_period_is_handed_back_unspent(fleet: Flee
 async def test_a_second_signal_stops_at_once(fleet: Fleet) -> None:
     await fleet.submit("hold", [{"seconds": 3600}])
     first = fleet.worker(grace="1h")
-    await eventually(_some(fleet, 1), what=fleet.tails())
+    await eventually(_some(fleet, 1), what=fleet.tails)
     first.send(signal.SIGTERM)
     await eventually(lambda: "to finish" in first.output(), what=first.output())
     first.send(signal.SIGTERM)

@@ -65,7 +65,9 @@ class Process:
 
     async def ended(self, within: float = 60.0) -> int:
         """Wait for its end; returns the exit code."""
-        await eventually(lambda: not self.running, within=within, what=f"end of {self.popen.args!r}: {self.output()}")
+        await eventually(
+            lambda: not self.running, within=within, what=lambda: f"end of {self.popen.args!r}: {self.output()}"
+        )
         return self.popen.wait()
 
 
@@ -117,7 +119,7 @@ class Fleet:
         async def enough() -> bool:
             return bool(await self.value("select count(*) from duetime.history where end_state is not null") >= count)
 
-        await eventually(enough, within=within, what=f"{count} runs ended; {self.tails()}")
+        await eventually(enough, within=within, what=lambda: f"{count} runs ended; {self.tails()}")
 
     def tails(self) -> str:
         return "\n".join(f"{process.pid}: …{process.output()[-1500:]}" for process in self.processes)

@@ -7,17 +7,19 @@ from time import monotonic
 from typing import TypeVar, overload
 
 T = TypeVar("T")
+What = str | Callable[[], str]
+"""What is waited for; a function says it when the time is over, with what is known by then."""
 
 
 @overload
-async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 30.0, what: str = "") -> T: ...
+async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 30.0, what: What = "") -> T: ...
 
 
 @overload
-async def eventually(condition: Callable[[], T], *, within: float = 30.0, what: str = "") -> T: ...
+async def eventually(condition: Callable[[], T], *, within: float = 30.0, what: What = "") -> T: ...
 
 
-async def eventually(condition: Callable[[], object], *, within: float = 30.0, what: str = "") -> object:
+async def eventually(condition: Callable[[], object], *, within: float = 30.0, what: What = "") -> object:
     """Look until the condition gives something true, and return that; fail after `within` seconds."""
     deadline = monotonic() + within
     pause = 0.01
@@ -27,6 +29,7 @@ async def eventually(condition: Callable[[], object], *, within: float = 30.0, w
         if value:
             return value
         if monotonic() > deadline:
-            raise AssertionError(f"did not happen within {within:g} s: {what or condition}; last seen: {value!r}")
+            said = what() if callable(what) else what
+            raise AssertionError(f"did not happen within {within:g} s: {said or condition}; last seen: {value!r}")
         await asyncio.sleep(pause)
         pause = min(0.2, pause * 1.3)

@@ -24,7 +24,7 @@ ONLY_POSTGRES = {
     "claim_many": "claims of one transaction, one worker after the other, in SQLite",
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
-    "free_unlisted_of_many": "the same",
+    "end_abandoned": "a file has no sessions that outlive their process",
     "mark_dead": "part of `end_runs` in SQLite",
     "hold_blocked": "a file has one writer, so nothing can come between two statements",
     "hold_graph": "a file has one writer, so nothing can come between two statements",
@@ -35,6 +35,7 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "renew_lease": "part of `renew_leases` in PostgreSQL",
     "news_of_live_runs": "one half of `news_of_runs`",
     "news_of_attempts": "the other half of `news_of_runs`",
     "claimed_ids": "claims hold their runs as one value, which SQLite cannot join by",

@@ -1,19 +1,15 @@
-"""Coalescing: one statement claims, and one renews, for many remote workers."""
+"""Coalescing: one statement claims for many remote workers."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from datetime import timedelta
 from uuid import UUID
 
 import asyncpg
 from msgspec.structs import astuple
 
 from duetime.model.attempt import Claimed
-from duetime.model.worker import Renewal, Seat
+from duetime.model.worker import Seat
 from duetime.store.postgres.claiming import ClaimingRole
-from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, Row, columns
-from duetime.store.protocol import Hint
 
 
 class CoalescingRole(ClaimingRole):
@@ -47,28 +43,3 @@ class CoalescingRole(ClaimingRole):
             return await connection.fetch(SQL["claim_many"], *asked, *columns([astuple(seat) for seat in seats], 3))
         except asyncpg.UniqueViolationError:
             return []  # another server claimed for one of them this very moment
-
-    async def renew_many(
-        self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
-    ) -> dict[UUID, Renewal | None]:
-        ids = [worker_id for worker_id, _ in workers]
-        listed = [(worker_id, claim_no) for worker_id, open_claims in workers for claim_no in open_claims]
-        cancelled: dict[UUID, list[UUID]] = defaultdict(list)
-        freed_of: dict[UUID, int] = defaultdict(int)
-        async with self.database.transaction() as connection:
-            renewed = {row[0]: row[1] for row in await connection.fetch(SQL["renew_leases"], ids, lease)}
-            alive = list(renewed)
-            freed = await connection.fetch(SQL["free_unlisted_of_many"], alive, lease, *columns(listed, 2))
-            await end_freed(connection, [row[1:] for row in map(tuple, freed)])
-            for row in await connection.fetch(SQL["cancels_of_workers"], alive):
-                cancelled[row[0]].append(row[1])
-        for row in freed:
-            freed_of[row[0]] += 1
-        if freed:
-            self.hints.give(Hint.READY)
-        return {
-            worker_id: Renewal(renewed[worker_id], tuple(cancelled[worker_id]), freed_of[worker_id])
-            if worker_id in renewed
-            else None
-            for worker_id in ids
-        }

@@ -20,6 +20,8 @@ DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
 """What the migrations raise when the role for tenants is missing and cannot be made."""
+_OURS = {"application_name": "duetime"}
+"""Sessions are known by it: whoever reaps ends those whose client is gone."""
 _SNAPSHOT = "begin isolation level repeatable read read only"
 
 
@@ -30,7 +32,7 @@ def off(*settings: str) -> str:
 
 # A page reads little of tables that may be large, so its plan shall not depend on what is believed of their size.
 _BY_INDEX = off("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit")
-# Between preparing a statement and running it a session does not count as idle, but as busy with that statement.
+# A statement that waits for a lock when its client vanishes shall not get it for nobody.
 _ENDS_BY_ITSELF = "; ".join(
     f"set local {setting} = '30s'" for setting in ("idle_in_transaction_session_timeout", "statement_timeout")
 )
@@ -104,7 +106,7 @@ class Database:
                 statement_cache_size=256 if self.prepared else 0,
                 max_inactive_connection_lifetime=300,
                 connection_class=_PlainConnection,
-                server_settings={"application_name": "duetime"},
+                server_settings=_OURS,
             )
         try:
             async with self.connection() as connection:
@@ -189,9 +191,12 @@ class Database:
     async def connect(self) -> Connection:
         """A connection of one's own, for what may not share the pool."""
         with self.meaning():
-            cache = 256 if self.prepared else 0
             return await asyncpg.connect(
-                self.url, timeout=CONNECT_DEADLINE, command_timeout=DEADLINE, statement_cache_size=cache
+                self.url,
+                timeout=CONNECT_DEADLINE,
+                command_timeout=DEADLINE,
+                statement_cache_size=256 if self.prepared else 0,
+                server_settings=_OURS,
             )
 
     @contextmanager

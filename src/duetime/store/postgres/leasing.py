@@ -8,7 +8,7 @@ from duetime.errors import LeaseLost
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
-from duetime.store.postgres.database import SQL
+from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
 
@@ -29,18 +29,33 @@ class LeasingRole(Role):
         )
         return lease_until
 
-    @again_after_clash
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+        renewal = (await self.renew_many([(worker_id, open_claims)], lease))[worker_id]
+        if renewal is None:
+            raise LeaseLost("the worker was reaped: its lease is over")
+        return renewal
+
+    @again_after_clash
+    async def renew_many(
+        self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
+    ) -> dict[UUID, Renewal | None]:
+        # In one statement: who freezes between two of them holds these leases, and nobody can reap what they stand for.
+        listed = [(worker_id, claim_no) for worker_id, open_claims in workers for claim_no in open_claims]
+        rows = await self.database.fetch("renew_leases", [each for each, _ in workers], lease, *columns(listed, 2))
+        found: dict[UUID, Renewal | None] = {worker_id: None for worker_id, _ in workers}
+        open_claims_of = dict(workers)
+        for worker_id, lease_until, cancelled, has_unlisted in rows:
+            freed = await self._free_unlisted(worker_id, lease, open_claims_of[worker_id]) if has_unlisted else 0
+            found[worker_id] = Renewal(lease_until, tuple(cancelled), freed)
+        return found
+
+    async def _free_unlisted(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> int:
         async with self.database.transaction() as connection:
-            lease_until = await connection.fetchval(SQL["renew_lease"], worker_id, lease)
-            if lease_until is None:
-                raise LeaseLost("the worker was reaped: its lease is over")
             freed = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
             await end_freed(connection, freed)
-            rows = await connection.fetch(SQL["cancels_of_worker"], worker_id)
         if freed:
             self.hints.give(Hint.READY)
-        return Renewal(lease_until, tuple(row[0] for row in rows), len(freed))
+        return len(freed)
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return tuple(row[0] for row in await self.database.fetch("cancels_of_worker", worker_id))

@@ -4,10 +4,6 @@ values ($1, $2, $3::text[], $4::text[], $5, $7, $8, duetime.now(), duetime.now()
 on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at
 returning lease_until;
 
--- renew_lease: extend the lease of a worker that was not reaped
-update duetime.workers set lease_until = duetime.now() + $2::interval, heard_at = duetime.now() where id = $1
-returning lease_until;
-
 -- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent
 with gone as (
     delete from duetime.claims c
@@ -34,25 +30,24 @@ delete from duetime.workers where id = $1;
 select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at from duetime.workers
 where $1::int is null or coalesce(tenant_id, $1) = $1 order by started_at, id;
 
--- renew_leases: extend the leases of workers that were not reaped
-update duetime.workers w set lease_until = duetime.now() + $2::interval, heard_at = duetime.now()
-from (select id from duetime.workers where id = any($1::uuid[]) order by id for update) o
-where w.id = o.id
-returning w.id, w.lease_until;
-
--- free_unlisted_of_many: runs of old claims that their workers do not hold wait again, nothing spent
-with gone as (
-    delete from duetime.claims c
-    where c.worker_id = any($1::uuid[]) and c.claimed_at < duetime.now() - $2::interval
-        and not exists (
-            select 1 from unnest($3::uuid[], $4::bigint[]) as o(worker_id, claim_no)
-            where o.worker_id = c.worker_id and o.claim_no = c.claim_no)
-    returning c.worker_id, c.claim_no, c.run_ids
+-- renew_leases: extend the leases of workers that were not reaped, and tell what is to be known of each
+with renewed as (
+    update duetime.workers w set lease_until = duetime.now() + $2::interval, heard_at = duetime.now()
+    from (select id from duetime.workers where id = any($1::uuid[]) order by id for update) o
+    where w.id = o.id
+    returning w.id, w.lease_until
 )
-update duetime.runs r
-set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
-from gone where r.id = any(gone.run_ids) and r.worker_id = gone.worker_id and r.claim_no = gone.claim_no
-returning gone.worker_id, r.id, r.tenant_id, r.cancel_requested;
+select id, lease_until,
+    array(
+        select c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
+        where c.worker_id = renewed.id order by c.run_id),
+    exists (
+        select 1 from duetime.claims c
+        where c.worker_id = renewed.id and c.claimed_at < duetime.now() - $2::interval
+            and not exists (
+                select 1 from unnest($3::uuid[], $4::bigint[]) as o(worker_id, claim_no)
+                where o.worker_id = c.worker_id and o.claim_no = c.claim_no))
+from renewed;
 
 -- cancels_of_workers: runs that workers hold and are asked to stop
 select c.worker_id, c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id

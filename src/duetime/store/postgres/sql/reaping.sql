@@ -1,3 +1,11 @@
+-- end_abandoned: end sessions of ours whose client is gone in the middle of a transaction, and with them what they hold
+with abandoned as materialized (
+    select pid, query, clock_timestamp() - state_change as since from pg_stat_activity
+    where datname = current_database() and usename = session_user and application_name = 'duetime'
+        and state <> 'idle' and wait_event = 'ClientRead' and state_change < clock_timestamp() - $1::interval
+)
+select pid, query, since, pg_terminate_backend(pid) from abandoned;
+
 -- forget_dead_workers: remove workers whose lease is over; not one that is renewing it at this moment
 delete from duetime.workers where id in (
     select w.id from duetime.workers w where w.lease_until <= duetime.clock() order by w.id for update skip locked);
