@@ -1,10 +1,12 @@
 """Drain: ready no-op runs through one worker process with all promises on (leases, fences, timeouts, history).
 
 duetime is driven like its peers: one process submits, then a worker process starts, which notes the start of each run;
-all are counted from their first start to their last. An embedded file has one process for both. Workers have 1,000
-slots and claim at most 500 runs at once, as many as the limit does. Beside them stand: 3,000 slots, which claim 1,000
-at once; and a worker inside the process that measures, which notes no starts and is counted from its own start to its
-last completion. Plain functions in threads and processes stand beside the peers that run those.
+all are counted from their first start to their last (APScheduler, which submits and works in one process, from the
+moment at which it may begin). An embedded file has one process for both. Everybody is in the best of the settings that
+were tried: of duetime that is a worker of 3,000 slots, which claims 1,000 runs at once. Beside it stand: 1,000 slots,
+which claim 500, as many as the limit does; and a worker of 1,000 slots inside the process that measures, which notes no
+starts and is counted from its own start to its last completion. Plain functions in threads and processes stand beside
+the peers that run those.
 """
 
 import asyncio
@@ -35,8 +37,8 @@ STORES = ("postgres", "sqlite")
 SLOTS, MANY_SLOTS = 1_000, 3_000
 INSIDE = "async, worker inside the harness"
 DRIVEN = {
-    "async": {},
-    "async, 3,000 slots": {"PEER_SLOTS": str(MANY_SLOTS)},
+    "async": {"PEER_SLOTS": str(MANY_SLOTS)},
+    "async, 1,000 slots": {},
     "thread": {"PEER_TASK": "nothing_in_a_thread"},
     "process": {"PEER_TASK": "nothing_in_a_process"},
 }
@@ -49,6 +51,7 @@ TASKS = {
 SIZES = {"async": 100_000, "thread": 50_000, "process": 5_000}
 TARGETS = {
     ("postgres", "async"): Target(of_limit=0.7, of_best_peer=1.5, stretch=50_000),
+    ("postgres", "async, 1,000 slots"): Target(of_limit=0.7),
     ("sqlite", "async"): Target(of_limit=0.6),
 }
 
@@ -57,9 +60,8 @@ async def run(bench: Bench) -> None:
     report = bench.report("drain", "runs/s")
     sizes = {variant: bench.knobs.scaled(_size(variant)) for variant in (*DRIVEN, INSIDE)}
     report.notes |= {
-        "slots": SLOTS,
-        "runs in a claim at most": 500,
-        "with 3,000 slots": 1_000,
+        "slots": MANY_SLOTS,
+        "runs in a claim at most": 1_000,
         "runs": sizes | {peer.name: bench.knobs.scaled(peer.drains) for peer in bench.peers.all()},
     }
     for _ in range(bench.knobs.rounds):

@@ -1,7 +1,8 @@
 """Precision: a thousand runs a second, spread over time; how long after its time each one starts.
 
-No limit: plain SQL has no times of its own to be late for. No peers: most of them look for what is due every half
-second or second, and the others keep it in the memory of one process.
+And a hundred a second beside the peers, as many as each of them can bear, planned 18 seconds ahead by one process and
+run by another. Who polls for what is due does so ten times a second where that can be set (RQ and Huey look once a
+second). No limit: plain SQL has no times of its own to be late for.
 """
 
 import asyncio
@@ -10,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from bench.context import Bench
 from bench.goals import Target
-from bench.report import console
+from bench.peers.environments import CannotRun
+from bench.report import Report, console
 from bench.shares import SHARES, share
 from duetime.engine.intake import prepare
 from duetime.engine.scanner import Scanner
@@ -25,6 +27,7 @@ from duetime.worker.task import define
 from duetime.worker.worker import Worker
 
 RATE = 1_000
+BESIDE_PEERS = 100
 KINDS = ("postgres", "sqlite")
 TARGETS = {(kind, name): Target(most=most) for kind in KINDS for name, most in (("p95", 10.0), ("p99", 30.0))}
 TARGETS |= {(kind, "started early"): Target(most=0) for kind in KINDS}
@@ -43,7 +46,23 @@ async def run(bench: Bench) -> None:
             for name, part in SHARES:
                 report.ours(kind, name, share(lags, part))
             report.ours(kind, "started early", sum(lag < 0 for lag in lags), unit="runs")
-    report.finish(TARGETS)
+        await _beside_peers(bench, report)
+    report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
+
+
+async def _beside_peers(bench: Bench, report: Report) -> None:
+    rate, seconds = bench.knobs.scaled(BESIDE_PEERS, least=10), bench.knobs.seconds
+    lags = await bench.ours.lateness(rate, seconds)
+    for name, part in SHARES:
+        report.ours("postgres", f"{BESIDE_PEERS} a second {name}", share(lags, part) * 1000)
+    for peer in bench.peers.all():
+        try:
+            lags = await peer.lateness(rate, seconds)
+        except CannotRun as error:
+            bench.peers.fail(peer, str(error))
+            continue
+        for name, part in SHARES:
+            report.peer("postgres", f"{BESIDE_PEERS} a second {name}", peer.name, share(lags, part) * 1000)
 
 
 async def measure(store: Store, rate: int, seconds: float) -> list[float]:

@@ -1,6 +1,6 @@
 """What every peer's driver can do, and the commands by which the harness asks for it.
 
-    python -m bench.peers.driver <peer> reset | submit N single|bulk | send RATE SECONDS | work
+    python -m bench.peers.driver <peer> reset | submit N single|bulk | send RATE SECONDS | plan RATE SECONDS | work
 
 Nothing but the standard library: this is imported inside the peers' environments.
 """
@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,12 @@ from typing import Any
 ARGUMENT = "x" * 180
 """With the moment of sending beside it, arguments come to about 200 bytes."""
 TICK = 0.01
+AHEAD = float(os.environ.get("PEER_AHEAD", "18"))
+"""How long before the first of them is due jobs are submitted, in seconds: longer than anybody looks ahead."""
+
+
+PLANS = "PEER_PLANS" in os.environ
+"""Whether jobs are planned ahead: who polls for what is due does so ten times a second then."""
 
 
 class Driver:
@@ -40,6 +47,10 @@ class Driver:
 
     async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
         """Submit a no-op job for each of these moments; in bulk where the peer offers that."""
+        raise NotImplementedError
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        """Submit a no-op job to be started at each of these moments."""
         raise NotImplementedError
 
     def work(self) -> None:
@@ -74,6 +85,16 @@ async def send(driver: Driver, rate: float, seconds: float) -> int:
     return sent
 
 
+async def plan(driver: Driver, rate: float, seconds: float) -> int:
+    """Submit jobs that are due at moments spread over some seconds, a while from now."""
+    began, dice = time.time() + AHEAD, random.Random(1)
+    moments = sorted(began + dice.uniform(0, seconds) for _ in range(int(rate * seconds)))
+    await driver.plan(moments)
+    if time.time() > began:
+        raise SystemExit("it took so long to submit them that the first was due")
+    return len(moments)
+
+
 async def _do(driver: Driver, command: str, arguments: list[str]) -> float | int | None:
     await driver.open()
     try:
@@ -85,6 +106,8 @@ async def _do(driver: Driver, command: str, arguments: list[str]) -> float | int
                 return await submit(driver, int(count), bulk=how == "bulk")
             case "send", [rate, seconds]:
                 return await send(driver, float(rate), float(seconds))
+            case "plan", [rate, seconds]:
+                return await plan(driver, float(rate), float(seconds))
         raise SystemExit(f"no command {command} {arguments}")
     finally:
         await driver.close()

@@ -1,4 +1,5 @@
-"""A peer as the harness sees it: submit so many, drain so many, send at a rate and see how late they start."""
+"""A peer as the harness sees it: submit so many, drain so many, send at a rate or plan ahead and see how late they
+start."""
 
 import asyncio
 import copy
@@ -21,6 +22,8 @@ from bench.peers.tally import Tally
 ROOT = Path(__file__).parents[2]
 _STILL = 20.0
 """A worker that starts nothing for so long, in seconds, will not."""
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where starts are counted: not on the disk that databases wait for."""
 _LOSSES = 0.001
 """What part of the runs may be missing at the end of a drain."""
 
@@ -112,6 +115,26 @@ class Peer:
             await self.until(tally, sent, most=2 * seconds)
             return _all_lags(tally, int(rate * seconds), skip)
 
+    async def lateness(self, rate: float, seconds: float) -> list[float]:
+        """How long after its time each one starts that was planned ahead, in seconds, sorted."""
+        url, count = self.place(), int(rate * seconds)
+        if self._together:
+            async with self.working(url, PEER_PLANS="1", PLAN=f"{rate} {seconds}") as tally:
+                return await self._planned(tally, count, 10 * seconds)
+        await self._ask(url, "reset")
+        await self._ask(url, "submit", "200", "bulk")
+        async with self.working(url, PEER_PLANS="1") as tally:
+            await self.until(tally, 200)  # it is up and warm
+            tally.forget()
+            await self._ask(url, "plan", str(rate), str(seconds))
+            return await self._planned(tally, count, 10 * seconds)
+
+    async def _planned(self, tally: Tally, count: int, most: float) -> list[float]:
+        await self.until(tally, count, most=most)
+        if (started := tally.count()) < count:
+            raise CannotRun(f"{started:,} of {count:,} runs started")
+        return sorted(tally.lags())
+
     async def until(self, tally: Tally, count: int, *, most: float = 600.0) -> None:
         """Wait for so many starts, for as long as there are any."""
         began = last = time.monotonic()
@@ -166,7 +189,7 @@ class Peer:
     @asynccontextmanager
     async def working(self, url: str, workers: int | None = None, **more: str) -> AsyncIterator[Tally]:
         """Its workers, each in a process group of its own that ends with the block."""
-        with tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder:
+        with tempfile.TemporaryDirectory(prefix="duetime-tally-", dir=_MEMORY) as folder:
             processes = [self._start(url, TALLY=folder, **more) for _ in range(workers or self.workers)]
             try:
                 yield Tally(Path(folder))

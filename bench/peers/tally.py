@@ -18,17 +18,14 @@ _PAIR = struct.Struct("=dd")
 _NOTHING = bytes(8)
 
 _lock = threading.Lock()
-_pid = 0
 _numbers = itertools.count()
-_memory: mmap.mmap
+_memory: mmap.mmap | None = None
 
 
 def hit(sent: float) -> None:
     """A task has begun that was sent at this moment."""
     now = time.time()
-    if os.getpid() != _pid:  # the first start in this process, which may be the fork of another one that counts
-        _open()
-    _PAIR.pack_into(_memory, next(_numbers) * _PAIR.size, sent, now)
+    _PAIR.pack_into(_memory or _open(), next(_numbers) * _PAIR.size, sent, now)
 
 
 def begin() -> None:
@@ -36,17 +33,25 @@ def begin() -> None:
     (Path(os.environ["TALLY"]) / "began").write_text(repr(time.time()))
 
 
-def _open() -> None:
-    global _pid, _numbers, _memory
+def _open() -> mmap.mmap:
+    global _memory
     with _lock:
-        if os.getpid() == _pid:
-            return
-        file = Path(os.environ["TALLY"]) / f"{os.getpid()}.tally"
-        with file.open("w+b") as opened:
-            opened.truncate(CAPACITY * _PAIR.size)  # holes take no room
-            _memory = mmap.mmap(opened.fileno(), 0)
-        _numbers = itertools.count()
-        _pid = os.getpid()
+        if _memory is None:
+            file = Path(os.environ["TALLY"]) / f"{os.getpid()}.tally"
+            with file.open("w+b") as opened:
+                opened.truncate(CAPACITY * _PAIR.size)  # holes take no room
+                _memory = mmap.mmap(opened.fileno(), 0)
+        return _memory
+
+
+def _begin_anew() -> None:
+    """A fork of a process that counts has a file of its own. (To ask for its id at each start would cost more than all
+    the rest.)"""
+    global _lock, _numbers, _memory
+    _lock, _numbers, _memory = threading.Lock(), itertools.count(), None
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 class Tally:

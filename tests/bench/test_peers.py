@@ -62,6 +62,12 @@ async def test_a_driver_submits_drains_and_shows_its_lag(database: str) -> None:
     assert len(lags) == 50 and 0 <= lags[0] < 30
 
 
+async def test_a_driver_plans_ahead_and_shows_how_late_it_is(database: str) -> None:
+    peer = Peer("duetime", lambda: database, driver="duetime", python=sys.executable, settings={"PEER_AHEAD": "2"})
+    lags = await peer.lateness(50, 1)
+    assert len(lags) == 50 and 0 <= lags[0] <= lags[-1] < 30
+
+
 async def test_what_a_driver_says_when_it_fails_is_told(tmp_path: Path) -> None:
     peer = Peer("duetime", lambda: "postgresql://nobody@127.0.0.1:1/none", driver="duetime", python=sys.executable)
     with pytest.raises(CannotRun, match="reset failed"):

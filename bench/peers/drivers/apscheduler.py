@@ -16,7 +16,7 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from bench.peers.driver import ARGUMENT, Driver, send
+from bench.peers.driver import ARGUMENT, Driver, plan, send
 from bench.peers.tally import begin, hit
 
 
@@ -48,6 +48,11 @@ class ApSchedulerDriver(Driver):
         for moment in moments:
             self._scheduler.add_job(nothing, "date", (moment, ARGUMENT), run_date=now, misfire_grace_time=None)
 
+    async def plan(self, moments: Sequence[float]) -> None:
+        for moment in moments:
+            at = datetime.fromtimestamp(moment, UTC)
+            self._scheduler.add_job(nothing, "date", (moment, ARGUMENT), run_date=at, misfire_grace_time=None)
+
     def work(self) -> None:
         logging.disable(logging.WARNING)
         uvloop.run(self._work())
@@ -63,6 +68,9 @@ class ApSchedulerDriver(Driver):
         if sending := os.environ.get("SEND"):
             rate, seconds = sending.split()
             await send(self, float(rate), float(seconds))
+        if planned := os.environ.get("PLAN"):
+            rate, seconds = planned.split()
+            await plan(self, float(rate), float(seconds))
         await asyncio.Event().wait()
 
     def _settle(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import uvloop
@@ -39,6 +40,11 @@ class ArqDriver(Driver):
         for start in range(0, len(moments), AT_ONCE if bulk else 1):
             part = moments[start : start + (AT_ONCE if bulk else 1)]
             await asyncio.gather(*(self._pool.enqueue_job("nothing", moment, ARGUMENT) for moment in part))
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        for moment in moments:
+            at = datetime.fromtimestamp(moment, UTC)
+            await self._pool.enqueue_job("nothing", moment, ARGUMENT, _defer_until=at)
 
     def work(self) -> None:
         logging.disable(logging.WARNING)

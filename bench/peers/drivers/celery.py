@@ -4,6 +4,7 @@ ignored, tasks acknowledged early, many prefetched (its optimizing guide), no go
 import asyncio
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from celery import Celery
 
@@ -40,6 +41,11 @@ class CeleryDriver(Driver):
         with app.producer_pool.acquire(block=True) as producer:  # one connection for all of them
             for moment in moments:
                 nothing.apply_async((moment, ARGUMENT), producer=producer)
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        with app.producer_pool.acquire(block=True) as producer:
+            for moment in moments:
+                nothing.apply_async((moment, ARGUMENT), eta=datetime.fromtimestamp(moment, UTC), producer=producer)
 
     def work(self) -> None:
         asyncio.run(self.open())

@@ -3,6 +3,7 @@ run, a deep prefetch."""
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 import dramatiq
@@ -31,6 +32,10 @@ class DramatiqDriver(Driver):
     async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
         for moment in moments:
             nothing.send(moment, ARGUMENT)
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        for moment in moments:
+            nothing.send_with_options(args=(moment, ARGUMENT), delay=(moment - time.time()) * 1000)
 
     def work(self) -> None:
         os.environ["dramatiq_queue_prefetch"] = "1000"  # noqa: SIM112 (as it is read)

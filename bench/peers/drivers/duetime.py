@@ -5,15 +5,18 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import uvloop
 
-from bench.peers.driver import ARGUMENT, Driver, send, submit
+from bench.peers.driver import ARGUMENT, PLANS, Driver, send, submit
 from bench.tasks import app
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.schedule import Once
 from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.wiring import Node
@@ -59,13 +62,28 @@ class DuetimeDriver(Driver):
         ]
         await (await app.store()).submit(DEFAULT_TENANT, jobs)
 
+    async def plan(self, moments: Sequence[float]) -> None:
+        jobs = [
+            prepare(
+                task=TASK.name,
+                args={"sent": moment, "to": ARGUMENT},
+                max_payload=1000,
+                schedule=Once(at=datetime.fromtimestamp(moment, UTC)),
+            )
+            for moment in moments
+        ]
+        await (await app.store()).submit(DEFAULT_TENANT, jobs)
+
     def work(self) -> None:
         if not os.environ.keys().isdisjoint(("FILL", "SEND")):
             uvloop.run(self._all_in_one())
             return
         os.environ.update({"DUETIME_DATABASE_URL": self.url, "DUETIME_LOG_LEVEL": "warning"})
-        command = [sys.executable, "-m", "duetime.cli", "worker", "bench.tasks:app"]
-        os.execv(command[0], [*command, "--slots", str(SLOTS), "--threads", str(THREADS)])
+        command = [sys.executable, "-m", "duetime.cli"]
+        if PLANS:  # a worker runs what is ready; a server sees to it that it is
+            subprocess.Popen([*command, "server"], env={**os.environ, "DUETIME_PORT": "0"})
+        options = ("--slots", str(SLOTS), "--threads", str(THREADS))
+        os.execv(command[0], [*command, "worker", "bench.tasks:app", *options])
 
     async def _all_in_one(self) -> None:
         """Submitting and working in one process: how an embedded file is used."""

@@ -1,6 +1,6 @@
 // graphile-worker on PostgreSQL, as its performance page has it: local queue of 500, completions in batches, no log.
 //
-//     node graphile.mjs reset | submit N single|bulk | send RATE SECONDS | work
+//     node graphile.mjs reset | submit N single|bulk | send RATE SECONDS | plan RATE SECONDS | work
 
 import { closeSync, openSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -16,7 +16,9 @@ const { Pool } = require("pg");
 const connectionString = process.env.PEER_URL;
 const ARGUMENT = "x".repeat(180);
 const TICK = 10;
+const AHEAD = Number(process.env.PEER_AHEAD ?? 18);
 const CONCURRENCY = Number(process.env.PEER_CONCURRENCY ?? 24);
+const POLL = "PEER_PLANS" in process.env ? 100 : 2000;
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -72,6 +74,7 @@ async function work() {
       worker: {
         connectionString,
         concurrentJobs: CONCURRENCY,
+        pollInterval: POLL,
         maxPoolSize: CONCURRENCY + 1,
         localQueue: { size: 500 },
         completeJobBatchDelay: 0,
@@ -107,6 +110,17 @@ async function send(pool, rate, seconds) {
   return sent;
 }
 
+async function plan(pool, rate, seconds) {
+  const began = now() + AHEAD;
+  const moments = Array.from({ length: Math.floor(rate * seconds) }, () => began + Math.random() * seconds);
+  for (const moment of moments) {
+    const body = JSON.stringify({ sent: moment, to: ARGUMENT });
+    await pool.query("select graphile_worker.add_job('nothing', $1::json, run_at => to_timestamp($2))", [body, moment]);
+  }
+  if (now() > began) throw new Error("it took so long to submit them that the first was due");
+  return moments.length;
+}
+
 async function measureSubmit(pool, count, bulk) {
   await submit(pool, [now()], bulk);
   const began = now();
@@ -125,6 +139,7 @@ if (command === "work") {
   if (command === "reset") await runMigrations({ connectionString });
   else if (command === "submit") answer = await measureSubmit(pool, Number(rest[0]), rest[1] === "bulk");
   else if (command === "send") answer = await send(pool, Number(rest[0]), Number(rest[1]));
+  else if (command === "plan") answer = await plan(pool, Number(rest[0]), Number(rest[1]));
   console.log(JSON.stringify(answer));
   await pool.end();
 }

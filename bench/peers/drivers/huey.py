@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from huey import RedisHuey
 
@@ -27,6 +28,10 @@ class HueyDriver(Driver):
     async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
         for moment in moments:
             nothing(moment, ARGUMENT)
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        for moment in moments:
+            nothing.schedule(args=(moment, ARGUMENT), eta=datetime.fromtimestamp(moment, UTC))
 
     def work(self) -> None:
         command = [sys.executable, "-m", "huey.bin.huey_consumer", "bench.peers.drivers.huey.huey"]

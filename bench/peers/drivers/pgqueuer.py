@@ -3,6 +3,7 @@ durable tables and its log kept, as it installs."""
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -13,11 +14,12 @@ from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
-from bench.peers.driver import ARGUMENT, Driver
+from bench.peers.driver import ARGUMENT, PLANS, Driver
 from bench.peers.tally import hit
 
 BATCH = int(os.environ.get("PEER_BATCH", "2000"))
 POOL = int(os.environ.get("PEER_POOL", "8"))
+POLL = 0.1 if PLANS else 1.0
 
 
 class PgQueuerDriver(Driver):
@@ -37,8 +39,11 @@ class PgQueuerDriver(Driver):
         step = len(moments) if bulk else 1
         for start in range(0, len(moments), step):
             part = moments[start : start + step]
-            bodies: list[bytes | None] = [f"{moment!r} {ARGUMENT}".encode() for moment in part]
-            await self._queries.enqueue(["nothing"] * len(part), bodies, [0] * len(part))
+            await self._queries.enqueue(["nothing"] * len(part), _bodies(part), [0] * len(part))
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        after: list[timedelta | None] = [timedelta(seconds=moment - time.time()) for moment in moments]
+        await self._queries.enqueue(["nothing"] * len(moments), _bodies(moments), [0] * len(moments), after)
 
     def work(self) -> None:
         logging.disable(logging.WARNING)
@@ -53,7 +58,11 @@ class PgQueuerDriver(Driver):
             assert job.payload is not None
             hit(float(job.payload[: job.payload.index(b" ")]))
 
-        await manager.run(dequeue_timeout=timedelta(seconds=1), batch_size=BATCH)
+        await manager.run(dequeue_timeout=timedelta(seconds=POLL), batch_size=BATCH)
+
+
+def _bodies(moments: Sequence[float]) -> list[bytes | None]:
+    return [f"{moment!r} {ARGUMENT}".encode() for moment in moments]
 
 
 DRIVER = PgQueuerDriver

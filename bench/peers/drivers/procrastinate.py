@@ -3,15 +3,17 @@
 import logging
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import procrastinate
 import uvloop
 
-from bench.peers.driver import ARGUMENT, Driver
+from bench.peers.driver import ARGUMENT, PLANS, Driver
 from bench.peers.tally import hit
 
 CONCURRENCY = int(os.environ.get("PEER_CONCURRENCY", "30"))
 POOL = int(os.environ.get("PEER_POOL", "12"))
+POLL = 0.1 if PLANS else 0.5
 
 app = procrastinate.App(connector=procrastinate.PsycopgConnector(min_size=4, max_size=POOL))
 
@@ -42,13 +44,18 @@ class ProcrastinateDriver(Driver):
             for moment in moments:
                 await nothing.defer_async(sent=moment, to=ARGUMENT)
 
+    async def plan(self, moments: Sequence[float]) -> None:
+        for moment in moments:
+            at = datetime.fromtimestamp(moment, UTC)
+            await nothing.configure(schedule_at=at).defer_async(sent=moment, to=ARGUMENT)
+
     def work(self) -> None:
         logging.disable(logging.WARNING)
         uvloop.run(self._work())
 
     async def _work(self) -> None:
         await self.open()
-        await app.run_worker_async(concurrency=CONCURRENCY, delete_jobs="successful", fetch_job_polling_interval=0.5)
+        await app.run_worker_async(concurrency=CONCURRENCY, delete_jobs="successful", fetch_job_polling_interval=POLL)
 
 
 DRIVER = ProcrastinateDriver

@@ -5,13 +5,15 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from redis import Redis
 from rq import Queue, SimpleWorker
 
-from bench.peers.driver import ARGUMENT, Driver
+from bench.peers.driver import ARGUMENT, PLANS, Driver
 from bench.peers.tally import hit
 
+TASK = "bench.peers.drivers.rq.nothing"
 WORKERS = int(os.environ.get("PEER_WORKERS", "2"))
 
 
@@ -28,13 +30,16 @@ class RqDriver(Driver):
         self._redis.flushdb()
 
     async def submit(self, moments: Sequence[float], *, bulk: bool) -> None:
-        task = "bench.peers.drivers.rq.nothing"
         if bulk:
-            made = [Queue.prepare_data(task, (moment, ARGUMENT), result_ttl=0) for moment in moments]
+            made = [Queue.prepare_data(TASK, (moment, ARGUMENT), result_ttl=0) for moment in moments]
             self._queue.enqueue_many(made)
         else:
             for moment in moments:
-                self._queue.enqueue(task, moment, ARGUMENT, result_ttl=0)
+                self._queue.enqueue(TASK, moment, ARGUMENT, result_ttl=0)
+
+    async def plan(self, moments: Sequence[float]) -> None:
+        for moment in moments:
+            self._queue.enqueue_at(datetime.fromtimestamp(moment, UTC), TASK, moment, ARGUMENT, result_ttl=0)
 
     def work(self) -> None:
         children = [multiprocessing.get_context("spawn").Process(target=work, args=(self.url,)) for _ in range(WORKERS)]
@@ -46,7 +51,8 @@ class RqDriver(Driver):
 
 
 def work(url: str) -> None:
-    SimpleWorker(["default"], connection=Redis.from_url(url)).work(logging_level=logging.ERROR)
+    worker = SimpleWorker(["default"], connection=Redis.from_url(url))
+    worker.work(logging_level=logging.ERROR, with_scheduler=PLANS)
 
 
 DRIVER = RqDriver
