@@ -1,8 +1,9 @@
 """Precision: a thousand runs a second, spread over time; how long after its time each one starts.
 
 And a hundred a second beside the peers, as many as each of them can bear, planned 18 seconds ahead by one process and
-run by another. Who polls for what is due does so ten times a second where that can be set (RQ and Huey look once a
-second). No limit: plain SQL has no times of its own to be late for.
+run by another: how far from its time each one starts, because RQ starts some early. Who polls for what is due does so
+ten times a second where that can be set (RQ and Huey look once a second). Celery and `apscheduler-memory` keep what is
+planned in the memory of the process that runs it. No limit: plain SQL has no times of its own to be late for.
 """
 
 import asyncio
