@@ -57,10 +57,19 @@ class Bench:
 
 
 def _revision() -> str | None:
-    """The commit that is measured; None outside a repository."""
-    command = ("git", "describe", "--always", "--dirty", "--abbrev=12")
+    """The commit that is measured, and whether it is changed: what results and pages say does not count, they are
+    written while others are measured. None outside a repository."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    if commit is None:
+        return None
+    changed = _git("status", "--porcelain", "--untracked-files=no", ".", ":!bench/results", ":!docs")
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*arguments: str) -> str | None:
+    root = Path(__file__).parents[1]
     try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        done = subprocess.run(("git", *arguments), cwd=root, capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    return done.stdout.strip() if done.returncode == 0 else None
