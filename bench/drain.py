@@ -111,9 +111,9 @@ async def _peers(bench: Bench, report: Report) -> None:
                 report.peer(kind, variant, peer.name, figure)
 
 
-async def fill(store: Store, runs: int) -> None:
+async def fill(store: Store, runs: int, **more: object) -> None:
     """Ready runs, with 200 bytes of arguments and a timeout."""
-    args = {"to": "x" * 190}
+    args = {"to": "x" * 190, **more}
     for start in range(0, runs, 1000):
         jobs = [
             prepare(task="nothing", args=args, max_payload=1000, timeout=timedelta(seconds=30))

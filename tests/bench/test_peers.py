@@ -76,9 +76,16 @@ async def test_what_a_driver_says_when_it_fails_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_scenario_writes_its_results(tmp_path: Path) -> None:
-    small = {"ROUNDS": "1", "RUNS": "500", "SECONDS": "0.5", "PEERS": "0", "BENCH_RESULTS": str(tmp_path)}
+    small = {
+        "ROUNDS": "1",
+        "RUNS": "500",
+        "SECONDS": "0.5",
+        "PEERS": "0",
+        "CHURN": "6000",
+        "BENCH_RESULTS": str(tmp_path),
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "drain", "next_fire"],
+        [sys.executable, "-m", "bench", "drain", "next_fire", "bloat"],
         env={**os.environ, **small},
         cwd=ROOT,
         capture_output=True,
@@ -94,6 +101,8 @@ def test_a_scenario_writes_its_results(tmp_path: Path) -> None:
     assert body["reached"]["postgres"]["async"] is not True  # there is no peer to be faster than
     assert body["peers"]["postgres"]["async"] == {} and body["ratio_to_best_peer"]["postgres"]["async"] is None
     assert (tmp_path / "next_fire.json").exists()
+    churned = json.loads((tmp_path / "bloat.json").read_text())
+    assert churned["notes"]["runs"] == 6000 and churned["ours"]["postgres"]["last minute over first"] > 0
 
 
 def test_an_unknown_scenario_is_refused() -> None:
