@@ -1,5 +1,7 @@
 """`python -m bench [scenario …]`: runs the scenarios and prints duetime beside the limit and the peers."""
 
+import asyncio
+import signal
 import sys
 import tempfile
 import time
@@ -65,6 +67,10 @@ APART = {"dashboard", "sweep"}
 
 
 async def _measure(names: list[str], bench: Bench) -> None:
+    # Processes that were started end with us, also when somebody ends us.
+    measuring = asyncio.current_task()
+    assert measuring is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     for name in names:
         about = (sys.modules[SCENARIOS[name].__module__].__doc__ or "").strip().split("\n\n")[0]
         console.print(f"[bold]{name}[/]: {about}")
@@ -87,6 +93,8 @@ def main() -> int:
         peers = Peers(asked, databases.postgres)
         try:
             uvloop.run(_measure(names, Bench(asked, databases, peers, Filled(asked.data))))
+        except asyncio.CancelledError:
+            return 143
         finally:
             peers.close()
     console.print(f"written to {asked.results}")
