@@ -34,7 +34,7 @@ _SMALL = ("now", "clock", "stamp", "moment")
 Step = Callable[[], Awaitable[object]]
 
 _CALLS = "select coalesce(sum(calls), 0)::bigint, coalesce(sum(total_exec_time), 0) from pg_stat_statements"
-_DEAREST = "select query, calls, total_exec_time from pg_stat_statements order by total_exec_time desc limit 6"
+DEAREST = "select query, calls, total_exec_time from pg_stat_statements order by total_exec_time desc limit 6"
 # Leaf and upper inserts, splits included: what an index costs in WAL records.
 _INDEX_WRITES = """
 select coalesce(sum(count), 0)::bigint from pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, true)
@@ -123,9 +123,9 @@ class Meter:
                 " ".join(query.split())[:70]: {
                     "calls": asked / count,
                     "µs": took * 1000 / count,
-                    "does": _function(query),
+                    "does": function_of(query),
                 }
-                for query, asked, took in await self.connection.fetch(_DEAREST)
+                for query, asked, took in await self.connection.fetch(DEAREST)
             }
         if self._counts_writes:
             writes = await self.connection.fetchval(_INDEX_WRITES, before, after)
@@ -153,7 +153,7 @@ class Meter:
         return True
 
 
-def _function(query: str) -> str | None:
+def function_of(query: str) -> str | None:
     """Which of duetime's functions a statement is about, from its whole text."""
     called = [name for name in re.findall(r"duetime\.(\w+)\(", query) if name not in _SMALL]
     return called[0] if called else None

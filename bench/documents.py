@@ -52,6 +52,7 @@ make bench SCENARIO=sweep PEERS=huey          a peer in several settings, to fin
 make bench SCENARIO=stored STORED=100000      with fewer stored jobs
 make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone
 make bench-docs                               plots and these pages again, from the results
+python -m bench.profiling                     where the time of a drain goes (needs py-spy)
 ```
 
 Peers' environments are made under `bench/.peers`, filled databases are kept under `bench/.data`; both can be deleted.

@@ -17,7 +17,6 @@ from datetime import timedelta
 from bench import limits
 from bench.context import Bench
 from bench.goals import Target
-from bench.peers.environments import CannotRun
 from bench.peers.names import BLOCKING_PEERS
 from bench.peers.peer import settle
 from bench.report import Report
@@ -99,12 +98,7 @@ async def _limit(bench: Bench, report: Report, kind: str, sizes: dict[str, int])
 
 
 async def _peers(bench: Bench, report: Report) -> None:
-    for peer in bench.peers.all():
-        try:
-            figure = await peer.drain(bench.knobs.scaled(peer.drains))
-        except CannotRun as error:
-            bench.peers.fail(peer, str(error))
-            continue
+    async for peer, figure in bench.peers.measured(lambda peer: peer.drain(bench.knobs.scaled(peer.drains))):
         variants = ("async", "thread", "process") if peer.name in BLOCKING_PEERS else ("async",)
         for kind in STORES:
             for variant in variants:

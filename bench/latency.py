@@ -8,7 +8,6 @@ import time
 
 from bench.context import Bench
 from bench.goals import Target
-from bench.peers.environments import CannotRun
 from bench.shares import share
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
@@ -38,14 +37,9 @@ async def run(bench: Bench) -> None:
         lags = sorted(await bench.ours.lags(1 / GAP / 2, seconds))
         for name, part in (("p50", 0.5), ("p95", 0.95)):
             report.ours("postgres", f"across processes {name}", share(lags, part) * 1000)
-        for peer in bench.peers.all():
-            try:
-                lags = sorted(await peer.lags(1 / GAP / 2, seconds))
-            except CannotRun as error:
-                bench.peers.fail(peer, str(error))
-                continue
+        async for peer, found in bench.peers.measured(lambda peer: peer.lags(1 / GAP / 2, seconds)):
             for name, part in (("p50", 0.5), ("p95", 0.95)):
-                report.peer("postgres", f"across processes {name}", peer.name, share(lags, part) * 1000)
+                report.peer("postgres", f"across processes {name}", peer.name, share(sorted(found), part) * 1000)
     report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
 
 

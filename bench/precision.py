@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.context import Bench
 from bench.goals import Target
-from bench.peers.environments import CannotRun
+from bench.peers.driver import AHEAD
 from bench.report import Report, console
 from bench.shares import SHARES, share
 from duetime.engine.intake import prepare
@@ -56,12 +56,7 @@ async def _beside_peers(bench: Bench, report: Report) -> None:
     lags = await bench.ours.lateness(rate, seconds)
     for name, part in SHARES:
         report.ours("postgres", f"{BESIDE_PEERS} a second {name}", share(lags, part) * 1000)
-    for peer in bench.peers.all():
-        try:
-            lags = await peer.lateness(rate, seconds)
-        except CannotRun as error:
-            bench.peers.fail(peer, str(error))
-            continue
+    async for peer, lags in bench.peers.measured(lambda peer: peer.lateness(rate, seconds)):
         for name, part in SHARES:
             report.peer("postgres", f"{BESIDE_PEERS} a second {name}", peer.name, share(lags, part) * 1000)
 
@@ -77,7 +72,7 @@ async def measure(store: Store, rate: int, seconds: float) -> list[float]:
     scanner = Loop("scanner", Scanner(store).tick)
     tasks = [asyncio.create_task(worker.run()), asyncio.create_task(scanner.run())]
     # Far enough away that every job is stored first and fired by the scanner.
-    start = await store.now() + timedelta(seconds=18)
+    start = await store.now() + timedelta(seconds=AHEAD)
     dice = random.Random(1)
     jobs = [
         prepare(

@@ -20,12 +20,12 @@ import uvloop
 from rich.markup import escape
 
 from bench import knobs
+from bench.cost import DEAREST, function_of
 from bench.gates import gate
 from bench.peers.peer import Peer
 from bench.processes import cpu_of, cpu_of_family
 from bench.report import console
 from bench.stores import SERVER_OPTIONS, Databases
-from duetime.store.postgres.database import SQL
 from tests.support.postgres import Server, installed
 
 SECONDS = 3
@@ -38,9 +38,6 @@ _EXPLAINED = {
     "auto_explain.log_buffers": "on",
     "auto_explain.log_nested_statements": "on",
 }
-_STATEMENTS = """
-select query, calls, total_exec_time * 1000 as us from pg_stat_statements s join pg_database d on d.oid = s.dbid
-where d.datname = current_database() order by total_exec_time desc limit 8"""
 AREAS = {
     "the task, and counting its start": ("bench/",),
     "event loop": ("asyncio/", "uvloop/"),
@@ -102,8 +99,9 @@ async def _drain(ours: Peer, server: Server, processes: int, runs: int, folder: 
             await spied
     console.rule(f"{processes} process{'es' if processes > 1 else ''}: {rate:,.0f} runs/s")
     console.print(f"workers {worked / runs * 1e6:.1f} µs of CPU for a run, database {database / runs * 1e6:.1f} µs")
-    for query, calls, us in await connection.fetch(_STATEMENTS):
-        console.print(f"{us / runs:6.1f} µs for a run  {calls:6,} × {us / calls / 1000:6.2f} ms  {name_of(query)}")
+    for query, calls, ms in await connection.fetch(DEAREST):
+        name = function_of(query) or " ".join(query.split())[:60]
+        console.print(f"{ms / runs * 1000:6.1f} µs for a run  {calls:6,} × {ms / calls:6.2f} ms  {name}")
     _show((folder / "stacks").read_text())
     await connection.close()
 
@@ -145,12 +143,6 @@ def samples(stacks: str) -> tuple[Counter[str], Counter[str]]:
         areas[next((name for name, files in AREAS.items() if file.startswith(files)), "the rest")] += int(count)
         functions[f"{function} ({file})"] += int(count)
     return areas, functions
-
-
-def name_of(query: str) -> str:
-    """By which name we know a statement."""
-    found = (name for name, text in SQL.items() if text.split() == query.split())
-    return next(found, " ".join(query.split())[:60])
 
 
 def plans(log: str) -> Iterator[str]:

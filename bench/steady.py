@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from bench import limits
 from bench.context import Bench
 from bench.goals import Target
-from bench.peers.environments import CannotRun
 from bench.peers.peer import Peer
 from bench.report import Report, console
 from bench.shares import share
@@ -54,12 +53,7 @@ async def run(bench: Bench) -> None:
         await _limits(bench, report)
         for kind, ours in zip(KINDS, (bench.ours, bench.embedded), strict=True):
             report.ours(kind, RATE, await _round(ours, bench, tried))
-        for peer in bench.peers.all():
-            try:
-                figure = await _round(peer, bench, tried)
-            except CannotRun as error:
-                bench.peers.fail(peer, str(error))
-                continue
+        async for peer, figure in bench.peers.measured(lambda peer: _round(peer, bench, tried)):
             for kind in KINDS:
                 report.peer(kind, RATE, peer.name, figure)
     report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)

@@ -14,7 +14,7 @@ from bench import limits
 from bench.context import Bench
 from bench.goals import Target
 from bench.load import Connection
-from bench.peers.environments import CannotRun
+from bench.peers.peer import Peer
 from bench.processes import duetime_server, echo_server, root_key
 from bench.report import Report, console
 from bench.stores import migrated
@@ -70,13 +70,11 @@ async def _over_http(bench: Bench, report: Report, requests: int, batches: int) 
 
 
 async def _peers(bench: Bench, report: Report) -> None:
-    for peer in bench.peers.all():
-        try:
-            single = await peer.submit(bench.knobs.scaled(1_000), bulk=False)
-            bulk = await peer.submit(bench.knobs.scaled(max(2_000, peer.drains // 4)), bulk=True)
-        except CannotRun as error:
-            bench.peers.fail(peer, str(error))
-            continue
+    async def measure(peer: Peer) -> tuple[float, float]:
+        single = await peer.submit(bench.knobs.scaled(1_000), bulk=False)
+        return single, await peer.submit(bench.knobs.scaled(max(2_000, peer.drains // 4)), bulk=True)
+
+    async for peer, (single, bulk) in bench.peers.measured(measure):
         for kind in STORES:
             report.peer(kind, "single", peer.name, single)
             report.peer(kind, "bulk", peer.name, bulk)

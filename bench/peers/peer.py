@@ -106,11 +106,7 @@ class Peer:
             async with self.working(url, SEND=f"{rate} {seconds}") as tally:
                 await self.until(tally, int(rate * seconds), most=3 * seconds)
                 return _all_lags(tally, int(rate * seconds), skip)
-        await self._ask(url, "reset")
-        await self._ask(url, "submit", "200", "bulk")
-        async with self.working(url) as tally:
-            await self.until(tally, 200)  # it is up and warm
-            tally.forget()
+        async with self._warm(url) as tally:
             sent = int(await self._ask(url, "send", str(rate), str(seconds)))
             await self.until(tally, sent, most=2 * seconds)
             return _all_lags(tally, int(rate * seconds), skip)
@@ -121,13 +117,19 @@ class Peer:
         if self._together:
             async with self.working(url, PEER_PLANS="1", PLAN=f"{rate} {seconds}") as tally:
                 return await self._planned(tally, count, 10 * seconds)
-        await self._ask(url, "reset")
-        await self._ask(url, "submit", "200", "bulk")
-        async with self.working(url, PEER_PLANS="1") as tally:
-            await self.until(tally, 200)  # it is up and warm
-            tally.forget()
+        async with self._warm(url, PEER_PLANS="1") as tally:
             await self._ask(url, "plan", str(rate), str(seconds))
             return await self._planned(tally, count, 10 * seconds)
+
+    @asynccontextmanager
+    async def _warm(self, url: str, **more: str) -> AsyncIterator[Tally]:
+        """Its workers, after their first runs."""
+        await self._ask(url, "reset")
+        await self._ask(url, "submit", "200", "bulk")
+        async with self.working(url, None, **more) as tally:
+            await self.until(tally, 200)
+            tally.forget()
+            yield tally
 
     async def _planned(self, tally: Tally, count: int, most: float) -> list[float]:
         await self.until(tally, count, most=most)

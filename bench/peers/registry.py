@@ -5,13 +5,16 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from bench.knobs import Knobs
 from bench.peers.environments import CannotRun, redis_server
 from bench.peers.peer import Peer
 from bench.report import console
+
+T = TypeVar("T")
 
 
 class Peers:
@@ -46,9 +49,15 @@ class Peers:
                     self._leave_out(peer, str(error), self.unavailable)
         return [peer for peer in self._running if peer.name not in self.failed]
 
-    def fail(self, peer: Peer, why: str) -> None:
-        """It could not be measured here: say so now, and in the results."""
-        self._leave_out(peer, why, self.failed)
+    async def measured(self, measure: Callable[[Peer], Awaitable[T]]) -> AsyncIterator[tuple[Peer, T]]:
+        """Each of them with its figure. One that cannot be measured here is named now, and in the results."""
+        for peer in self.all():
+            try:
+                figure = await measure(peer)
+            except CannotRun as error:
+                self._leave_out(peer, str(error), self.failed)
+                continue
+            yield peer, figure
 
     def _leave_out(self, peer: Peer, why: str, reasons: dict[str, str]) -> None:
         reasons[peer.name] = why

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from bench.cost import _function
+from bench.cost import function_of
 from bench.model.fitting import CLAIM_SHARE, Measured, fit
 from bench.model.predicting import _claim_share, takes
 from bench.model.simulation import Costs, Layout, simulate
@@ -71,9 +71,9 @@ def test_claiming_and_completing_share_by_what_their_statements_took() -> None:
 
 
 def test_a_statement_is_known_by_its_whole_text() -> None:
-    assert _function(f"select {'column, ' * 20} duetime.stamp(due_at) from duetime.claim($1, $2)") == "claim"
-    assert _function("select duetime.succeed_runs($1)") == "succeed_runs"
-    assert _function("select 1") is None
+    assert function_of(f"select {'column, ' * 20} duetime.stamp(due_at) from duetime.claim($1, $2)") == "claim"
+    assert function_of("select duetime.succeed_runs($1)") == "succeed_runs"
+    assert function_of("select 1") is None
 
 
 @pytest.mark.parametrize("rate", [15_000.0, 25_000.0, 32_000.0])

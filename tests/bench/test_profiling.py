@@ -1,7 +1,6 @@
-"""Profiles: whose time it was, which statement, which plan."""
+"""Profiles: whose time it was, and which plan."""
 
-from bench.profiling import name_of, plans, samples
-from duetime.store.postgres.database import SQL
+from bench.profiling import plans, samples
 
 
 def test_a_sample_belongs_to_whoever_was_at_work() -> None:
@@ -13,11 +12,6 @@ def test_a_sample_belongs_to_whoever_was_at_work() -> None:
     )
     assert areas == {"event loop": 5, "claiming": 2, "an attempt's book-keeping": 2}
     assert functions["Attempts.start (duetime/worker/attempts.py)"] == 2
-
-
-def test_a_statement_is_known_by_our_name_for_it() -> None:
-    assert name_of("  " + SQL["claim"].replace("\n", "\n  ")) == "claim"
-    assert name_of("select 1") == "select 1"
 
 
 def test_the_longest_plans_are_shown() -> None:

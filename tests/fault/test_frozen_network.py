@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from duetime.engine.intake import prepare
@@ -156,6 +157,8 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
     async with opened(database) as store:
         await store.migrate()
         await store.register(WorkerInfo(new_id(), "frozen", (), (), 1), timedelta(milliseconds=1))
+        stranger = await asyncpg.connect(database)
+        await stranger.execute("begin; select 1")  # somebody's own transaction, which takes its time
         frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", _FROZEN, database, ENDS_SOON)
         try:
             await eventually(lambda: Path(f"/proc/{frozen.pid}/stat").read_text().split()[2] == "T")
@@ -167,7 +170,9 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
                 return not await store.workers()
 
             await eventually(reaped)
+            assert await stranger.fetchval("select 1") == 1, "sessions of others are theirs"
         finally:
+            await stranger.close()
             frozen.kill()
             await frozen.wait()
 
