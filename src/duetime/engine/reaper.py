@@ -47,7 +47,8 @@ class Reaper:
     async def tick(self) -> float:
         before = monotonic()
         now = await self._store.now()
-        jump = self._watch.jump(now, (before + monotonic()) / 2, slack=monotonic() - before)
+        doubt = (monotonic() - before) / 2
+        jump = self._watch.jump(now, before + doubt, doubt=doubt)
         if abs(jump) > _JUMP:
             log.warning("the database's clock jumped by %+.1f s: no reaping for one lease", jump)
             self._quiet_until = monotonic() + self._lease
@@ -63,17 +64,17 @@ class ClockWatch:
     """Compares the database's clock with monotonic time."""
 
     def __init__(self) -> None:
-        self._last: tuple[datetime, float] | None = None
+        self._last: tuple[datetime, float, float] | None = None
 
-    def jump(self, now: datetime, at: float, *, slack: float = 0.0) -> float:
-        """By how many seconds the clock moved more than time did, since the last call, beyond doubt."""
-        last, self._last = self._last, (now, at)
+    def jump(self, now: datetime, at: float, *, doubt: float = 0.0) -> float:
+        """By how many seconds the clock moved more than time did, since the last call, beyond doubt. `doubt`: by how
+        much it may have been read before or after `at`."""
+        last, self._last = self._last, (now, at, doubt)
         if last is None:
             return 0.0
         difference = (now - last[0]).total_seconds() - (at - last[1])
-        if difference > 0:
-            return max(0.0, difference - slack)
-        return min(0.0, difference + slack)
+        doubt += last[2]
+        return max(0.0, difference - doubt) if difference > 0 else min(0.0, difference + doubt)
 
 
 def judge(lost: Sequence[Lost]) -> list[Completion]:
