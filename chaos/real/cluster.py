@@ -50,6 +50,7 @@ class Member:
         """How it has ended when nobody had told it to."""
         self._told: set[signal.Signals] = set()
         self._started_at = 0.0
+        self._said_before = 0
         self.wanted = True
         self._arguments = arguments
         self._logs = logs
@@ -63,6 +64,7 @@ class Member:
 
     def start(self) -> None:
         self._started_at = monotonic()
+        self._said_before = self._log.stat().st_size
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         environment |= {f"DUETIME_{name.upper()}": value for name, value in self._settings.items()}
         environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs)}
@@ -91,14 +93,17 @@ class Member:
         if self.pid is not None or not self.wanted or monotonic() < self._started_at + _RESTART:
             return False
         self.deaths += 1
-        self._judge_end()
+        self.judge_end()
         self.start()
         return True
 
-    def _judge_end(self) -> None:
+    def judge_end(self) -> None:
+        """Note an end that nobody had asked for."""
         status = None if self._process is None else self._process.returncode
         killed = signal.SIGKILL in self._told and status == -signal.SIGKILL
-        asked = signal.SIGTERM in self._told and status == 0
+        # Told to stop before it has said a word, it is still being loaded, and ends like any other program.
+        unheard = self._log.stat().st_size == self._said_before
+        asked = signal.SIGTERM in self._told and (status == 0 or (unheard and status == -signal.SIGTERM))
         if not killed and not asked:
             self.crashes.append(f"{self.name} ended with {status}: …{self.text()[-300:]}")
         self._told.clear()

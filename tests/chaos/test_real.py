@@ -1,6 +1,7 @@
 """A short slice of the faults on real processes, seeded; `make chaos` goes on for minutes and with every kind."""
 
 import inspect
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from chaos.checker import check
 from chaos.figures import figures
 from chaos.picture import draw
 from chaos.real import lies, run, run_embedded
+from chaos.real.cluster import Member
 from chaos.scenarios import Scenario
 from duetime.store.protocol import Store
+from tests.support.waiting import eventually
 
 
 @pytest.mark.xdist_group("chaos")
@@ -44,3 +47,23 @@ def test_every_method_of_the_store_can_lie() -> None:
     asked = {name for name, method in inspect.getmembers(Store, inspect.iscoroutinefunction) if name[0] != "_"}
     assert asked - set(lies.methods()) == {"open", "close", "migrate", "check_schema"}
     assert {"submit", "settle", "submit_graph", "claim_many", "list_runs"} <= set(lies.methods())
+
+
+async def test_a_process_may_end_by_the_signal_only_while_it_is_loaded(tmp_path: Path) -> None:
+    member = Member("server", ["server"], "postgresql://127.0.0.1:1/none", tmp_path, tmp_path)
+    await member.proxy.start()
+    try:
+        member.start()
+        member.send(signal.SIGTERM)
+        await eventually(lambda: member.pid is None)
+        member.judge_end()
+        assert member.crashes == []
+        (tmp_path / "server.log").write_text("serving")
+        member.start()
+        (tmp_path / "server.log").write_text("serving again")
+        member.send(signal.SIGTERM)
+        await eventually(lambda: member.pid is None)
+        member.judge_end()
+        assert len(member.crashes) == 1 and "ended with -15" in member.crashes[0]
+    finally:
+        await member.close()
