@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from hypothesis import settings
 
 from tests.support.postgres import Binaries, Server, installed
 
@@ -13,6 +14,10 @@ try:
 except RuntimeError as error:
     # Without a database most of the tests say nothing, so the run fails instead of skipping them.
     raise pytest.UsageError(str(error)) from error
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("duetime", settings(), deadline=None)
+settings.load_profile("duetime")
 
 
 @cache

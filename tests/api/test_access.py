@@ -175,7 +175,8 @@ async def test_the_audit_log_says_who_did_what(api: Served) -> None:
     await api.post(f"/v1/jobs/{job_id}/pause", key=key)
     await api.service.trail.flush()
     items = (await api.get("/v1/audit", key=key)).json["items"]
-    assert [(each["action"], each["object"], each["actor"]) for each in items] == [
+    # Submissions are noted once a second, everything else at once: which of them comes first is open.
+    assert sorted((each["action"], each["object"], each["actor"]) for each in items) == [
         ("jobs.create", job_id, "admin"),
         ("jobs.pause", job_id, "admin"),
     ]
@@ -195,7 +196,7 @@ async def test_a_login_link_works_once(api: Served) -> None:
     own = write | {"Sec-Fetch-Site": "same-origin"}
     assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 401
     assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=own)).status == 201
-    edited = {"Cookie": cookie["Cookie"][:-3] + "AAA"}
+    edited = {"Cookie": cookie["Cookie"][:-9] + "AAA" + cookie["Cookie"][-6:]}
     assert (await api.get("/v1/jobs", key=None, headers=edited)).status == 401
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from duetime.api import bodies
 from duetime.api.bodies import unpack
 from duetime.api.decoding import ELSEWHERE
 from duetime.api.problems import Problem
@@ -195,14 +196,15 @@ async def test_large_bodies(api: Served) -> None:
         assert chunked.status == 413
 
 
-async def test_a_client_that_sends_all_before_it_reads_learns_why(api: Served) -> None:
+async def test_a_client_that_sends_all_before_it_reads_learns_why(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing at once would reset the connection, and the answer would be lost on its way."""
+    monkeypatch.setattr(bodies, "_LINGER", 60.0)
     host, port = api.url.removeprefix("http://").split(":")
     size = 20_000_000
     head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api.root}\r\nContent-Length: {size}\r\n\r\n"
 
     def talk() -> bytes:
-        with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             connection.sendall(head.encode() + b" " * size)
             with connection.makefile("rb") as answer:
                 return answer.read()

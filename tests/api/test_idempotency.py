@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from duetime.api.data_folder import make_root_key
+from duetime.engine import gathering
 from duetime.engine.intake import prepare
 from duetime.ids import show
 from duetime.model.access import Role
@@ -79,7 +80,10 @@ async def test_a_twin_that_has_not_committed(api: Served, database_url: str) -> 
         await connection.close()
 
 
-async def test_a_thousand_at_once(api: Served) -> None:
+async def test_a_thousand_at_once(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "LONGEST_WAIT", 60)
+    monkeypatch.setattr(gathering, "PATIENCE", 60)
+
     async def create() -> tuple[int, bytes]:
         while True:
             answer = await api.post("/v1/jobs", JOB, headers=keyed("one"))

@@ -21,23 +21,23 @@ OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
 
 
 async def test_submissions_a_second(api: Served) -> None:
-    tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=0.5))
+    tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=0.01))
     key = await api.key(Role.ADMIN, tenant.id)
     first = await api.post("/v1/jobs", {"task": "t"}, key=key)
-    assert (first.status, first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]) == (201, "0.5", "0")
+    assert (first.status, first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]) == (201, "0.01", "0")
     answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
     assert (answer.status, answer.code) == (429, "rate_limited")
-    assert 1 <= int(answer.headers["Retry-After"]) <= 2 and answer.headers["RateLimit-Remaining"] == "0"
+    assert 50 <= int(answer.headers["Retry-After"]) <= 100 and answer.headers["RateLimit-Remaining"] == "0"
     assert (await api.get("/v1/jobs", key=key)).status == 200, "reading is not submitting"
     assert (await api.post("/v1/jobs", {"task": "t"})).status == 201, "others are not concerned"
 
 
 async def test_a_batch_is_paid_for_after_it(api: Served) -> None:
-    tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=10))
+    tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=1))
     key = await api.key(Role.ADMIN, tenant.id)
     assert (await api.post("/v1/jobs/batch", [{"task": "t"}] * 100, key=key)).status == 200
     answer = await api.post("/v1/jobs/batch", [{"task": "t"}], key=key)
-    assert answer.status == 429 and int(answer.headers["Retry-After"]) >= 7
+    assert answer.status == 429 and int(answer.headers["Retry-After"]) >= 60
 
 
 async def test_a_quota_of_stored_jobs(api: Served) -> None:
@@ -62,6 +62,8 @@ async def test_a_database_that_falls_behind(migrated: str, monkeypatch: pytest.M
         with psycopg.connect(migrated) as blocking:
             blocking.execute("lock table duetime.runs in access exclusive mode")
             stuck = asyncio.create_task(api.post("/v1/jobs", {"task": "t"}))
+            waiting = "select 1 from pg_locks where not granted and relation = 'duetime.runs'::regclass"
+            await eventually(lambda: blocking.execute(waiting).fetchone(), what="the first one waits for the table")
 
             async def refused() -> Any:
                 answer = await asyncio.wait_for(api.post("/v1/jobs/batch", [{"task": "t"}]), 5)

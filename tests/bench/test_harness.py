@@ -112,6 +112,7 @@ async def test_the_pinned_drain_is_what_it_says(database: str) -> None:
     try:
         await drain.fill_pinned(connection, 2_000)
         sessions = "select count(*) from pg_stat_activity where datname = current_database()"
+        sessions += " and backend_type = 'client backend'"
         claims, claim = "select max(claim_no), count(*) from pinned.claims", (uuid.uuid4(), 1, drain.EPOCH)
         taken = await connection.fetch(drain._CLAIM, *claim)
         assert len(taken) == 500 and {row["fence"] for row in taken} == {1}

@@ -13,13 +13,15 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
 from tests.support.command import ROOT, Command
 
 SHOTS = ROOT / "tests" / "browser" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SETTING = "DUETIME_TEST_CHROMIUM"
+PATIENCE = 20_000
+"""Milliseconds."""
 WIDE: ViewportSize = {"width": 1360, "height": 900}
 
 
@@ -152,7 +154,8 @@ def log_in(context: BrowserContext, shop: Shop, key: str) -> None:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport=WIDE, timezone_id="Europe/Berlin", reduced_motion="reduce")
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE)
+    expect.set_options(timeout=PATIENCE)
     yield context
     context.close()
 

@@ -22,11 +22,11 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     page.get_by_label("When", exact=True).fill("0 25 * * *")
     expect(preview).to_contain_text("25")
     expect(preview.locator(".wrong")).to_be_visible()
-    looking.complaints.clear()  # the browser tells of the answer 422 itself
     page.get_by_label("When", exact=True).fill("2027-03-28 02:30")
     page.get_by_label("When", exact=True).fill("30 2 28 3 *")
     page.get_by_label("Time zone").fill("Europe/Berlin")
     expect(preview).to_contain_text("does not exist")
+    looking.complaints.clear()  # the browser tells of answers 422 itself
     page.get_by_label("Arguments").fill('{"to": "board@example.com", "secret": "hunter2", "fail": true}')
     page.get_by_text("Queue, priority").click()
     page.get_by_label("Retries").fill("0")

@@ -1,6 +1,6 @@
 """Payloads: kept as long as something refers to them."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,10 +12,12 @@ from duetime.model.listing import JobFilter
 from duetime.model.schedule import Every
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
-from tests.contract.worlds import Time
+from tests.contract.worlds import START, Time
 
 MONTH = timedelta(days=30)
 QUARTER = timedelta(days=90)
+# Ids are drawn by the machine's clock, which is not the store's here: as many days go by until they are old for both.
+LONG = (datetime.now(UTC) - START).days + 150
 BODY = bytes(range(256)) * 4096
 
 
@@ -73,9 +75,8 @@ async def test_it_goes_when_nothing_refers_to_it_any_more(store: Store, time: Ti
     if schedule is None:
         worker = await hand(store, QUARTER)
         await worker.fail(await worker.claim_one())
-    # Ids are drawn by the machine's clock, which is not the store's here: years go by to be sure that they are old.
-    time.advance(days=400)
-    keep_dead = timedelta(days=500)
+    time.advance(days=LONG)
+    keep_dead = timedelta(days=LONG + 100)
     for _ in range(3):
         await store.prune(MONTH, keep_dead)
     with pytest.raises(NotFound):
@@ -102,7 +103,7 @@ async def test_an_edit_takes_the_reference_along(store: Store, time: Time) -> No
     assert (await store.edit_job(TENANT, made.job_id, changes)).options.owner == "u2"
     assert (await store.list_jobs(TENANT, JobFilter(owner="u1"))).items == ()
     assert len((await store.list_jobs(TENANT, JobFilter(owner="u2"))).items) == 1
-    time.advance(days=400)
+    time.advance(days=LONG)
     for _ in range(3):
         await store.prune(MONTH, QUARTER)
     with pytest.raises(NotFound):
@@ -119,7 +120,7 @@ async def test_what_a_run_was_made_with_stays_after_an_edit(store: Store, time: 
     await store.trigger_job(TENANT, made.job_id, b"nonce")
     await store.edit_job(TENANT, made.job_id, Changes(options={"payload_ref": None}))
     await worker.claim_one()
-    time.advance(days=400)
+    time.advance(days=LONG)
     for _ in range(3):
         await store.prune(MONTH, QUARTER)
     assert await store.held_payload(worker.id, old) == (TENANT, b"sealed")

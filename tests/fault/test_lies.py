@@ -189,9 +189,8 @@ async def jobs(tour: Tour) -> None:
     assert (await client.resume_job(hourly)).status == JobStatus.ACTIVE
     await tour.once(lambda: client.trigger_job(hourly), lambda: tour.many(hourly, 1))
     await tour.ended(hourly)
-    past = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=10)
-    daily = await tour.job("near.greet", every="1h", start_at=past, misfire="skip")
-    start = past - timedelta(hours=0)
+    start = datetime.now(UTC) - timedelta(hours=10, minutes=30)
+    daily = await tour.job("near.greet", every="1h", start_at=start, misfire="skip")
     before = len(await tour.runs(daily))
     await tour.once(
         lambda: client.backfill_job(daily, start, start + timedelta(hours=3), rate=1000),

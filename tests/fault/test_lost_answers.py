@@ -73,7 +73,7 @@ async def test_a_worker_that_stops_hands_back_what_it_does_not_know_it_has_claim
     database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer to its claim never comes, then it is told to stop: the runs wait again, and none counts as lost."""
-    monkeypatch.setattr(worker_module, "_STOP_DEADLINE", 1.0)
+    monkeypatch.setattr(worker_module, "_STOP_DEADLINE", 3.0)
     started: list[int] = []
 
     async def note(number: int) -> None:

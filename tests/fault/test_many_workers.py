@@ -1,13 +1,14 @@
 """Any number of workers on one database: every run once."""
 
 from tests.support.fleet import Fleet
+from tests.support.waiting import eventually
 
 
 async def test_ten_thousand_runs_on_four_worker_processes_run_once_each(fleet: Fleet) -> None:
     batch = [{"number": number} for number in range(10_000)]
+    workers = [fleet.worker(slots=50) for _ in range(4)]
+    await eventually(lambda: all("working on" in worker.output() for worker in workers), what=fleet.tails)
     await fleet.submit("append", batch)
-    for _ in range(4):
-        fleet.worker(slots=50)
     await fleet.ended(10_000, within=110)
     rows = await fleet.fetch("select count(*), count(distinct run_id), count(distinct pid) from effects")
     assert tuple(rows[0]) == (10_000, 10_000, 4)

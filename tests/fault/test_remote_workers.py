@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -15,23 +14,18 @@ from duetime.model.attempt import AttemptState
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from tests.support.fleet import ROOT, Fleet
+from tests.support.postgres import free_port
 from tests.support.waiting import eventually
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 async def test_a_killed_remote_workers_runs_start_again_on_another(fleet: Fleet) -> None:
     port, key = free_port(), await fleet.key(Role.WORKER)
     url = f"http://127.0.0.1:{port}"
-    fleet.server(port=port, lease="2s", heartbeat="500ms")
-    first = fleet.remote_worker(url, key, lease="2s", heartbeat="500ms")
+    fleet.server(port=port, lease="6s", heartbeat="500ms")
+    first = fleet.remote_worker(url, key, lease="6s", heartbeat="500ms")
     [run_id] = await fleet.submit("hold", [{"seconds": 60}])
     await eventually(_begun(fleet, 1), what=fleet.tails)
-    second = fleet.remote_worker(url, key, lease="2s", heartbeat="500ms")
+    second = fleet.remote_worker(url, key, lease="6s", heartbeat="500ms")
     await eventually(lambda: "working for" in second.output())
     first.kill()
     await eventually(_begun(fleet, 2), what=fleet.tails)
@@ -44,13 +38,13 @@ async def test_a_killed_remote_workers_runs_start_again_on_another(fleet: Fleet)
 async def test_a_killed_server_loses_no_run_and_starts_none_twice(fleet: Fleet) -> None:
     port, key, count = free_port(), await fleet.key(Role.WORKER), 600
     url = f"http://127.0.0.1:{port}"
-    server = fleet.server(port=port)
+    server = fleet.server(port=port, lease="60s")
     for _ in range(2):
-        fleet.remote_worker(url, key, slots=10)
+        fleet.remote_worker(url, key, slots=10, lease="60s")
     await fleet.submit("append", [{"number": number} for number in range(count)])
     await eventually(_appended(fleet, 50), what=fleet.tails)
     server.kill()
-    fleet.server(port=port)
+    fleet.server(port=port, lease="60s")
     await fleet.ended(count)
     assert await fleet.effects("append") == count
     assert await fleet.value("select count(distinct run_id) from effects") == count
@@ -72,7 +66,7 @@ async def test_a_remote_worker_that_is_told_to_stop_finishes_and_leaves(fleet: F
 @pytest.mark.skipif(shutil.which("node") is None, reason="the example needs Node.js")
 async def test_the_example_in_javascript(fleet: Fleet, tmp_path: Path) -> None:
     port, key = free_port(), await fleet.key(Role.WORKER)
-    fleet.server(port=port, lease="2s", heartbeat="500ms")
+    fleet.server(port=port, lease="6s", heartbeat="500ms")
     environment = os.environ | {"DUETIME_URL": f"http://127.0.0.1:{port}", "DUETIME_KEY": key}
 
     async def start() -> asyncio.subprocess.Process:
@@ -86,7 +80,7 @@ async def test_the_example_in_javascript(fleet: Fleet, tmp_path: Path) -> None:
         await fleet.submit("greet", [{"to": "you"}])
         await fleet.ended(1)
         assert await fleet.value("select result from duetime.history") == b'"hello you"'
-        [held] = await fleet.submit("hold", [{"seconds": 4}])
+        [held] = await fleet.submit("hold", [{"seconds": 8}])
         await eventually(_is_running(fleet, held), what=fleet.tails)
     finally:
         first.kill()

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from duetime.engine import scanner
 from duetime.engine.scanner import plan_fires
 from duetime.ids import new_id
 from duetime.model.attempt import AttemptState, Claimed, Completion
@@ -111,7 +112,10 @@ async def test_claims_are_heap_only_and_read_what_they_take(
 
 @pytest.mark.parametrize("statistics", ["missing", "misleading"])
 @pytest.mark.timeout(300)
-async def test_firing_reads_what_it_fires(store: PostgresStore, plan_log: PlanLog, statistics: str) -> None:
+async def test_firing_reads_what_it_fires(
+    store: PostgresStore, plan_log: PlanLog, statistics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanner, "_PLAN_FOR", 60.0)
     if statistics == "misleading":
         await _analyze(store)
     reads = Reads(store)

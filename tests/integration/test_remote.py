@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import pytest
 
@@ -95,7 +94,8 @@ async def test_a_running_run_is_stopped_soon_after_it_was_cancelled(app: App, se
 
 
 async def test_an_idle_worker_gets_a_run_at_once(app: App, served: Served) -> None:
-    """The poll of a local worker, half a second, must play no part."""
+    """By a hint: polling plays no part."""
+    served.service.desk._dealer._poll = 3600.0
 
     @app.task
     async def nothing() -> None:
@@ -103,13 +103,9 @@ async def test_an_idle_worker_gets_a_run_at_once(app: App, served: Served) -> No
 
     async with remote_worker(app, served):
         await ended(app, await nothing.submit())
-        lags = []
         for _ in range(5):
             await asyncio.sleep(0.1)
-            run = await ended(app, await nothing.submit())
-            assert run.lag is not None
-            lags.append(run.lag)
-        assert min(lags) < timedelta(milliseconds=100)
+            await ended(app, await nothing.submit())
 
 
 async def test_a_worker_that_stops_hands_back_what_it_cannot_finish(app: App, served: Served) -> None:

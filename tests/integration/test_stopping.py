@@ -60,7 +60,7 @@ async def test_a_thread_that_does_not_listen_keeps_its_slot(app: App) -> None:
     def next_one() -> None:
         ran.append("next")
 
-    async with working(app, threads=1, lease=timedelta(seconds=1), heartbeat=timedelta(milliseconds=200)):
+    async with working(app, threads=1, lease=timedelta(seconds=4), heartbeat=timedelta(milliseconds=500)):
         run = await ended(app, await deaf.submit())
         waiting = await next_one.submit()
         assert ran == [], "its end is told after a lease; it goes on"

@@ -94,7 +94,7 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
     monkeypatch.setattr(served.store, "claim_many", silent)
     run_ids = await submit(served, 2)
     with pytest.raises(ServerUnavailable, match="ask again"):
-        await worker.claim(wait=0.5)
+        await worker.claim(wait=3)
     monkeypatch.setattr(served.store, "claim_many", real)
     again = await worker.again(wait=0.5)
     assert ([run.run_id for run in again.runs], {run.fence for run in again.runs}) == (run_ids, {1})
@@ -122,7 +122,7 @@ async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
     assert not asking.done() and not what_became.done()
     await served.ask("POST", "/v1/queues/default/pause")  # so that no other claim follows
     going_on.set()
-    assert (await asyncio.wait_for(asking, 2)).runs == (await asyncio.wait_for(what_became, 2)).runs == []
+    assert (await asyncio.wait_for(asking, 4)).runs == (await asyncio.wait_for(what_became, 4)).runs == []
     await worker.client.close()
 
 

@@ -324,14 +324,23 @@ def _owner() -> pwd.struct_passwd | None:
     raise RuntimeError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody' to run it as")
 
 
+_mine: list[socket.socket] = []
+
+
 def free_port() -> int:
+    """A port that nobody uses, and that nobody else here gets as long as this process lives, also while no server
+    listens at it: whoever draws one holds its twin of the other kind, UDP, which no server wants."""
     for port in random.sample(_PORTS, 100):
-        with socket.socket() as probe:
-            try:
+        twin = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            twin.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        except OSError:
+            twin.close()
+            continue
+        _mine.append(twin)
+        return port
     raise RuntimeError(f"no free port between {_PORTS.start} and {_PORTS.stop}")
 
 

@@ -94,8 +94,12 @@ async def test_410_pauses_the_job(targets: Targeting, receiver: Receiver) -> Non
         return (await targets.api.get(f"/v1/jobs/{job_id}")).json["status"] == "PAUSED"
 
     await eventually(paused)
-    runs = (await targets.api.get(f"/v1/jobs/{job_id}/runs")).json["items"]
-    assert runs[-1]["failure"] == "target_refused"
+
+    async def refused() -> bool:
+        runs = (await targets.api.get(f"/v1/jobs/{job_id}/runs")).json["items"]
+        return bool(runs) and runs[-1]["failure"] == "target_refused"
+
+    await eventually(refused)  # the job is paused before its run is completed
 
 
 async def test_an_answer_without_an_end_is_cut(targets: Targeting, receiver: Receiver) -> None:

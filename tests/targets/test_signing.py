@@ -85,9 +85,10 @@ async def test_a_secret_that_is_not_there_is_refused_and_one_that_went_fails_the
     assert (answer.status, answer.json["field"]) == (422, "target.headers.X-Key")
     assert "PUT /v1/secrets/gone" in answer.json["remedy"]
     await targets.api.ask("PUT", "/v1/secrets/gone", {"value": "x"})
-    later = await targets.submit(target=target, run_in="700ms")
+    made = (await targets.api.post("/v1/jobs", {"target": target, "every": "1h", "retries": 0})).json
     assert (await targets.api.ask("DELETE", "/v1/secrets/gone")).status == 200
-    run = await targets.until(later)
+    started = (await targets.api.post(f"/v1/jobs/{made['job_id']}/trigger")).json
+    run = await targets.until(started["run_id"])
     assert (run["status"], run["failure"]) == ("FAILED", "error")
     assert "there is no secret 'gone'" in run["error"] and receiver.requests == []
 

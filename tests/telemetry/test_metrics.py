@@ -1,6 +1,7 @@
 """The page that Prometheus reads: valid, cheap, without ids, and in agreement with what history says."""
 
 import asyncio
+import math
 import re
 import time
 from collections.abc import AsyncIterator
@@ -145,7 +146,7 @@ async def test_the_lag_on_the_page_is_the_lag_in_history(database_url: str) -> N
         found = parsed(await up.page())
     assert found["duetime_due_lag_seconds_count"] == len(jobs)
     assert found["duetime_due_lag_seconds_sum"] == pytest.approx(sum(lags), abs=1e-3)
-    exact = lags[int(len(lags) * 0.95) - 1]
+    exact = lags[math.ceil(len(lags) * 0.95) - 1]
     wanted = 0.95 * len(jobs)
     shown = next(bound for bound in LAGS if found[f'duetime_due_lag_seconds_bucket{{le="{bound}"}}'] >= wanted)
     assert shown == next(bound for bound in LAGS if exact <= bound)
@@ -309,7 +310,7 @@ def test_a_scrape_asks_nobody_and_is_quick() -> None:
         for tier in range(20):
             meters.attempts[f"failure {failure}", f"tier {tier}"] = 1
     registry = registry_of(meters)
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(5):
         page(registry)
-    assert (time.perf_counter() - began) / 5 < 0.05
+    assert (time.thread_time() - began) / 5 < 0.05

@@ -188,10 +188,11 @@ async def test_what_does_not_end_is_named(app: App) -> None:
 
     async with harness(app) as jobs:
         await app.submit("greet", name="you")
+        await jobs.run_due()
         await endless.submit()
         await stuck.submit()
         with pytest.raises(TimeoutError, match="not done in time: endless, stuck"):
-            await jobs.run_due(timeout="300ms")
+            await jobs.run_due(timeout="2s")
         release.set()
 
 

@@ -73,7 +73,10 @@ async def test_runs_are_locked_in_the_order_of_their_ids(
 
 
 async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
-    store: PostgresStore, session: "Session[asyncpg.Record]", another: "Session[asyncpg.Record]"
+    store: PostgresStore,
+    world: PostgresWorld,
+    session: "Session[asyncpg.Record]",
+    another: "Session[asyncpg.Record]",
 ) -> None:
     worker = await hand(store, DAY)
     answer = await submit(store, job(Every(DAY)))
@@ -81,13 +84,19 @@ async def test_a_cancellation_that_meets_a_deadlock_is_made_again(
         await store.trigger_job(TENANT, answer.job_id, nonce)
     first, second = sorted(await worker.claim(), key=lambda run: run.run_id)
     before = await _deadlocks(another)
-    async with session.transaction():
-        await session.execute(_HOLD, second.run_id)
-        cancelling = asyncio.create_task(store.cancel_job(TENANT, answer.job_id))
-        await eventually(lambda: another.fetchval(_WAITING))
-        # Against the order: now each waits for the other, and the one that waited first is ended.
-        await session.execute(_HOLD, first.run_id)
-    assert (await asyncio.wait_for(cancelling, 10)).state is JobState.CANCELLED
+    # Whoever waits looks for a deadlock once, after this time: the cancellation, when there is one, and nobody else.
+    await session.execute("set deadlock_timeout = '1min'")
+    cancelling_store = PostgresStore(f"{world.dsn}?deadlock_timeout=3s")
+    await cancelling_store.open()
+    try:
+        async with session.transaction():
+            await session.execute(_HOLD, second.run_id)
+            cancelling = asyncio.create_task(cancelling_store.cancel_job(TENANT, answer.job_id))
+            await eventually(lambda: another.fetchval(_WAITING))
+            await session.execute(_HOLD, first.run_id)  # against the order: now each waits for the other
+        assert (await asyncio.wait_for(cancelling, 30)).state is JobState.CANCELLED
+    finally:
+        await cancelling_store.close()
     assert set(await store.cancellations(worker.id)) == {first.run_id, second.run_id}
     await eventually(lambda: _more_deadlocks(another, before), what="there was a deadlock")
 

@@ -15,6 +15,7 @@ from duetime.store.postgres.schema import VERSION
 from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
 from tests.support.postgres import Server
+from tests.support.waiting import eventually
 
 DAY = timedelta(days=1)
 
@@ -195,6 +196,12 @@ async def test_a_day_that_is_over_goes_whole_with_its_retention(
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
 
 
+_DETACHING = (
+    "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    " and query like 'alter table duetime.history detach%%'"
+)
+
+
 async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     store: PostgresStore,
     world: PostgresWorld,
@@ -202,7 +209,7 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     session: "Session[asyncpg.Record]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partitions, "_PATIENCE", 0.5)
+    monkeypatch.setattr(partitions, "_PATIENCE", 60.0)  # it waits until somebody ends that
     worker = await hand(store, 30 * DAY)
     await submit(store, job())
     await worker.succeed(await worker.claim_one())
@@ -215,14 +222,12 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     # The first round starts to detach, the second tries to finish that.
     for _ in range(2):
         pruning = asyncio.create_task(store.prune(DAY, 30 * DAY))
-        completed = 0
-        while not pruning.done():
-            await submit(store, job())
-            async with asyncio.timeout(0.4):
-                await worker.succeed(await worker.claim_one())
-            completed += 1
+        [(waiting,)] = await eventually(lambda: query(world.dsn, _DETACHING))
+        await submit(store, job())
+        await asyncio.wait_for(worker.succeed(await worker.claim_one()), 20)
+        assert not pruning.done()
+        query(world.dsn, "select pg_cancel_backend(%s)", waiting)
         await pruning
-        assert completed > 1
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(False,)]
     assert await session.fetchval("select count(*) from duetime.history") == 1
     await transaction.rollback()
