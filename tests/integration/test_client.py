@@ -75,6 +75,25 @@ async def test_a_job_from_its_creation_to_its_result(app: App, client: AsyncClie
         assert [each.run_id for each in (await client.list_runs_of_job(receipt.job_id)).items] == [run.run_id]
 
 
+async def test_who_waits_gets_the_newest_run(app: App, client: AsyncClient) -> None:
+    """Not the one before it, while the newest waits for a worker."""
+
+    @app.task(name="no_good", retries=0)
+    async def no_good() -> None:
+        raise ValueError("no good")
+
+    async with working(app):
+        receipt = await client.create_job("no_good")
+        first = await client.wait(receipt.job_id, "20s")
+    again = await client.retry_run(first.run_id)
+    with pytest.raises(TimeoutError, match="it is PENDING"):
+        await client.wait(receipt.job_id, 0)
+    async with working(app):
+        assert (await client.wait(receipt.job_id, "20s")).run_id == again.run_id
+    with pytest.raises(NotFound):
+        await client.wait("job_00000000000000000000000000", 0)
+
+
 async def test_lists_are_walked_page_by_page(client: AsyncClient) -> None:
     answer = await client.create_jobs([{"task": "later", "run_in": "1d", "args": {"n": n}} for n in range(25)])
     stored = [item.job.job_id for item in answer.items if item.job is not None]

@@ -85,11 +85,14 @@ class AsyncClient(Endpoints, AsyncSender):
         deadline = None if seconds is None else monotonic() + seconds
         pause = _FIRST_LOOK
         while True:
-            report = await self.get_job_status(job_id)
-            if report.last_run is not None and report.last_run.status in _ENDS:
-                return await self.get_run(report.last_run.run_id)
+            newest = (await self.list_runs_of_job(job_id, page_size=1)).items
+            if newest and newest[0].status in _ENDS:
+                return await self.get_run(newest[0].run_id)
+            if not newest:
+                await self.get_job_status(job_id)  # raises NotFound for a job that does not exist
             if deadline is not None and monotonic() + pause > deadline:
-                raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: it is {report.status.value}")
+                status = newest[0].status if newest else "not due yet"
+                raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: it is {status}")
             await asyncio.sleep(pause)
             pause = min(_LONGEST_LOOK, pause * 1.5)
 
