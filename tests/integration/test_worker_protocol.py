@@ -101,6 +101,26 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
     await worker.client.close()
 
 
+async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What became of a claim whose answer was lost has to be asked for, and the server may be at something else."""
+    at_it, real = asyncio.Event(), served.store.lanes
+
+    async def slow(after: int) -> Any:
+        at_it.set()
+        await asyncio.sleep(0.2)
+        return await real(after)
+
+    one, another = await begin(served), await begin(served)
+    await another.claim(wait=0)
+    monkeypatch.setattr(served.store, "lanes", slow)
+    asking = asyncio.create_task(one.claim(wait=1))
+    await at_it.wait()
+    assert (await another.again(wait=0)).runs == []
+    await asking
+    for worker in (one, another):
+        await worker.client.close()
+
+
 async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

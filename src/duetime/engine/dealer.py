@@ -34,6 +34,7 @@ _LONG_AGO = -1e9
 _KEEP_LINES = 1000
 _NOBODY = 3600.0
 _SERVED_WITHIN = 5.0
+_ASKED_WITHIN = 1.0
 _SPREAD = 0.1
 
 
@@ -75,8 +76,15 @@ class Dealer:
         either: set[asyncio.Future[Any]] = {waiting.turn, gone}
         # Thousands come together after a restart.
         await asyncio.wait(either, timeout=spread(within, _SPREAD), return_when=asyncio.FIRST_COMPLETED)
-        while waiting.serving is not None and not gone.done() and not waiting.turn.done():
-            await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
+        # Who may have runs without knowing it is asked about before it goes, however little patience it has.
+        until = monotonic() + _ASKED_WITHIN
+        while not gone.done() and not waiting.turn.done():
+            if waiting.serving is not None:
+                await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
+            elif waiting.unanswered and monotonic() < until:
+                await asyncio.wait(either, timeout=_GATHER, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                break
         if not waiting.turn.done():
             if waiting.serving is not None:
                 return Turn([])  # the claim has a number: it is found again
