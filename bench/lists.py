@@ -61,12 +61,12 @@ LISTS = {
     "groups of dead letters": "/v1/dead-letters/groups",
     "graphs": "/v1/graphs",
     "the audit log": "/v1/audit",
-    "figures": "/v1/stats",
-    "fires of the next hour": "/v1/fires",
     "recent runs of a job": "/v1/recent-runs?job_ids={job}",
     "queues": "/v1/queues",
     "tenants": "/v1/admin/tenants",
 }
+FIGURES = {"figures": "/v1/stats", "fires of the next hour": "/v1/fires"}
+"""No lists: what the dashboard draws, whose bounds are those of `dashboard`."""
 SLOWEST = "the slowest of them"
 SCRAPE = "/metrics"
 TARGETS = {("postgres", SLOWEST): Target(most=MOST), ("postgres", SCRAPE): Target(most=MOST)}
@@ -82,11 +82,11 @@ async def run(bench: Bench) -> None:
             key = await root_key(store)
         with duetime_server(dsn) as server:
             connection = await Connection(server.url, key).open()
-            for path in LISTS.values():  # what was just started has nothing in its caches
+            for path in (LISTS | FIGURES).values():  # what was just started has nothing in its caches
                 with suppress(AssertionError):
                     await _ask(connection, path, 3, random.Random(0))
             for number in range(1, bench.knobs.rounds + 1):
-                for name, path in LISTS.items():
+                for name, path in (LISTS | FIGURES).items():
                     took = await _ask(connection, path, asks, random.Random(number))
                     report.ours("postgres", name, share(took, 0.95))
                 report.ours("postgres", SCRAPE, share(await _scrape(connection, asks * PAGES), 0.95))

@@ -1,9 +1,10 @@
 """Stored: the same figures with ten thousand, a million and ten million stored jobs. They must not grow.
 
 Half of the jobs recur, from every minute to monthly, and a thousand tenants share them. Submit: jobs for a far day, in
-batches of 1,000. Fire: a sample of all recurring jobs falls due at once. Claim: what was fired is drained, out of a
-thousand lanes. Lag: jobs spread over time, a few hundred a second. Each round fires other jobs, so that what was just
-used is not what is measured. A figure is compared with itself: the worst of all sizes over the smallest one.
+batches of 1,000. Fire: a sample of all recurring jobs falls due at once. Each round fires jobs that were not asked for
+before, so that the largest database reads them from disk; then the same ones once more, out of its memory. Claim: what
+was fired is drained, out of a thousand lanes. Lag: jobs spread over time, a few hundred a second. A figure is compared
+with itself: the worst of all sizes over the smallest one.
 """
 
 import time
@@ -30,7 +31,8 @@ from duetime.model.schedule import Once
 from duetime.store.postgres import PostgresStore
 from duetime.worker.task import define
 
-FIGURES = {"submit": "higher", "fire": "higher", "claim": "higher", "lag p95": "lower"}
+FROM_DISK = "fire for the first time"
+FIGURES = {"submit": "higher", "fire": "higher", FROM_DISK: "higher", "claim": "higher", "lag p95": "lower"}
 TARGETS = {("postgres", f"{name}: worst over fewest"): Target(most=1.25) for name in FIGURES}
 RATE = 500
 
@@ -74,9 +76,12 @@ async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, fir
     try:
         async with migrated(PostgresStore(dsn)) as store:
             await tidy(connection)
+            submit = await _submit(store, connection, fires.count)
+            first, again = await _fire(store, connection, fires)
             figures = {
-                "submit": await _submit(store, connection, fires.count),
-                "fire": await _fire(store, connection, fires),
+                "submit": submit,
+                FROM_DISK: first,
+                "fire": again,
                 "claim": await drain(store, define("report", on_the_loop), fires.count, name="report"),
             }
             lags = await measure(store, bench.knobs.scaled(RATE, least=50), min(5.0, bench.knobs.seconds))
@@ -103,13 +108,17 @@ async def _submit(store: PostgresStore, connection: "asyncpg.Connection[Any]", c
     return len(made) / elapsed
 
 
-async def _fire(store: PostgresStore, connection: "asyncpg.Connection[Any]", fires: Fires) -> float:
+async def _fire(store: PostgresStore, connection: "asyncpg.Connection[Any]", fires: Fires) -> tuple[float, float]:
+    """Jobs fired a second: for the first time, and when all of them were fired just before."""
     scanner = Scanner(store)
     warm, *measured = [await sample(connection, fires.at_once, offset=offset) for offset in fires.offsets]
     await _fire_once(scanner, connection, warm)  # a connection that was just opened prepares its statements
-    await connection.execute("delete from duetime.runs")
-    took = [await _fire_once(scanner, connection, jobs) for jobs in measured]
-    return fires.count / sum(took)
+    rates = []
+    for _ in range(2):
+        await connection.execute("delete from duetime.runs")
+        took = [await _fire_once(scanner, connection, jobs) for jobs in measured]
+        rates.append(fires.count / sum(took))
+    return rates[0], rates[1]
 
 
 async def _fire_once(scanner: Scanner, connection: "asyncpg.Connection[Any]", jobs: list[UUID]) -> float:

@@ -23,7 +23,7 @@ LIVE_BOUND = 1000
 """How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
 SPARSE_BOUND = 3000
 """How many live runs of all tenants are searched for those of one."""
-MOST_WALKED = 12_000
+MOST_WALKED = 8_000
 """How many entries of an index a page may walk over in search of one-off jobs that are over."""
 _ROWS_AT_ONCE = 4000
 _LOOKED_UP_AT_ONCE = 200
