@@ -17,7 +17,7 @@ from duetime.model.listing import JobFilter, JobStatus, Page
 from duetime.model.run import RunState
 from duetime.store.views import Fields
 
-BOUND = 2000
+BOUND = 1500
 """How many rows a page may read of one home when a filter is given."""
 LIVE_BOUND = 1000
 """How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
