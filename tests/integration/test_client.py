@@ -78,12 +78,12 @@ async def test_a_job_from_its_creation_to_its_result(app: App, client: AsyncClie
 async def test_who_waits_gets_the_newest_run(app: App, client: AsyncClient) -> None:
     """Not the one before it, while the newest waits for a worker."""
 
-    @app.task(name="no_good", retries=0)
+    @app.task(name="no_good")
     async def no_good() -> None:
         raise ValueError("no good")
 
     async with working(app):
-        receipt = await client.create_job("no_good")
+        receipt = await client.create_job("no_good", retries=0)
         first = await client.wait(receipt.job_id, "20s")
     again = await client.retry_run(first.run_id)
     with pytest.raises(TimeoutError, match="it is PENDING"):
