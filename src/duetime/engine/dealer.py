@@ -74,17 +74,12 @@ class Dealer:
         waiting = line.waiting.setdefault(key, waiting)
         self.loop.wake()
         either: set[asyncio.Future[Any]] = {waiting.turn, gone}
+        # Who may have runs without knowing it is asked about before it goes, however little patience it has.
+        within = max(within, _ASKED_WITHIN) if waiting.unanswered else within
         # Thousands come together after a restart.
         await asyncio.wait(either, timeout=spread(within, _SPREAD), return_when=asyncio.FIRST_COMPLETED)
-        # Who may have runs without knowing it is asked about before it goes, however little patience it has.
-        until = monotonic() + _ASKED_WITHIN
-        while not gone.done() and not waiting.turn.done():
-            if waiting.serving is not None:
-                await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
-            elif waiting.unanswered and monotonic() < until:
-                await asyncio.wait(either, timeout=_GATHER, return_when=asyncio.FIRST_COMPLETED)
-            else:
-                break
+        while waiting.serving is not None and not gone.done() and not waiting.turn.done():
+            await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.turn.done():
             if waiting.serving is not None:
                 return Turn([])  # the claim has a number: it is found again
