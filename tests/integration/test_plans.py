@@ -129,7 +129,11 @@ async def test_firing_reads_what_it_fires(
     assert delta["jobs_pkey read"] <= 20 * BATCH
     plans = plan_log.plans()
     due = next(plan for plan in plans if "cursors_in_view" in plan and "LockRows" in plan)
-    assert "Sort" not in due, due
+    _, _, held = due.partition("CTE due")
+    assert "Index Scan using cursors_in_view" in held, due
+    assert "Sort" not in held, due
+    assert "Hash Join" in due, due
+    assert any("Bitmap Heap Scan on jobs" in plan for plan in plans), "jobs are not asked for many at a time"
     for plan in plans:
         assert "Seq Scan" not in plan.replace("Seq Scan on listening", ""), plan  # a table of one row
 

@@ -22,6 +22,7 @@ log = logging.getLogger("duetime.scanner")
 _PATIENCE = 0.05
 _MOST_SKIPS = 2_000
 _PLAN_FOR = 0.2
+_AT_ONCE = 3
 
 
 class Scanner:
@@ -59,18 +60,18 @@ class Scanner:
         return min(self._interval, max(scan.next_in.total_seconds(), least))
 
     async def _fire(self) -> Scan:
-        """Fire a batch; or two at once where many wait, so that one is planned here while the database stores the
-        other. They are to each other what two nodes are."""
+        """Fire a batch; or some at once where many wait, so that one is planned here while the database stores another
+        and reads the jobs of the next from disk. They are to each other what two nodes are."""
         if not self._behind or self._limit < self._batch or self._store.embedded:
             return await self._store.fire_due(self._limit, self._plan)
-        both = await asyncio.gather(
-            *(self._store.fire_due(self._limit, plan_fires) for _ in range(2)), return_exceptions=True
+        all_of_them = await asyncio.gather(
+            *(self._store.fire_due(self._limit, plan_fires) for _ in range(_AT_ONCE)), return_exceptions=True
         )
-        scans = [scan for scan in both if isinstance(scan, Scan)]
+        scans = [scan for scan in all_of_them if isinstance(scan, Scan)]
         aside = tuple(item for scan in scans for item in scan.set_aside)
-        for found in both:
+        for found in all_of_them:
             if isinstance(found, BaseException):
-                _tell(aside)  # the other one has happened
+                _tell(aside)  # the others have happened
                 raise found
         return Scan(sum(scan.fired for scan in scans), aside, sum(scan.seen for scan in scans), scans[-1].next_in)
 

@@ -19,7 +19,7 @@ with wanted as materialized (
 looked as materialized (
     select j.id, j.tenant_id, j.task, j.queue, j.tier, j.state, j.recurring, j.schedule, j.options, j.version,
         j.created_at, j.problem
-    from wanted w cross join lateral (select * from duetime.jobs j where j.id = w.id and j.tenant_id = $1 limit 1) j
+    from duetime.jobs_by_id(array(select w.id from wanted w)) j where j.tenant_id = $1
 ),
 found as (
     select l.* from looked l
