@@ -21,7 +21,7 @@ _DAY = timedelta(days=1)
 # statement was planned too.
 _BY_BLOCK = off("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_seqscan", "jit")
 # The other way round: a stretch of time is some of the cursors, whatever is believed of them.
-_BY_INDEX = off("enable_seqscan", "enable_bitmapscan")
+_BY_INDEX = off("enable_seqscan", "enable_bitmapscan", "jit")
 
 
 class FigureRole(Role):

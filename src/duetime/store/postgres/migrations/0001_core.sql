@@ -182,7 +182,8 @@ create index keys_by_age on duetime.keys (created_at);
 create function duetime.look(lanes integer[], marks timestamptz[], depth integer)
 returns table (lane integer, ready timestamptz[], ids uuid[])
 language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin

@@ -16,7 +16,8 @@ create index runs_blocked on duetime.runs (tenant_id, job_id) where lane_id is n
 -- read one after the other they take longer than everything else together.
 create function duetime.jobs_by_id(ids uuid[]) returns setof duetime.jobs
 language plpgsql volatile rows 1000
-set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = on set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = on set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 begin
     return query select j.* from duetime.jobs j where j.id = any(jobs_by_id.ids);
@@ -36,7 +37,7 @@ returns table (
     options bytea, made bigint, exact boolean)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_nestloop = off
-set enable_mergejoin = off set enable_hashjoin = on set plan_cache_mode = force_generic_plan
+set enable_mergejoin = off set enable_hashjoin = on set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin

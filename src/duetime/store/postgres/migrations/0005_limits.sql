@@ -76,7 +76,7 @@ create table duetime.attempts (
 create function duetime.live_holds(of_limit bigint) returns bigint
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 begin
     return (
@@ -89,7 +89,7 @@ end $$;
 create function duetime.hold_limits(tenants integer[], kinds smallint[], names text[], runnings integer[],
     rates integer[], periods interval[])
 returns table (id bigint, tenant_id integer, kind smallint, name text) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -110,7 +110,7 @@ returns table (id bigint, now timestamptz, running integer, live bigint, rate in
     free_at timestamptz, next_at timestamptz)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -130,7 +130,8 @@ end $$;
 -- The first ready runs of limited lanes.
 create function duetime.candidates(lanes integer[], marks timestamptz[], depth integer)
 returns table (lane integer, id uuid, put_off boolean, options bytea) language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -153,7 +154,7 @@ returns table (
     checkpoint bytea)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -224,7 +225,7 @@ end $$;
 -- Give their lanes back to parked runs, as many as there is room for, those that have been due for longest first.
 create function duetime.unpark(ids bigint[]) returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
-set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     given bigint;
@@ -246,7 +247,7 @@ end $$;
 -- Runs are not running any more: what they held is free, and goes to those that wait for it.
 create function duetime.free_holds(ids uuid[]) returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     freed bigint[];
@@ -267,7 +268,7 @@ create function duetime.succeed_runs(ids uuid[], fence integer, others uuid[], o
     closed bigint[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     accepted uuid[];
@@ -308,7 +309,7 @@ create function duetime.end_runs(ids uuid[], fences integer[], worker uuid, clos
     end_states smallint[], failures smallint[], errors text[], results bytea[], logs bytea[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     accepted uuid[];
@@ -356,7 +357,7 @@ create function duetime.retry_runs(ids uuid[], fences integer[], worker uuid, at
     failures smallint[], errors text[], logs bytea[], delays interval[], spents boolean[], lanes integer[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     accepted uuid[];

@@ -45,7 +45,7 @@ end $$;
 create function duetime.hand_over_runs(ids uuid[], fences integer[], worker uuid, waits interval[])
 returns uuid[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     accepted uuid[];

@@ -23,7 +23,7 @@ create index ended_by_job on duetime.ended (job_id);
 -- for a look at one column. It is deferred because the row in history, which says how it ended, may be written last; a
 -- run without one was taken back, which is not an end. Whoever ends a run (a tenant, a guest) need not know of it.
 create function duetime.note_end() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
 as $$
 begin
     insert into duetime.ended (run_id, job_id, tenant_id, end_state, started_at, finished_at)
