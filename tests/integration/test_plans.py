@@ -111,11 +111,12 @@ async def test_claims_are_heap_only_and_read_what_they_take(
 
 
 async def test_nothing_is_compiled_because_a_way_was_forbidden(store: PostgresStore) -> None:
-    """Up to PostgreSQL 17 a forbidden step that is taken all the same costs 10,000,000,000: enough to have the statement
-    compiled, which takes half a second each time."""
+    """Up to PostgreSQL 17 a forbidden step that is taken all the same costs 10,000,000,000: enough to have the
+    statement compiled, which takes half a second each time."""
     async with store.database.connection() as connection:
         functions = await connection.fetch(
-            "select proname, proconfig from pg_proc where pronamespace = 'duetime'::regnamespace and proconfig is not null"
+            "select proname, proconfig from pg_proc"
+            " where pronamespace = 'duetime'::regnamespace and proconfig is not null"
         )
     steered = {name: settings for name, settings in functions if any(each.startswith("enable_") for each in settings)}
     assert len(steered) > 10
