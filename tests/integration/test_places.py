@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from duetime import App, FailureClass, RetryPolicy, RunState, SyncContext, current_context
+from duetime import App, FailureClass, Receipt, RetryPolicy, RunState, SyncContext, Task, current_context
 from duetime.model.attempt import AttemptState
+from duetime.worker import pace, processes
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
@@ -145,6 +146,72 @@ async def test_the_worker_leaves_no_child_behind(app: App) -> None:
         assert alive(idle) and alive(busy)
     await eventually(lambda: not alive(idle) and not alive(busy))
     assert (await app.runs(hanging))[0].state is RunState.PENDING, "handed back, nothing spent"
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions count as short, however slow the machine is."""
+    monkeypatch.setattr(pace, "_MOMENT", 60.0)
+
+
+async def are_claimed(app: App, receipts: list[Receipt]) -> None:
+    async def running() -> bool:
+        return all([(await app.runs(receipt))[0].state is RunState.RUNNING for receipt in receipts])
+
+    await eventually(running)
+
+
+async def many(app: App, task: Task, count: int) -> None:
+    """Enough of a short function to know its pace."""
+    for receipt in await task.submit_many([{"number": number} for number in range(count)]):
+        await ended(app, receipt)
+
+
+async def test_what_was_claimed_ahead_and_waits_is_given_back(app: App, ahead: None) -> None:
+    square = app.task(process=True)(tasks.square)
+    hang = app.task(process=True)(tasks.hang)
+    async with working(app, processes=1):
+        await many(app, square, 20)
+        await are_claimed(app, [await hang.submit()])
+        waiting = await square.submit_many([{"number": number} for number in range(5)])
+        await are_claimed(app, waiting)
+        async with working(app, processes=1):
+            runs = [await ended(app, receipt) for receipt in waiting]
+    assert [run.value for run in runs] == [number**2 for number in range(5)]
+    assert {run.attempt for run in runs} == {1}, "nothing was spent"
+    assert [[attempt.state for attempt in run.attempts] for run in runs] == [
+        [AttemptState.SNOOZED, AttemptState.SUCCEEDED]
+    ] * 5
+
+
+async def test_what_was_claimed_ahead_has_its_whole_timeout(
+    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_PATIENCE", 60.0)
+    square = app.task(process=True, timeout="3s")(tasks.square)
+    nap = app.task(process=True)(tasks.nap)
+    async with working(app, processes=1):
+        await many(app, square, 20)
+        await are_claimed(app, [await nap.submit(seconds=4)])
+        waiting = await square.submit(number=7)
+        await are_claimed(app, [waiting])
+        run = await ended(app, waiting)
+    assert (run.value, len(run.attempts)) == (49, 1)
+
+
+async def test_what_was_claimed_ahead_can_be_cancelled(app: App, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_PATIENCE", 60.0)
+    square = app.task(process=True)(tasks.square)
+    hang = app.task(process=True)(tasks.hang)
+    async with working(app, processes=1):
+        await many(app, square, 20)
+        hanging = await hang.submit()
+        await are_claimed(app, [hanging])
+        waiting = await square.submit(number=7)
+        await are_claimed(app, [waiting])
+        await app.cancel(waiting)
+        assert (await ended(app, waiting)).state is RunState.CANCELLED
+        assert (await app.runs(hanging))[0].state is RunState.RUNNING, "what runs in the process goes on"
 
 
 def alive(child: int) -> bool:

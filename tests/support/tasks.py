@@ -44,6 +44,10 @@ def hang(ctx: SyncContext) -> None:
         time.sleep(60)
 
 
+def nap(seconds: float) -> None:
+    time.sleep(seconds)
+
+
 def fail(text: str) -> None:
     raise LookupError(text)
 

@@ -3,6 +3,7 @@
 import logging
 from asyncio import Event
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from uuid import UUID
 
 from duetime.clock import monotonic
@@ -84,7 +85,14 @@ class Attempts:
         self._executors: tuple[Executor, ...] = (  # by place
             LoopExecutor(source, self.notes, self._finished, limits.max_result, self._shall_wait),
             ThreadExecutor(limits.threads, self.notes, self._finished, limits.max_result),
-            ProcessExecutor(limits.processes, self.notes, self._finished, limits.max_result, limits.max_log_lines),
+            ProcessExecutor(
+                limits.processes,
+                self.notes,
+                self._finished,
+                partial(self.slots.claim_ahead, Place.PROCESS),
+                limits.max_result,
+                limits.max_log_lines,
+            ),
         )
         if targets is not None:
             executor = TargetExecutor(targets, self._finished)
@@ -218,8 +226,13 @@ class Attempts:
             self._executors[running.definition.place].stop(running)
 
     def _time_is_over(self, running: Running) -> None:
-        """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is."""
-        if running.stop is None:
+        """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is. What was
+        claimed ahead has its time from when it began."""
+        timeout = (running.claimed.timeout_ms or 0) / 1000
+        begun = monotonic() if running.waits else running.began
+        if running.stop is None and begun + timeout > monotonic():
+            self._wheel.add(running, begun + timeout)
+        elif running.stop is None:
             self.stop(running, Stop.TIMEOUT)
             self._wheel.add(running, monotonic() + self._limits.lease.total_seconds())
         elif not running.reported:

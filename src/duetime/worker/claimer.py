@@ -1,5 +1,5 @@
-"""The claimer of a worker that works straight on a store: takes ready runs for free slots, never more; sleeps until
-the next one is ready, or a hint wakes it.
+"""The claimer of a worker that works straight on a store: takes ready runs for free slots, and what short functions get
+done meanwhile; sleeps until the next one is ready, or a hint wakes it.
 
 What a look found is dealt out over several claims, for a tenth of a second: looks at many lanes cost more than claims.
 """
@@ -109,7 +109,7 @@ class Claimer:
             await self._ask(*self._unanswered)
         if self._backlog() > _MOST_BACKLOG:
             return _GATHER  # the store cannot take what is done already: do not ask it for more
-        free = [min(count, self._most) for count in self._slots.free]
+        free = [max(0, min(count, self._most)) for count in self._slots.free]
         if not any(free):
             self._slots.wanted = True
             return self._poll

@@ -101,7 +101,7 @@ class HttpClaimer:
     async def _wait_for_cancels(self) -> float:
         """While something runs here, be told at once when it shall stop."""
         session, slots = self._session, self._wants.slots
-        if session is None or slots.free == slots.sizes:
+        if session is None or slots.idle:
             return _IDLE
         with contextlib.suppress(LeaseLost, NotFound):  # the heartbeat hears of it too
             await self.ask(session, wire.Ask(claim_no=0, room=0, wait=_WAIT))
@@ -130,9 +130,9 @@ class _Poll:
             return _IDLE
         if self._wants.backlog() > _MOST_BACKLOG:
             return _GATHER
-        if slots.free[self.place] and not slots.worth_claiming(self.place):
+        if slots.free[self.place] > 0 and not slots.worth_claiming(self.place):
             await asyncio.sleep(_GATHER)  # a few slots more make a claim worth its round trip
-        room = min(slots.free[self.place], wire.MOST_RUNS)
+        room = max(0, min(slots.free[self.place], wire.MOST_RUNS))
         self.hungry = not room
         if not room:
             return _IDLE

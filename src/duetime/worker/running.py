@@ -44,6 +44,8 @@ class Running(msgspec.Struct, eq=False):
     span: AttemptSpan | None = None
     """Where somebody traces it."""
     began: float = 0.0
+    waits: bool = False
+    """Whether it was claimed ahead, and has not begun."""
     make_context: Callable[["Running"], BaseContext] | None = None
     log: AttemptLog | None = None
     told: int = 0

@@ -1,4 +1,4 @@
-"""Slots: how many attempts may be under way in each place."""
+"""Slots: how many attempts may be under way in each place, and how many may wait there."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,6 +9,8 @@ class Slots:
     def __init__(self, sizes: Mapping[Place, int], freed: Callable[[], None]) -> None:
         self.sizes = [sizes.get(place, 0) for place in Place]
         self.free = list(self.sizes)
+        """How many more a place can take; below zero while more wait there than should, by now."""
+        self._ahead = [0] * len(self.sizes)
         self._freed = freed
         self.wanted = False
         """Whether somebody waits for a slot."""
@@ -19,7 +21,11 @@ class Slots:
 
     @property
     def used(self) -> list[int]:
-        return [size - free for size, free in zip(self.sizes, self.free, strict=True)]
+        return [min(size, held) for size, held in zip(self.sizes, self._held(), strict=True)]
+
+    @property
+    def idle(self) -> bool:
+        return not any(self._held())
 
     def by_place(self, counts: list[int]) -> dict[tuple[str, ...], float]:
         return {(place.name.lower(),): float(count) for place, count in zip(Place, counts, strict=True)}
@@ -29,7 +35,16 @@ class Slots:
         if self.wanted:
             self._freed()
 
+    def claim_ahead(self, place: int, count: int) -> None:
+        """Take so many more than there are slots."""
+        if more := count - self._ahead[place]:
+            self._ahead[place] = count
+            self.free[place] += more
+
     def worth_claiming(self, place: int | None = None) -> bool:
         """Whether enough slots are free, there or anywhere, to make a claim worth its round trip."""
         places = range(len(self.sizes)) if place is None else (place,)
-        return any(4 * self.free[each] >= self.sizes[each] > 0 for each in places)
+        return any(4 * self.free[each] >= self.sizes[each] + self._ahead[each] > 0 for each in places)
+
+    def _held(self) -> list[int]:
+        return [size + ahead - free for size, ahead, free in zip(self.sizes, self._ahead, self.free, strict=True)]

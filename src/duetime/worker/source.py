@@ -48,7 +48,7 @@ class Wants(msgspec.Struct, frozen=True):
 
 
 class Claims(Protocol):
-    """Claims for free slots, never more, as long as it has a session."""
+    """Claims for what `Slots` says is free, never more, as long as it has a session."""
 
     session: Session | None
     """Whose claims are made; None stops claiming."""
