@@ -1,5 +1,6 @@
 """Where attempts run: on the event loop, in threads, and in processes that may die."""
 
+import asyncio
 import multiprocessing
 import os
 import threading
@@ -7,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from duetime import App, FailureClass, Receipt, RetryPolicy, RunState, SyncContext, Task, current_context
 from duetime.model.attempt import AttemptState
 from duetime.worker import pace, processes
 from tests.support import tasks
 from tests.support.waiting import eventually
-from tests.support.working import ended, working
+from tests.support.working import ended, quick_settings, working
 
 QUICK = RetryPolicy(retries=2, base=0.01)
 
@@ -82,6 +84,31 @@ async def test_a_process_of_its_own(app: App) -> None:
     assert first == second != os.getpid(), "a child is kept for the next attempt"
 
 
+def test_a_process_of_its_own_on_either_event_loop(tmp_path: Path) -> None:
+    """Everything that `duetime` starts has uvloop; an app inside another program has the loop that is there."""
+
+    async def work(folder: Path) -> list[Any]:
+        app = App()
+        app.configure(quick_settings(f"sqlite:///{folder}/jobs.db"))
+        square, hang = app.task(process=True)(tasks.square), app.task(process=True, retries=0)(tasks.hang)
+        try:
+            async with working(app, processes=1):
+                receipts = await square.submit_many([{"number": number} for number in range(50)])
+                late = await hang.submit(timeout="1s")
+                values = [(await ended(app, receipt)).value for receipt in receipts]
+                return [
+                    *values,
+                    (await ended(app, late)).failure,
+                    (await ended(app, await square.submit(number=9))).value,
+                ]
+        finally:
+            await app.shut_down()
+
+    for name, run in (("uvloop", uvloop.run), ("asyncio", asyncio.run)):
+        (tmp_path / name).mkdir()
+        assert run(work(tmp_path / name)) == [number**2 for number in range(50)] + [FailureClass.TIMEOUT, 81], name
+
+
 async def test_a_child_that_is_killed_ends_its_own_attempt_only(app: App, tmp_path: Path) -> None:
     die = app.task(process=True, retry=QUICK)(tasks.die)
     leave = app.task(process=True, retries=0)(tasks.leave)
@@ -100,6 +127,23 @@ async def test_a_child_that_is_killed_ends_its_own_attempt_only(app: App, tmp_pa
     assert once.attempts[0].error == "its process ended: killed by SIGKILL"
     assert (spent.state, len(spent.attempts)) == (RunState.FAILED, 3)
     assert (exited.state, exited.error) == (RunState.FAILED, "its process ended: exit code 3")
+
+
+async def test_a_machine_without_room_for_processes(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    square = app.task(process=True, retries=0)(tasks.square)
+
+    def refuse() -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    async with working(app, processes=2):
+        with monkeypatch.context() as full:
+            full.setattr(processes, "_start_child", refuse)
+            receipts = await square.submit_many([{"number": number} for number in range(5)])
+            runs = [await ended(app, receipt) for receipt in receipts]
+        later = await ended(app, await square.submit(number=3))
+    assert {run.state for run in runs} == {RunState.FAILED}
+    assert all("its process could not be used: BlockingIOError" in run.error for run in runs)
+    assert later.value == 9
 
 
 async def test_what_a_child_raises_or_says_arrives(app: App) -> None:

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable
 from datetime import datetime
-from multiprocessing.connection import Connection
+from socket import socket
 from typing import Any
 from uuid import UUID
 
@@ -22,20 +22,22 @@ from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
+from duetime.worker.frames import Pipe
 
 _ANY_WORKER = UUID(int=0)
 
 Order = tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
 
 
-def serve(pipe: "Connection[Any, Any]") -> None:
-    """Serve until the other side closes the pipe. Signals are the worker's business: it kills this process."""
+def serve(end: socket) -> None:
+    """Serve until the other side closes. Signals are the worker's business: it kills this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
+    pipe = Pipe(end)
     while True:
         try:
-            order = pipe.recv()
+            order = pipe.receive()
         except (EOFError, OSError):
             return
         pipe.send(("outcome", _attempt(pipe, order)))
@@ -49,7 +51,7 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _attempt(pipe: "Connection[Any, Any]", order: Order) -> Outcome:
+def _attempt(pipe: Pipe, order: Order) -> Outcome:
     module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
     attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", line)))
     context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe))
@@ -80,7 +82,7 @@ def find_function(module: str, qualname: str) -> Callable[..., Any]:
 class _Notebook:
     """The notes of the worker on the other side of the pipe, which knows whose they are."""
 
-    def __init__(self, pipe: "Connection[Any, Any]") -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
 
     def remember(self, worker_id: UUID, note: RunNote) -> None:
@@ -88,13 +90,13 @@ class _Notebook:
 
     def save(self, worker_id: UUID, note: RunNote) -> None:
         self._pipe.send(("checkpoint", note))
-        problem = self._pipe.recv()
+        problem = self._pipe.receive()
         if problem is not None:
             raise LeaseLost(problem)
 
     def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
         self._pipe.send(("parents", None))
-        answer: list[Parent] | str = self._pipe.recv()
+        answer: list[Parent] | str = self._pipe.receive()
         if isinstance(answer, str):
             raise LeaseLost(answer)
         return answer

@@ -1,22 +1,22 @@
 """Functions with `process=True`, each in a process of its own that can be killed.
 
-Children are spawned, never forked, and kept for the next attempt. A thread of the worker talks to each child over a
-pipe; killing the child is how an attempt is stopped, and a child that dies ends its own attempt only.
+Children are spawned, never forked, and kept for the next attempt. The event loop talks to them over sockets: a thread
+for each would spend more on waiting for its turn than the rest of an attempt takes. Killing the child is how an attempt
+is stopped, and a child that dies ends its own attempt only.
 
 Where functions are short, a few runs wait here for the next free child. If they wait for longer than they should,
 because a longer one came in between, they are given back for others to take.
 """
 
 import asyncio
-import contextlib
 import multiprocessing
 import signal
-import threading
-from collections.abc import Callable
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import Any, cast
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, RunNote
@@ -25,33 +25,62 @@ from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed
 from duetime.worker import child
 from duetime.worker.executor import Finished
+from duetime.worker.frames import Unpacker, pack
 from duetime.worker.notes import Notes
 from duetime.worker.pace import Pace
 from duetime.worker.running import Running
-from duetime.worker.threads import SAVE_DEADLINE, ThreadRoom
+from duetime.worker.threads import SAVE_DEADLINE
 
 _spawn = multiprocessing.get_context("spawn")
 _PATIENCE = 0.25
 """How long a run may wait here for a child."""
 _GIVEN_BACK = Snoozed(timedelta(0))
+_LAST_WORD = 5.0
 
 
-class Child:
-    """A spawned process and the pipe to it."""
+class Child(asyncio.Protocol):
+    """A spawned process, as the event loop sees it."""
 
-    def __init__(self) -> None:
-        ours, theirs = _spawn.Pipe()
-        self.pipe: Connection[Any, Any] = ours
-        self.process: SpawnProcess = _spawn.Process(target=child.serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
+    def __init__(
+        self,
+        process: SpawnProcess,
+        told: Callable[["Child", str, Any], None],
+        gone: Callable[["Child", Exception | None], None],
+    ) -> None:
+        self.process = process
+        self.running: Running | None = None
+        """What it is at."""
+        self._told = told
+        self._gone = gone
+        self._unpacker = Unpacker()
+        self._transport: asyncio.Transport | None = None
+        self._problem: Exception | None = None
+
+    def send(self, message: object) -> None:
+        assert self._transport is not None
+        self._transport.write(pack(message))
 
     def kill(self) -> None:
         self.process.kill()
 
     def retire(self) -> None:
         """Let it end by itself."""
-        self.pipe.close()
+        assert self._transport is not None
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for kind, content in self._unpacker.feed(data):
+                self._told(self, kind, content)
+        except Exception as error:
+            self._problem = error
+            self.kill()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._gone(self, self._problem)
 
 
 class ProcessExecutor:
@@ -64,7 +93,6 @@ class ProcessExecutor:
         max_result: int,
         max_log_lines: int,
     ) -> None:
-        self._room = ThreadRoom(size, "duetime-process")
         self._size = size
         self._notes = notes
         self._finished = finished
@@ -72,134 +100,163 @@ class ProcessExecutor:
         self._pace = Pace(size)
         self._limits = (max_result, max_log_lines)
         self._loop = asyncio.get_running_loop()
-        self._lock = threading.Lock()
-        self._waiting: dict[Running, float] = {}
+        self._waiting: OrderedDict[Running, float] = OrderedDict()
         """Since when those wait that have not begun, the first one first."""
         self._watch: asyncio.TimerHandle | None = None
-        self._busy = 0
-        """How many have begun and not ended."""
+        self._children: set[Child] = set()
         self._idle: list[Child] = []
+        self._spawning = 0
+        self._doing: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def start(self, running: Running) -> None:
         running.waits = True
-        with self._lock:
-            self._waiting[running] = monotonic()
-        self._room.do(lambda: self._attempt(running))
-        if self._watch is None:
+        self._waiting[running] = monotonic()
+        self._deal()
+        if self._watch is None and self._waiting:
             self._watch = self._loop.call_later(_PATIENCE, self._give_back_late)
 
     def stop(self, running: Running) -> None:
-        with self._lock:
-            if isinstance(running.handle, Child):
-                running.handle.kill()
-            waited = self._waiting.pop(running, None) is not None
-        if waited:
-            self._loop.call_soon_threadsafe(self._finished, running, Cancelled("it was stopped before it began"))
+        if isinstance(running.handle, Child):
+            running.handle.kill()
+        elif self._waiting.pop(running, None) is not None:
+            self._loop.call_soon(self._finished, running, Cancelled("it was stopped before it began"))
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
+        self._closed = True
         if self._watch is not None:
             self._watch.cancel()
-        for each in idle:
+        for each in self._children:
+            if each.running is not None:
+                each.kill()
             each.retire()
-        self._room.close()
+
+    def _deal(self) -> None:
+        """Give those that wait to children that are idle, and have as many children as are needed."""
+        while self._waiting and self._idle:
+            running, _ = self._waiting.popitem(last=False)
+            self._begin(self._idle.pop(), running)
+        while self._spawning < min(len(self._waiting), self._size - len(self._children)):
+            self._spawning += 1
+            self._do(self._add_child())
+
+    def _begin(self, worker: Child, running: Running) -> None:
+        worker.running = running
+        running.handle = worker
+        running.began = monotonic()
+        running.waits = False
+        worker.send(_order(running, self._limits))
+
+    async def _add_child(self) -> None:
+        try:
+            process, ours = await self._loop.run_in_executor(None, _start_child)
+            _, worker = await self._loop.create_unix_connection(
+                lambda: Child(process, self._told, self._gone), sock=ours
+            )
+        except Exception as error:
+            self._spawning -= 1
+            if self._waiting:
+                running, _ = self._waiting.popitem(last=False)
+                self._finished(running, _unusable(error))
+                self._deal()
+            return
+        self._spawning -= 1
+        if self._closed:
+            worker.retire()
+            return
+        self._children.add(worker)
+        self._idle.append(worker)
+        self._deal()
 
     def _give_back_late(self) -> None:
         enough = monotonic() - _PATIENCE
-        with self._lock:
-            all_busy = self._busy >= self._size
-            late = [running for running, since in self._waiting.items() if all_busy and since <= enough]
-            for running in late:
-                del self._waiting[running]
-            self._watch = self._loop.call_later(_PATIENCE, self._give_back_late) if self._waiting else None
+        all_busy = len(self._children) >= self._size and not self._idle
+        late = [running for running, since in self._waiting.items() if all_busy and since <= enough]
+        for running in late:
+            del self._waiting[running]
+        self._watch = self._loop.call_later(_PATIENCE, self._give_back_late) if self._waiting else None
         if late:
             self._claim_ahead(0)
         for running in late:
             self._finished(running, _GIVEN_BACK)
 
-    def _attempt(self, running: Running) -> None:
-        with self._lock:
-            if self._waiting.pop(running, None) is None:
-                return  # it was stopped, or given back
-            self._busy += 1
-            running.began = monotonic()
-            running.waits = False
-        try:
-            outcome = self._talk(running)
-        except Exception as error:
-            outcome = Failed(Failure(FailureClass.ERROR, f"its process could not be used: {error!r}"))
-        with self._lock:
-            self._busy -= 1
-        # Once the event loop is closed the process is ending, and the run was handed back.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._ended, running, outcome, monotonic() - running.began)
+    # What a child says.
 
-    def _ended(self, running: Running, outcome: Outcome, took: float) -> None:
-        self._claim_ahead(self._pace.ahead(took))
-        self._finished(running, outcome)
-
-    def _talk(self, running: Running) -> Outcome:
-        worker = self._take()
-        with self._lock:
-            running.handle = worker
-            if running.stop is not None:
-                worker.kill()
-        try:
-            worker.pipe.send(_order(running, self._limits))
-            while True:
-                kind, content = worker.pipe.recv()
-                match kind:
-                    case "progress":
-                        self._loop.call_soon_threadsafe(self._notes.remember, running.session.id, content)
-                    case "checkpoint":
-                        worker.pipe.send(self._save(running, content))
-                    case "parents":
-                        worker.pipe.send(self._parents(running))
-                    case "log":
-                        running.attempt_log.add(*content)
-                    case "outcome":
-                        self._keep(worker)
-                        return content  # type: ignore[no-any-return]
-        except (EOFError, OSError):
-            worker.process.join(5)
-            worker.retire()
-            return Failed(Failure(FailureClass.ERROR, f"its process ended: {_how(worker.process.exitcode)}"))
-        finally:
-            with self._lock:
-                running.handle = None
-
-    def _save(self, running: Running, note: RunNote) -> str | None:
-        saving = asyncio.run_coroutine_threadsafe(self._notes.save(running.session.id, note), self._loop)
-        try:
-            saving.result(SAVE_DEADLINE)
-        except Exception as error:
-            return str(error)
-        return None
-
-    def _parents(self, running: Running) -> list[Parent] | str:
-        asking = self._notes.parents(running.session.id, running.claimed.run_id)
-        try:
-            return asyncio.run_coroutine_threadsafe(asking, self._loop).result(SAVE_DEADLINE)
-        except Exception as error:
-            return str(error)
-
-    def _take(self) -> Child:
-        with self._lock:
-            while self._idle:
-                found = self._idle.pop()
-                if found.process.is_alive():
-                    return found
-        return Child()
-
-    def _keep(self, worker: Child) -> None:
-        with self._lock:
-            if not self._closed:
+    def _told(self, worker: Child, kind: str, content: Any) -> None:
+        running = worker.running
+        if running is None:
+            return  # a thread that its function left behind
+        match kind:
+            case "progress":
+                self._notes.remember(running.session.id, content)
+            case "checkpoint":
+                self._do(self._save(worker, running, content))
+            case "parents":
+                self._do(self._parents(worker, running))
+            case "log":
+                running.attempt_log.add(*content)
+            case "outcome":
+                worker.running = running.handle = None
                 self._idle.append(worker)
-                return
-        worker.retire()
+                self._ended(running, content)
+
+    def _gone(self, worker: Child, problem: Exception | None) -> None:
+        self._children.discard(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._do(self._take_leave(worker, problem))
+
+    async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
+        await self._loop.run_in_executor(None, worker.process.join, _LAST_WORD)
+        exitcode = worker.process.exitcode
+        worker.kill()  # it may have closed its end, and live on
+        running, worker.running = worker.running, None
+        if running is not None:
+            running.handle = None
+            how = Failed(Failure(FailureClass.ERROR, f"its process ended: {_how(exitcode)}"))
+            self._ended(running, how if problem is None else _unusable(problem))
+
+    def _ended(self, running: Running, outcome: Outcome) -> None:
+        self._claim_ahead(self._pace.ahead(monotonic() - running.began))
+        self._finished(running, outcome)
+        if not self._closed:
+            self._deal()
+
+    async def _save(self, worker: Child, running: Running, note: RunNote) -> None:
+        try:
+            async with asyncio.timeout(SAVE_DEADLINE):
+                await self._notes.save(running.session.id, note)
+        except Exception as error:
+            worker.send(str(error))
+        else:
+            worker.send(None)
+
+    async def _parents(self, worker: Child, running: Running) -> None:
+        answer: list[Parent] | str
+        try:
+            async with asyncio.timeout(SAVE_DEADLINE):
+                answer = await self._notes.parents(running.session.id, running.claimed.run_id)
+        except Exception as error:
+            answer = str(error)
+        worker.send(answer)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._doing.add(task)
+        task.add_done_callback(self._doing.discard)
+
+
+def _start_child() -> tuple[SpawnProcess, socket.socket]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = _spawn.Process(target=child.serve, args=(theirs,), daemon=True)
+        process.start()
+    ours.setblocking(False)
+    return process, ours
+
+
+def _unusable(error: Exception) -> Outcome:
+    return Failed(Failure(FailureClass.ERROR, f"its process could not be used: {error!r}"))
 
 
 def _order(
