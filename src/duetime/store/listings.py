@@ -23,12 +23,12 @@ LIVE_BOUND = 1000
 """How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
 SPARSE_BOUND = 3000
 """How many live runs of all tenants are searched for those of one."""
-MOST_WALKED = 8_000
+MOST_WALKED = 6_000
 """How many entries of an index a page may walk over in search of one-off jobs that are over."""
-_ROWS_AT_ONCE = 4000
+_ROWS_AT_ONCE = 3000
 _LOOKED_UP_AT_ONCE = 200
 _MOST_LOOKED_UP = 400
-MOST_LABELLED = 200
+MOST_LABELLED = 100
 
 
 class Source(NamedTuple):
@@ -67,6 +67,14 @@ def floor_of(sources: Iterable[Source], limit: int) -> UUID | None:
     if len(ids) > limit:
         floors.append(ids[limit])
     return max(floors, default=None)
+
+
+def still_wanted(ids: Iterable[UUID], sources: Iterable[Source], limit: int) -> list[UUID]:
+    """Which of these may come onto the page from a home that was not read yet, newest first."""
+    read = list(sources)
+    floor = floor_of(read, limit)
+    found = {item_id for source in read for item_id, _ in source.items}
+    return sorted((each for each in ids if each not in found and (floor is None or each > floor)), reverse=True)
 
 
 def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None = None) -> UUID | None:

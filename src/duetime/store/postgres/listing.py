@@ -39,6 +39,7 @@ from duetime.store.listings import (
     make_page,
     of_first_home,
     run_state_wanted,
+    still_wanted,
     wants_ended,
     wants_live,
 )
@@ -145,10 +146,11 @@ class _Jobs:
         ids = [row["job_id"] for row in rows if row["among"]]
         sources = [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), await self._stored(ids, bound)]
         if wants_live(self._filter):
-            sources.append(await self._live(ids, bound, None))
+            rest = still_wanted(ids, sources, self._limit)
+            sources.append(await self._live(rest, bound, None))
         if wants_ended(self._filter):
-            rest = set(ids) - {item_id for source in sources for item_id, _ in source.items}
-            sources.append(await self._ended_among(sorted(rest, reverse=True)))
+            rest = still_wanted(ids, sources, self._limit)
+            sources.append(await self._ended_among(rest))
         return sources
 
     async def _stored(self, ids: list[UUID] | None, bound: int) -> Source:

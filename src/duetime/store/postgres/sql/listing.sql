@@ -32,11 +32,12 @@ found as (
         and (select true from duetime.deleted_jobs d where d.job_id = l.id limit 1) is null
     order by l.id desc limit $5
 )
-select b.seen, b.lowest, f.*, (select c.next_fire_at from duetime.cursors c where c.job_id = f.id) as next_fire_at, (
+select b.seen, b.lowest, f.*, n.next_fire_at, (
     select min(r.due_at) from duetime.runs r
     where r.tenant_id = $1 and r.job_id = f.id and r.worker_id is null) as waiting
 from (select count(*) as seen, (select id from looked order by id limit 1) as lowest from looked) b
-left join found f on true;
+left join found f on true
+left join duetime.next_fires(array(select found.id from found)) n on n.job_id = f.id;
 
 -- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
 with looked as materialized (
