@@ -26,11 +26,11 @@ from duetime.clock import monotonic
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
 from duetime.engine.options import Delivery, Duration, Priority, check_duration
-from duetime.errors import InvalidInput, NotFound
+from duetime.errors import InvalidInput, NotFound, never_ran
 from duetime.graphing import Graphing
 from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
-from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, NewJob, Said, Submitted
+from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, JobState, NewJob, Said, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
@@ -299,7 +299,8 @@ class App(Graphing):
         return await (await self._jobs()).runs_of_job(DEFAULT_TENANT, job_identity(job), limit)
 
     async def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
-        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
+        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
+        when the job is over and never had one."""
         seconds = None if timeout is None else check_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = 0.005
@@ -308,7 +309,9 @@ class App(Graphing):
             if runs and runs[0].state.is_end:
                 return runs[0]
             if not runs:
-                await self.job(job)  # raises NotFound for a job that does not exist
+                over = (await self.job(job)).state in (JobState.CANCELLED, JobState.ENDED)
+                if over and not await self.runs(job, 1):
+                    raise never_ran(ids.show("job", job_identity(job)))
             if deadline is not None and monotonic() + pause > deadline:
                 state = runs[0].state.name if runs else "not due yet"
                 job_id = ids.show("job", job_identity(job))

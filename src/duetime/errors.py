@@ -124,3 +124,8 @@ class SchemaMismatch(StoreError):
 
 class StoreLocked(DuetimeError):
     """The embedded database file belongs to another process."""
+
+
+def never_ran(job_id: str) -> Conflict:
+    """For who waits for the end of a run that will never be."""
+    return Conflict(f"{job_id} is over and never ran: there is nothing to wait for", field="job")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import duetime
-from duetime import AccessDenied, App, AsyncClient, Client, InvalidInput, NotFound, ServerUnavailable
+from duetime import AccessDenied, App, AsyncClient, Client, Conflict, InvalidInput, NotFound, ServerUnavailable
 from duetime.api.table import ENDPOINTS
 from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, notification_asks, run_asks, target_asks
 from duetime.client.ask import Ask
@@ -92,6 +92,18 @@ async def test_who_waits_gets_the_newest_run(app: App, client: AsyncClient) -> N
         assert (await client.wait(receipt.job_id, "20s")).run_id == again.run_id
     with pytest.raises(NotFound):
         await client.wait("job_00000000000000000000000000", 0)
+
+
+async def test_nobody_waits_for_a_job_that_is_over_and_never_ran(app: App, client: AsyncClient) -> None:
+    async with working(app):
+        cancelled = await client.create_job("later", every="1d")
+        waiting = asyncio.create_task(client.wait(cancelled.job_id, "60s"))
+        waiting_too = asyncio.create_task(app.wait(cancelled.job_id, "60s"))
+        await asyncio.sleep(0.1)
+        await client.cancel_job(cancelled.job_id)
+        for each in (waiting, waiting_too):
+            with pytest.raises(Conflict, match="is over and never ran"):
+                await each
 
 
 async def test_lists_are_walked_page_by_page(client: AsyncClient) -> None:

@@ -21,13 +21,15 @@ from duetime.client.transport import Transport, decode
 from duetime.client.watching import Change, changes
 from duetime.clock import monotonic
 from duetime.duration import parse_duration
-from duetime.errors import ServerUnavailable
+from duetime.errors import ServerUnavailable, never_ran
+from duetime.model.listing import JobStatus
 from duetime.settings import load
 from duetime.wire.runs import RunView
 
 T = TypeVar("T")
 
 _ENDS = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"})
+_OVER = frozenset({JobStatus.CANCELLED, JobStatus.ENDED})
 _FIRST_LOOK = 0.02
 _LONGEST_LOOK = 1.0
 
@@ -80,7 +82,8 @@ class AsyncClient(Endpoints, AsyncSender):
         await self.close()
 
     async def wait(self, job_id: str, timeout: str | float | None = None) -> RunView:
-        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
+        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
+        when the job is over and never had one."""
         seconds = None if timeout is None else parse_duration(timeout).total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = _FIRST_LOOK
@@ -89,7 +92,9 @@ class AsyncClient(Endpoints, AsyncSender):
             if newest and newest[0].status in _ENDS:
                 return await self.get_run(newest[0].run_id)
             if not newest:
-                await self.get_job_status(job_id)  # raises NotFound for a job that does not exist
+                over = (await self.get_job_status(job_id)).status in _OVER
+                if over and not (await self.list_runs_of_job(job_id, page_size=1)).items:
+                    raise never_ran(job_id)
             if deadline is not None and monotonic() + pause > deadline:
                 status = newest[0].status if newest else "not due yet"
                 raise TimeoutError(f"{job_id} has not ended within {seconds:g} s: it is {status}")

@@ -14,6 +14,7 @@ import signal
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from multiprocessing.context import SpawnProcess
 from typing import Any, cast
@@ -73,11 +74,13 @@ class Child(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for kind, content in self._unpacker.feed(data):
-                self._told(self, kind, content)
+            messages = self._unpacker.feed(data)
         except Exception as error:
             self._problem = error
             self.kill()
+            return
+        for kind, content in messages:
+            self._told(self, kind, content)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone(self, self._problem)
@@ -99,6 +102,8 @@ class ProcessExecutor:
         self._claim_ahead = claim_ahead
         self._pace = Pace(size)
         self._limits = (max_result, max_log_lines)
+        self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
+        """Threads of its own, for what takes a while: the event loop's may be full of what tasks have to wait for."""
         self._loop = asyncio.get_running_loop()
         self._waiting: OrderedDict[Running, float] = OrderedDict()
         """Since when those wait that have not begun, the first one first."""
@@ -130,6 +135,7 @@ class ProcessExecutor:
             if each.running is not None:
                 each.kill()
             each.retire()
+        self._helpers.shutdown(wait=False)
 
     def _deal(self) -> None:
         """Give those that wait to children that are idle, and have as many children as are needed."""
@@ -149,7 +155,7 @@ class ProcessExecutor:
 
     async def _add_child(self) -> None:
         try:
-            process, ours = await self._loop.run_in_executor(None, _start_child)
+            process, ours = await self._loop.run_in_executor(self._helpers, _start_child)
             _, worker = await self._loop.create_unix_connection(
                 lambda: Child(process, self._told, self._gone), sock=ours
             )
@@ -204,10 +210,11 @@ class ProcessExecutor:
         self._children.discard(worker)
         if worker in self._idle:
             self._idle.remove(worker)
-        self._do(self._take_leave(worker, problem))
+        if not self._closed:
+            self._do(self._take_leave(worker, problem))
 
     async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
-        await self._loop.run_in_executor(None, worker.process.join, _LAST_WORD)
+        await self._loop.run_in_executor(self._helpers, worker.process.join, _LAST_WORD)
         exitcode = worker.process.exitcode
         worker.kill()  # it may have closed its end, and live on
         running, worker.running = worker.running, None
