@@ -79,7 +79,7 @@ async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, fir
     try:
         async with migrated(PostgresStore(dsn)) as store:
             await tidy(connection)
-            # What the rounds before have moved to be due, and back, twice as much as was fired, is not to be walked over.
+            # What the rounds before have moved to be due, and back, is twice what was fired: not to be walked over.
             await connection.execute("vacuum duetime.cursors")
             submit = await _submit(store, connection, fires.count)
             first, again = await _fire(store, connection, fires)
