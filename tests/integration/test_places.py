@@ -129,6 +129,28 @@ async def test_a_child_that_is_killed_ends_its_own_attempt_only(app: App, tmp_pa
     assert (exited.state, exited.error) == (RunState.FAILED, "its process ended: exit code 3")
 
 
+async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timeout may strike at the moment in which the function returns: its outcome has arrived, its child dies."""
+    square = app.task(process=True, retries=0)(tasks.square)
+    told = processes.ProcessExecutor._told
+    killed = []
+
+    def strike(self: processes.ProcessExecutor, worker: processes.Child, kind: str, content: Any) -> None:
+        if kind == "outcome" and len(killed) < 5:
+            killed.append(worker)
+            worker.kill()
+        told(self, worker, kind, content)
+
+    monkeypatch.setattr(processes.ProcessExecutor, "_told", strike)
+    monkeypatch.setattr(pace, "_REMEMBERED", 1)
+    monkeypatch.setattr(pace, "_MOMENT", 60.0)
+    async with working(app, processes=1):
+        receipts = await square.submit_many([{"number": number} for number in range(20)])
+        runs = [await ended(app, receipt) for receipt in receipts]
+    assert [run.value for run in runs] == [number**2 for number in range(20)]
+    assert len(killed) == 5
+
+
 async def test_a_machine_without_room_for_processes(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     square = app.task(process=True, retries=0)(tasks.square)
 

@@ -45,12 +45,15 @@ class Child(asyncio.Protocol):
     def __init__(
         self,
         process: SpawnProcess,
+        came: Callable[["Child"], None],
         told: Callable[["Child", str, Any], None],
         gone: Callable[["Child", Exception | None], None],
     ) -> None:
         self.process = process
         self.running: Running | None = None
         """What it is at."""
+        self._killed = False
+        self._came = came
         self._told = told
         self._gone = gone
         self._unpacker = Unpacker()
@@ -61,7 +64,13 @@ class Child(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(pack(message))
 
+    @property
+    def usable(self) -> bool:
+        """Whether it can be given a run: none is spent on a child that is on its way out."""
+        return not self._killed and self.process.is_alive()
+
     def kill(self) -> None:
+        self._killed = True
         self.process.kill()
 
     def retire(self) -> None:
@@ -71,6 +80,7 @@ class Child(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
+        self._came(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -140,8 +150,10 @@ class ProcessExecutor:
     def _deal(self) -> None:
         """Give those that wait to children that are idle, and have as many children as are needed."""
         while self._waiting and self._idle:
-            running, _ = self._waiting.popitem(last=False)
-            self._begin(self._idle.pop(), running)
+            worker = self._idle.pop()
+            if worker.usable:
+                running, _ = self._waiting.popitem(last=False)
+                self._begin(worker, running)
         while self._spawning < min(len(self._waiting), self._size - len(self._children)):
             self._spawning += 1
             self._do(self._add_child())
@@ -156,8 +168,8 @@ class ProcessExecutor:
     async def _add_child(self) -> None:
         try:
             process, ours = await self._loop.run_in_executor(self._helpers, _start_child)
-            _, worker = await self._loop.create_unix_connection(
-                lambda: Child(process, self._told, self._gone), sock=ours
+            await self._loop.create_unix_connection(
+                lambda: Child(process, self._came, self._told, self._gone), sock=ours
             )
         except Exception as error:
             self._spawning -= 1
@@ -165,14 +177,6 @@ class ProcessExecutor:
                 running, _ = self._waiting.popitem(last=False)
                 self._finished(running, _unusable(error))
                 self._deal()
-            return
-        self._spawning -= 1
-        if self._closed:
-            worker.retire()
-            return
-        self._children.add(worker)
-        self._idle.append(worker)
-        self._deal()
 
     def _give_back_late(self) -> None:
         enough = monotonic() - _PATIENCE
@@ -187,6 +191,15 @@ class ProcessExecutor:
             self._finished(running, _GIVEN_BACK)
 
     # What a child says.
+
+    def _came(self, worker: Child) -> None:
+        self._spawning -= 1
+        if self._closed:
+            worker.retire()
+            return
+        self._children.add(worker)
+        self._idle.append(worker)
+        self._deal()
 
     def _told(self, worker: Child, kind: str, content: Any) -> None:
         running = worker.running
@@ -212,6 +225,7 @@ class ProcessExecutor:
             self._idle.remove(worker)
         if not self._closed:
             self._do(self._take_leave(worker, problem))
+            self._deal()
 
     async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
         await self._loop.run_in_executor(self._helpers, worker.process.join, _LAST_WORD)

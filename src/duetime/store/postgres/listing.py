@@ -145,11 +145,9 @@ class _Jobs:
             return []
         ids = [row["job_id"] for row in rows if row["among"]]
         sources = [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), await self._stored(ids, bound)]
-        if wants_live(self._filter):
-            rest = still_wanted(ids, sources, self._limit)
+        if wants_live(self._filter) and (rest := still_wanted(ids, sources, self._limit)):
             sources.append(await self._live(rest, bound, None))
-        if wants_ended(self._filter):
-            rest = still_wanted(ids, sources, self._limit)
+        if wants_ended(self._filter) and (rest := still_wanted(ids, sources, self._limit)):
             sources.append(await self._ended_among(rest))
         return sources
 

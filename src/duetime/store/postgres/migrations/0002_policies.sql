@@ -22,8 +22,19 @@ as $$
 begin
     return query select j.* from duetime.jobs j where j.id = any(jobs_by_id.ids);
 end $$;
+-- When some jobs fire next, read the same way.
+create function duetime.next_fires(jobs uuid[]) returns table (job_id uuid, next_fire_at timestamptz)
+language plpgsql stable rows 50
+set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = on set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query select c.job_id, c.next_fire_at from duetime.cursors c where c.job_id = any(jobs);
+end $$;
 do $$
 begin
+    alter function duetime.next_fires(uuid[]) set effective_io_concurrency = 128;
     alter function duetime.jobs_by_id(uuid[]) set effective_io_concurrency = 128;
 exception when invalid_parameter_value then
     null; -- a platform on which pages cannot be asked for ahead

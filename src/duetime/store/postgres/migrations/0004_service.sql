@@ -429,22 +429,6 @@ begin
     select j.id from duetime.jobs j where j.tenant_id = any (array[tenant]) and j.id < before
     order by j.tenant_id desc, j.id desc limit most;
 end $$;
--- When some jobs fire next, in no order. Their pages are asked for many at a time, as those of `jobs_by_id` are.
-create function duetime.next_fires(jobs uuid[]) returns table (job_id uuid, next_fire_at timestamptz)
-language plpgsql stable rows 50
-set enable_seqscan = off set enable_indexscan = off set enable_bitmapscan = on set jit = off
-set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
-begin
-    return query select c.job_id, c.next_fire_at from duetime.cursors c where c.job_id = any(jobs);
-end $$;
-do $$
-begin
-    alter function duetime.next_fires(uuid[]) set effective_io_concurrency = 128;
-exception when invalid_parameter_value then
-    null; -- a platform on which pages cannot be asked for ahead
-end $$;
 create function duetime.dead_letters_below(tenant integer, before uuid, most integer) returns setof uuid
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
