@@ -30,12 +30,11 @@ class Alarm:
             for alert in alerts:
                 value = await readings.of(alert)
                 after, turn = judge(alert, value, now)
-                if turn is not None:
-                    await self._tell(after, turn)
-                await self._store.keep_alert(after, alert.version)
+                if turn is None or await self._tell(after, turn):
+                    await self._store.keep_alert(after, alert.version)
         return self._every.total_seconds() / 2
 
-    async def _tell(self, alert: Alert, turn: Turn) -> None:
+    async def _tell(self, alert: Alert, turn: Turn) -> bool:
         rule = alert.rule
         assert alert.changed_at is not None
         data = {
@@ -52,7 +51,9 @@ class Alarm:
             about_queue = not subscription.queues or rule.queue is None or rule.queue in subscription.queues
             if subscription.wants(message.topic) and about_queue:
                 wanted[tenant_id].append(subscription)
+        settled = True
         for tenant_id, subscriptions in wanted.items():
             about = f"{rule.name}/{alert.version}"
             jobs = [self._letters.write(tenant_id, each, message, about) for each in subscriptions]
-            await self._letters.send(tenant_id, jobs)
+            settled &= await self._letters.send(tenant_id, jobs)
+        return settled

@@ -4,6 +4,7 @@ Being jobs, letters are durable, retried with growing pauses, and dead letters i
 go by the same ways as everything that a tenant has called: the same guard of addresses, the same signatures.
 """
 
+import logging
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from duetime.engine.intake import prepare
+from duetime.errors import DuetimeError, KeyInFlight, StoreUnavailable
 from duetime.model.job import NewJob, Options
 from duetime.model.lane import Tier
 from duetime.model.notification import QUEUE, Email, Message, Slack, Subscription, Webhook
@@ -19,10 +21,12 @@ from duetime.model.retry import RetryPolicy
 from duetime.model.target import EMAIL, HTTP, EmailTarget, HttpTarget, plain_target, task_for
 from duetime.store.protocol import Store
 
+log = logging.getLogger("duetime.notifier")
+
 _MOST = 256 * 1024
 _BATCH = 1000
-_PATIENCE = RetryPolicy(retries=12)
-"""About half a day, with pauses of an hour at the most."""
+_PATIENCE = RetryPolicy(retries=33)
+"""About half a day: pauses grow to an hour, and are half of that on average."""
 _FINGERPRINT = b"notification"
 """Two letters with one key are one letter, even where the error that they quote was cut in another place."""
 
@@ -44,13 +48,36 @@ class Letters:
             queue=QUEUE,
             tier=Tier.MEDIUM,
             options=Options(name=name, retry=_PATIENCE),
-            idempotency_key=f"notification:{digest}",
         )
-        return msgspec.structs.replace(job, fingerprint=_FINGERPRINT)
+        # The keys of callers are printable: with a line break, no job of theirs can have taken a letter's.
+        return msgspec.structs.replace(job, idempotency_key=f"notification\n{digest}", fingerprint=_FINGERPRINT)
 
-    async def send(self, tenant_id: int, jobs: Sequence[NewJob]) -> None:
+    async def send(self, tenant_id: int, jobs: Sequence[NewJob]) -> bool:
+        """Store letters; whether all of them are dealt with. If not, the same shall be sent again in a moment.
+
+        A letter that cannot be stored, whatever it is about, holds up neither the others nor the other tenants.
+        """
+        settled = True
         for start in range(0, len(jobs), _BATCH):
-            await self._store.submit(tenant_id, jobs[start : start + _BATCH])
+            batch = jobs[start : start + _BATCH]
+            try:
+                await self._store.submit(tenant_id, batch)
+            except StoreUnavailable:
+                raise
+            except DuetimeError:
+                settled &= all([await self._send_alone(tenant_id, job) for job in batch])
+        return settled
+
+    async def _send_alone(self, tenant_id: int, job: NewJob) -> bool:
+        try:
+            await self._store.submit(tenant_id, [job])
+        except StoreUnavailable:
+            raise
+        except KeyInFlight:  # another node is storing it at this moment, and may yet fail
+            return False
+        except DuetimeError as error:
+            log.error("a notification of tenant %s cannot be stored, and is left out: %s", tenant_id, error)
+        return True
 
 
 def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str, Any]]:

@@ -44,8 +44,9 @@ class Notifier:
         letters: dict[int, list[NewJob]] = defaultdict(list)
         for event in page:
             letters[event.tenant_id] += await self._letters_about(event, wants.get(event.tenant_id, []))
-        for tenant_id, jobs in letters.items():
-            await self._letters.send(tenant_id, jobs)
+        settled = [await self._letters.send(tenant_id, jobs) for tenant_id, jobs in letters.items()]
+        if not all(settled):
+            return self._interval
         await self._store.notified(page[-1].mark)
         return 0.0 if len(page) == PAGE else self._interval
 

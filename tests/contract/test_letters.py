@@ -1,0 +1,49 @@
+"""Letters that cannot be stored hold up nobody: not the loop that writes them, and not other letters."""
+
+import logging
+
+import msgspec
+import pytest
+
+from duetime.engine.letters import Letters
+from duetime.engine.notifier import Notifier
+from duetime.ids import new_id
+from duetime.model.notification import QUEUE, Message, Subscription, Topic, Webhook
+from duetime.store.protocol import Store
+from tests.contract.hands import TENANT, hand, job, submit
+from tests.contract.worlds import START
+
+HOOK = Subscription("ops", Webhook("https://example.com/hook"), (Topic.RUN_SUCCEEDED,))
+MESSAGE = Message(Topic.RUN_SUCCEEDED, START, "it succeeded", {})
+
+
+def test_no_caller_can_take_the_key_of_a_letter(store: Store) -> None:
+    key = Letters(store).write(TENANT, HOOK, MESSAGE, "x").idempotency_key
+    assert key is not None and not key.isprintable(), "the keys of callers are printable"
+
+
+async def test_one_that_cannot_be_stored_is_left_out(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    letters = Letters(store)
+    jobs = [letters.write(TENANT, HOOK, MESSAGE, about) for about in ("a", "b", "c")]
+    await submit(store, msgspec.structs.replace(jobs[1], id=new_id(), fingerprint=b"something else"))
+    with caplog.at_level(logging.ERROR, "duetime.notifier"):
+        assert await letters.send(TENANT, jobs)
+    assert (await store.queue(TENANT, QUEUE)).depth.medium == 3, "the one that is in the way, and two"
+    assert "is left out" in caplog.text
+
+
+async def test_the_notifier_passes_it_by(store: Store) -> None:
+    """Else every node would stumble over it, one after the other, for ever."""
+    letters = Letters(store)
+    await store.put_subscription(TENANT, HOOK)
+    notifier = Notifier(store, letters)
+    await notifier.tick()
+    await submit(store, job(), job())
+    worker = await hand(store)
+    runs = await worker.claim()
+    letter = letters.write(TENANT, HOOK, MESSAGE, f"{runs[0].run_id.hex}/1")
+    await submit(store, msgspec.structs.replace(letter, fingerprint=b"something else"))
+    await worker.succeed(*runs)
+    for _ in range(3):
+        await notifier.tick()
+    assert (await store.queue(TENANT, QUEUE)).depth.medium == 2, "the one that is in the way, and the second run's"
