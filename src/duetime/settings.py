@@ -46,7 +46,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     key: Annotated[str | None, kinds.secret("The API key for that server.")] = None
 
-    queues: Annotated[tuple[str, ...], kinds.names("The queues that this worker takes runs from.")] = ()
+    queues: Annotated[
+        tuple[str, ...], kinds.names("The queues that this process takes runs from, those of targets included.")
+    ] = ()
     slots: Annotated[int, kinds.count("How many async tasks one worker runs at once.", 1, 100_000)] = 200
     threads: Annotated[int, kinds.count("How many blocking tasks run at once, in threads.", 1, 10_000)] = 16
     processes: Annotated[

@@ -8,6 +8,8 @@ from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import TypedDict, Unpack
 
+import msgspec
+
 from duetime.api.service import Service
 from duetime.api.serving import HttpServer
 from duetime.app import App
@@ -26,6 +28,7 @@ from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import AccessDenied
 from duetime.loop import Loop
+from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.settings import Settings
 from duetime.store.observed import ObservedStore
 from duetime.store.opening import open_ready, store_for
@@ -279,8 +282,14 @@ def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[See
 
 
 def make_target_worker(runner: TargetRunner, store: Store, settings: Settings, **seen: Unpack[Seen]) -> Worker:
-    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are."""
-    return Worker(StoreSource(store), {}, _limits(settings), targets=runner, **seen)
+    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are.
+
+    Whatever queues it is told to serve, it sends notifications: nobody else would.
+    """
+    limits = _limits(settings)
+    if limits.queues:
+        limits = msgspec.structs.replace(limits, queues=tuple(dict.fromkeys((*limits.queues, NOTIFICATIONS))))
+    return Worker(StoreSource(store), {}, limits, targets=runner, **seen)
 
 
 def _limits(settings: Settings) -> WorkerLimits:

@@ -24,7 +24,7 @@ a flag is stronger than the variable.
 ```toml
 # duetime.toml
 database_url = "postgresql://duetime@db.internal/duetime"
-queues = ["mail", "reports"]
+slots = 500
 lease = "30s"
 max_payload = "1MiB"
 ```

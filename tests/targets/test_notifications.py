@@ -44,6 +44,14 @@ async def test_a_dead_run_is_told_once_and_signed(targets: Targeting, receiver: 
     assert len(receiver.requests) == 1
 
 
+async def test_they_are_sent_whatever_queues_are_served(database_url: str, receiver: Receiver) -> None:
+    async with targeting(database_url, queues=("mail",)) as targets, receiving() as fine:
+        await subscribe(targets.api, "ops", {"type": "webhook", "url": receiver.url}, "run.succeeded")
+        await targets.ended(target={"type": "http", "url": fine.url}, queue="mail")
+        (told,) = await receiver.got(1)
+    assert told.json["data"]["queue"] == "mail"
+
+
 async def test_filters_and_pauses(targets: Targeting, receiver: Receiver) -> None:
     hook = {"type": "webhook", "url": receiver.url}
     await subscribe(targets.api, "paused", hook, "*", paused=True)
