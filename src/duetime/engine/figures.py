@@ -3,20 +3,26 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
 from uuid import UUID
 
 from duetime.engine.watcher import unserved_lanes
 from duetime.model.alert import Alert, Figure
+from duetime.model.lane import Lane
 from duetime.model.listing import RunFilter, RunItem
 from duetime.model.notification import QUEUE
-from duetime.model.tenant import Queue
 from duetime.model.worker import Worker
 from duetime.store.protocol import Store
 
 WINDOW = timedelta(minutes=5)
+_BEFORE = timedelta(days=1)
 _SAMPLE = 1000
+_SLICES = 10
 _CAP = 1_000_000
+_MORE = 10_000
+"""How far beyond its threshold a figure is counted."""
+_INSTANT = timedelta(microseconds=1)
 _FEW = 20
 """Fewer runs than this say nothing about how long they usually take."""
 
@@ -26,9 +32,9 @@ class Readings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queues: dict[int, list[Queue]] = {}
         self._workers: dict[int, list[Worker]] = {}
-        self._runs: dict[tuple[int, str | None], list[RunItem]] = {}
+        self._lately: dict[tuple[int, str | None], list[RunItem]] = {}
+        self._lanes: list[Lane] | None = None
         self._held: dict[UUID, int] | None = None
 
     async def of(self, alert: Alert) -> float | None:
@@ -36,10 +42,9 @@ class Readings:
         tenant_id, queue = alert.tenant_id, alert.rule.queue
         match alert.rule.figure:
             case Figure.DEAD_LETTERS:
-                cap = min(_CAP, int(alert.rule.threshold) + 10_000)
-                return float(await self._store.count_dead_letters(tenant_id, queue, cap))
+                return float(await self._store.count_dead_letters(tenant_id, queue, _cap(alert)))
             case Figure.BACKLOG:
-                return float(await self._backlog(tenant_id, queue))
+                return float(await self._store.count_ready(tenant_id, queue, _cap(alert), without=QUEUE))
             case Figure.WORKERS:
                 return float(len(await self._alive(tenant_id, queue)))
             case Figure.FREE_SLOTS:
@@ -51,17 +56,11 @@ class Readings:
             case Figure.UNSERVED:
                 return float(await self._unserved(tenant_id, queue))
 
-    async def _backlog(self, tenant_id: int, queue: str | None) -> int:
-        if tenant_id not in self._queues:
-            self._queues[tenant_id] = await self._store.queues(tenant_id)
-        depths = [each.depth for each in self._queues[tenant_id] if queue in (None, each.name) and each.name != QUEUE]
-        return sum(depth.high + depth.medium + depth.low for depth in depths)
-
     async def _alive(self, tenant_id: int, queue: str | None) -> list[Worker]:
         if tenant_id not in self._workers:
             now = await self._store.now()
             found = await self._store.workers(tenant_id)
-            self._workers[tenant_id] = [worker for worker in found if worker.lease_until > now]
+            self._workers[tenant_id] = [each for each in found if each.lease_until > now and each.runs_tasks]
         return [each for each in self._workers[tenant_id] if queue is None or not each.queues or queue in each.queues]
 
     async def _free_slots(self, tenant_id: int, queue: str | None) -> int:
@@ -70,22 +69,23 @@ class Readings:
         workers = await self._alive(tenant_id, queue)
         return sum(max(0, worker.slots - self._held.get(worker.id, 0)) for worker in workers)
 
-    async def _lag(self, tenant_id: int, queue: str | None) -> float | None:
-        """Of the runs that were due in the last minutes; one that waits has waited until now at least."""
+    async def _lag(self, tenant_id: int, queue: str | None) -> float:
+        """Of the runs that were due in the last minutes, and of those that have waited since before; one that waits has
+        waited until now at least."""
         now = await self._store.now()
-        lags = [
-            ((run.started_at or now) - run.due_at).total_seconds()
-            for run in await self._recent(tenant_id, queue)
-            if now - WINDOW <= run.due_at <= now
-        ]
-        return percentile(lags, 0.95) if lags else 0.0
+        lags = [((run.started_at or now) - run.due_at) for run in await self._due_lately(tenant_id, queue)]
+        paused = await self._store.paused_lanes()
+        lanes = [lane.id for lane in await self._lanes_of(tenant_id, queue) if lane.id not in paused]
+        look = await self._store.look(lanes, _SAMPLE // _SLICES)
+        lags += [now - ready for sight in look.sights for ready in sight.ready_at if ready < now - WINDOW]
+        return percentile((lag.total_seconds() for lag in lags), 0.95) if lags else 0.0
 
     async def _duration(self, tenant_id: int, queue: str | None) -> float | None:
         """The worst task: how many times longer its runs of the last minutes took than the ones before."""
         now = await self._store.now()
         recent: dict[str, list[float]] = defaultdict(list)
         before: dict[str, list[float]] = defaultdict(list)
-        for run in await self._recent(tenant_id, queue):
+        for run in await self._usual(tenant_id, queue, now) + await self._due_lately(tenant_id, queue):
             if run.started_at is not None and run.finished_at is not None:
                 took = (run.finished_at - run.started_at).total_seconds()
                 (recent if run.finished_at > now - WINDOW else before)[run.task].append(took)
@@ -97,16 +97,51 @@ class Readings:
         return max(ratios, default=None)
 
     async def _unserved(self, tenant_id: int, queue: str | None) -> int:
-        lanes = {lane.id: lane for lane in await self._store.lanes() if lane.key.tenant_id == tenant_id}
-        waiting = await unserved_lanes(self._store, lanes)
-        return sum(1 for lane_id in waiting if queue in (None, lanes[lane_id].key.queue))
+        lanes = {lane.id: lane for lane in await self._lanes_of(tenant_id, queue, letters=True)}
+        return len(await unserved_lanes(self._store, lanes))
 
-    async def _recent(self, tenant_id: int, queue: str | None) -> list[RunItem]:
-        """The newest runs, as far as one page reads."""
-        if (tenant_id, queue) not in self._runs:
-            page = await self._store.list_runs(tenant_id, RunFilter(queue=queue), limit=_SAMPLE)
-            self._runs[tenant_id, queue] = [run for run in page.items if run.queue != QUEUE]
-        return self._runs[tenant_id, queue]
+    async def _lanes_of(self, tenant_id: int, queue: str | None, *, letters: bool = False) -> list[Lane]:
+        if self._lanes is None:
+            self._lanes = await self._store.lanes()
+        keys = ((lane, lane.key) for lane in self._lanes)
+        return [
+            lane
+            for lane, key in keys
+            if key.tenant_id == tenant_id and queue in (None, key.queue) and (letters or key.queue != QUEUE)
+        ]
+
+    async def _due_lately(self, tenant_id: int, queue: str | None) -> list[RunItem]:
+        """Runs from all over the last minutes: the newest alone would be of the last second where many are due."""
+        if (tenant_id, queue) not in self._lately:
+            now = await self._store.now()
+            self._lately[tenant_id, queue] = await self._spread(tenant_id, queue, now - WINDOW, now + _INSTANT)
+        return self._lately[tenant_id, queue]
+
+    async def _usual(self, tenant_id: int, queue: str | None, now: datetime) -> list[RunItem]:
+        """The newest runs of the time before; where those are of its last moments only, some from all over a day."""
+        until = now - WINDOW
+        newest = await self._page(tenant_id, RunFilter(queue=queue, due_until=until), _SAMPLE)
+        if len(newest) < _SAMPLE:
+            return newest
+        return await self._spread(tenant_id, queue, until - _BEFORE, until)
+
+    async def _spread(self, tenant_id: int, queue: str | None, start: datetime, end: datetime) -> list[RunItem]:
+        """Some runs that were due between two moments, as many of each slice of the time at the most."""
+        bounds = [start + (end - start) * part / _SLICES for part in range(_SLICES + 1)]
+        found: list[RunItem] = []
+        for due_from, due_until in pairwise(bounds):
+            wanted = RunFilter(queue=queue, due_from=due_from, due_until=due_until)
+            found += await self._page(tenant_id, wanted, _SAMPLE // _SLICES)
+        return found
+
+    async def _page(self, tenant_id: int, wanted: RunFilter, limit: int) -> list[RunItem]:
+        """As far as one page reads."""
+        page = await self._store.list_runs(tenant_id, wanted, limit=limit)
+        return [run for run in page.items if run.queue != QUEUE]
+
+
+def _cap(alert: Alert) -> int:
+    return min(_CAP, int(alert.rule.threshold) + _MORE)
 
 
 def percentile(values: Iterable[float], share: float) -> float:

@@ -107,7 +107,10 @@ class Surveyor:
         now = await self._store.now()
         workers = [worker for worker in await self._store.workers() if worker.tenant_id != INTERNAL_TENANT]
         alive = [worker for worker in workers if worker.lease_until > now]
-        self._workers = {("alive",): float(len(alive)), ("silent",): float(len(workers) - len(alive))}
+        self._workers = {(state, kind): 0.0 for state in ("alive", "silent") for kind in ("tasks", "targets")}
+        for worker in workers:
+            state = "alive" if worker.lease_until > now else "silent"
+            self._workers[state, "tasks" if worker.runs_tasks else "targets"] += 1
         self._slots = sum(worker.slots for worker in alive)
 
 

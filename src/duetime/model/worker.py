@@ -5,6 +5,8 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.model.target import is_target
+
 
 class WorkerInfo(msgspec.Struct, frozen=True):
     """What a worker says of itself when it registers; its id is fresh at every start."""
@@ -33,6 +35,11 @@ class Worker(msgspec.Struct, frozen=True):
     tenant_id: int | None
     version: str
     heard_at: datetime
+
+    @property
+    def runs_tasks(self) -> bool:
+        """Whether it has tasks of somebody's app: a server's own has targets only."""
+        return any(not is_target(task) for task in self.tasks)
 
 
 class Renewal(msgspec.Struct, frozen=True):

@@ -366,6 +366,10 @@ class Notifying(Protocol):
     async def count_dead_letters(self, tenant_id: int, queue: str | None, cap: int) -> int:
         """How many dead letters there are, counted up to `cap`."""
 
+    async def count_ready(self, tenant_id: int, queue: str | None, cap: int, *, without: str) -> int:
+        """How many runs of a tenant, or of one of its queues, wait though they could start now: up to a cap in each
+        lane, and none of the queue `without`."""
+
     async def held_slots(self) -> dict[UUID, int]:
         """How many runs each worker holds; one that holds none is left out."""
 

@@ -31,7 +31,9 @@ GAUGES = {
     "duetime_oldest_due_age_seconds": _GaugeText("How long the run that waits longest could have started."),
     "duetime_dead_letters": _GaugeText("Runs whose attempts are spent; counted up to a cap."),
     "duetime_breakers": _GaugeText("Breakers that are not closed, by how they stand.", ("state",)),
-    "duetime_workers": _GaugeText("Workers that have registered, by whether their lease goes on.", ("state",)),
+    "duetime_workers": _GaugeText(
+        "Workers that have registered, by whether their lease goes on, and by what they run.", ("state", "kind")
+    ),
     "duetime_fleet_slots": _GaugeText("Slots of all live workers together."),
     "duetime_unserved_lanes": _GaugeText("Lanes with due runs that no live worker can take."),
     "duetime_table_rows": _GaugeText("Rows of a table, estimated.", ("table",)),

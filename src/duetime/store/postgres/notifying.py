@@ -51,6 +51,9 @@ class NotifyingRole(Role):
     async def count_dead_letters(self, tenant_id: int, queue: str | None, cap: int) -> int:
         return int(await self.database.fetchval("count_dead_letters", tenant_id, queue, cap))
 
+    async def count_ready(self, tenant_id: int, queue: str | None, cap: int, *, without: str) -> int:
+        return int(await self.database.fetchval("count_ready", tenant_id, queue, cap, without))
+
     async def held_slots(self) -> dict[UUID, int]:
         return {row[0]: row[1] for row in await self.database.fetch("held_slots")}
 

@@ -73,6 +73,12 @@ class NotifyingRole(Role):
         wanted = {"tenant_id": tenant_id, "queue": queue, "cap": cap}
         return int(await self.database.run(lambda connection, _: connection.value("count_dead_letters", wanted)))
 
+    async def count_ready(self, tenant_id: int, queue: str | None, cap: int, *, without: str) -> int:
+        wanted = {"tenant_id": tenant_id, "queue": queue, "cap": cap, "without": without}
+        return int(
+            await self.database.run(lambda connection, now: connection.value("count_ready", {**wanted, "now": now}))
+        )
+
     async def held_slots(self) -> dict[UUID, int]:
         return dict(Counter(row["worker_id"] for row in await self.database.run(_held)))
 

@@ -56,6 +56,13 @@ select count(*) from (
     select 1 from duetime.dead_letters d where d.tenant_id = $1
         and ($2::text is null or (select l.queue from duetime.lanes l where l.id = d.lane_id) = $2) limit $3) d;
 
+-- count_ready: how many runs of a tenant, or of a queue of it, wait and could start now, in each lane up to a cap
+select coalesce(sum(w.waiting), 0) from duetime.lanes l cross join lateral (
+    select count(*) as waiting from (
+        select 1 from duetime.runs r
+        where r.lane_id = l.id and r.ready_at <= duetime.now() and r.worker_id is null limit $3) r) w
+where l.tenant_id = $1 and ($2::text is null or l.queue = $2) and l.queue <> $4;
+
 -- held_slots: how many runs each worker holds
 select c.worker_id, count(*) from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
 join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no

@@ -55,6 +55,12 @@ select count(*) from (
     select 1 from dead_letters d where d.tenant_id = :tenant_id
         and (:queue is null or (select l.queue from lanes l where l.id = d.lane_id) = :queue) limit :cap);
 
+-- count_ready: how many runs of a tenant, or of a queue of it, wait and could start now, in each lane up to a cap
+select coalesce(sum((
+    select count(*) from (
+        select 1 from runs r where r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now limit :cap))), 0)
+from lanes l where l.tenant_id = :tenant_id and (:queue is null or l.queue = :queue) and l.queue <> :without;
+
 -- put_alert: set a rule; one that says something else begins anew
 insert into alerts (tenant_id, name, rule) values (:tenant_id, :name, :rule)
 on conflict (tenant_id, name) do update set rule = excluded.rule, checked_at = 0, wrong_since = null;
