@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import product
+
+import pytest
 
 from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.lane import Tier
+from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Depth, NewTenant, Queue, TaskInfo, TenantChange, TenantState
 from duetime.model.worker import Seat, WorkerInfo
 from duetime.store.protocol import Store
@@ -89,9 +93,13 @@ async def test_workers_are_listed_for_those_they_work_for(store: Store) -> None:
     assert found == {shared.id: None, mine.id: TENANT}
 
 
-async def test_a_worker_that_is_bound_gets_nothing_of_others(store: Store) -> None:
+@pytest.mark.parametrize("limited", [False, True])
+async def test_a_worker_that_is_bound_gets_nothing_of_others(store: Store, limited: bool) -> None:
+    stranger = (await store.create_tenant(NewTenant("acme"))).id
+    for tenant_id, queue in product((TENANT, stranger), ("default", "mail")) if limited else ():
+        await store.limit_queue(tenant_id, queue, QueueLimits(running=5))
     await submit(store, job(), job(queue="mail"))
-    await submit(store, job(tenant_id=STRANGER), job(queue="mail", tenant_id=STRANGER), tenant_id=STRANGER)
+    await submit(store, job(tenant_id=stranger), job(queue="mail", tenant_id=stranger), tenant_id=stranger)
     lanes = {lane.id: lane.key for lane in await store.lanes()}
     takes = [(lane_id, 10) for lane_id in lanes]
 
@@ -102,7 +110,7 @@ async def test_a_worker_that_is_bound_gets_nothing_of_others(store: Store) -> No
     assert keys(await store.claim(bound.id, 1, takes)) == {(TENANT, "mail")}
     mine = await register(store, tenant_id=TENANT)
     assert keys((await store.claim_many([Seat(mine.id, 1, 10)], takes))[mine.id]) == {(TENANT, "default")}
-    theirs = await register(store, queues=("mail",), tenant_id=STRANGER)
-    assert keys((await store.claim_many([Seat(theirs.id, 1, 10)], takes))[theirs.id]) == {(STRANGER, "mail")}
+    theirs = await register(store, queues=("mail",), tenant_id=stranger)
+    assert keys((await store.claim_many([Seat(theirs.id, 1, 10)], takes))[theirs.id]) == {(stranger, "mail")}
     shared = await register(store, queues=("nowhere",))
-    assert keys(await store.claim(shared.id, 1, takes)) == {(STRANGER, "default")}
+    assert keys(await store.claim(shared.id, 1, takes)) == {(stranger, "default")}

@@ -7,10 +7,16 @@ import asyncpg
 import pytest
 
 from duetime import App, Context, LeaseLost, RetryPolicy, RunState
+from duetime.engine.letters import Letters
+from duetime.engine.notifier import Notifier
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.store.protocol import Counts
 from tests.support.guests import DRIVERS, dsn, with_asyncpg
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
+
+HOOK = Subscription("ops", Webhook("https://example.com/hook"), (Topic.RUN_SUCCEEDED,))
 
 
 @pytest.fixture
@@ -36,6 +42,23 @@ async def test_an_effect_and_its_completion_are_one_commit(app: App, connect: An
         run = await ended(app, receipt)
     assert (run.state, run.value, run.attempts[0].log_lines) == (RunState.SUCCEEDED, {"paid": True}, ["paying"])
     assert await counts(app) == Counts(0, 0, 1, 0)
+
+
+async def test_who_wants_to_be_told_of_successes_is_told_of_it(app: App) -> None:
+    store = await app.store()
+    await store.put_subscription(DEFAULT_TENANT, HOOK)
+
+    @app.task
+    async def pay(ctx: Context) -> None:
+        async with with_asyncpg(app) as connection:
+            await connection.execute("select pg_sleep(0.01)")
+            await ctx.complete(connection)
+
+    async with working(app):
+        await ended(app, await pay.submit())
+    notifier = Notifier(store, Letters(store))
+    await notifier.tick()
+    assert (await store.queue(DEFAULT_TENANT, QUEUE)).depth.medium == 1
 
 
 async def test_a_completion_that_is_rolled_back_is_tried_again(app: App) -> None:

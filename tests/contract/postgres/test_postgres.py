@@ -6,7 +6,11 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from duetime.engine.letters import Letters
+from duetime.engine.notifier import Notifier
 from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost, SchemaMismatch, StoreError, StoreUnavailable
+from duetime.ids import new_id
+from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
@@ -18,6 +22,7 @@ from tests.support.postgres import Server
 from tests.support.waiting import eventually
 
 DAY = timedelta(days=1)
+HOOK = Subscription("ops", Webhook("https://example.com/hook"), (Topic.RUN_SUCCEEDED,))
 
 
 Session = asyncpg.Connection
@@ -358,3 +363,29 @@ def _partitions(world: PostgresWorld) -> list[str]:
         " where i.inhparent = 'duetime.history'::regclass and not i.inhdetachpending",
     )
     return [row[0] for row in rows]
+
+
+async def test_a_subscription_that_is_put_while_the_last_one_is_deleted(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    await store.put_subscription(TENANT, HOOK)
+    async with session.transaction():
+        for name, given in (("lock_notifying", ()), ("delete_subscription", (TENANT, "ops")), ("listen_no_more", ())):
+            await session.execute(SQL[name], *given)
+        putting = asyncio.create_task(store.put_subscription(TENANT, HOOK))
+        await asyncio.sleep(0.1)
+    await putting
+    assert await store.take_notifying(new_id(), DAY) is not None
+
+
+async def test_who_was_restored_into_another_cluster_is_told_again(store: PostgresStore, world: PostgresWorld) -> None:
+    """Its transactions are counted anew: what is told of would be in the past for ever."""
+    await store.put_subscription(TENANT, HOOK)
+    execute(world.dsn, "update duetime.notifying set xid = xid + 1000000000000")
+    worker = await hand(store)
+    await submit(store, job())
+    await worker.succeed(await worker.claim_one())
+    notifier = Notifier(store, Letters(store))
+    await notifier.tick()
+    await notifier.tick()
+    assert (await store.queue(TENANT, QUEUE)).depth.medium == 1

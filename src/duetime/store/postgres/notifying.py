@@ -17,6 +17,7 @@ class NotifyingRole(Role):
     async def put_subscription(self, tenant_id: int, subscription: Subscription) -> None:
         body = encode_subscription(subscription)
         async with self.database.transaction() as connection:
+            await connection.execute(SQL["lock_notifying"])
             await connection.execute(SQL["put_subscription"], tenant_id, subscription.name, body)
             await connection.execute(SQL["listen_for_good"])
 
@@ -26,6 +27,7 @@ class NotifyingRole(Role):
 
     async def delete_subscription(self, tenant_id: int, name: str) -> None:
         async with self.database.transaction() as connection:
+            await connection.execute(SQL["lock_notifying"])
             if not affected(await connection.execute(SQL["delete_subscription"], tenant_id, name)):
                 raise NotFound(f"there is no subscription {name!r}", field="subscription")
             await connection.execute(SQL["listen_no_more"])

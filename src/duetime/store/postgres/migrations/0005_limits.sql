@@ -176,6 +176,9 @@ begin
             for place in 1 .. cardinality(lanes) loop
                 allowed[place] := allowed[place] and duetime.is_served(lanes[place], seat.tenant_id, seat.queues);
             end loop;
+            chosen := array(
+                select r.id from duetime.runs r
+                where r.id = any(chosen) and duetime.is_served(r.lane_id, seat.tenant_id, seat.queues));
         end if;
     end loop;
     return query
@@ -398,6 +401,7 @@ create function duetime.complete_run(run_id uuid, fence integer, worker_id uuid,
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     done duetime.runs;
+    moment constant timestamptz := duetime.clock(); -- of the end and of the event: notifications find one by the other
 begin
     delete from duetime.runs r
         where r.id = complete_run.run_id and r.fence = complete_run.fence and r.worker_id = complete_run.worker_id
@@ -408,10 +412,10 @@ begin
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
             due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs)
         values (done.id, done.job_id, done.tenant_id, done.home_lane, done.fence, done.attempt, done.lost, 1, 4,
-            done.due_at, done.ready_at, done.started_at, duetime.clock(), done.worker_id, done.timeout_ms, done.args,
+            done.due_at, done.ready_at, done.started_at, moment, done.worker_id, done.timeout_ms, done.args,
             done.options, complete_run.result, complete_run.logs);
     insert into duetime.events (at, kind, tenant_id, ids)
-        select duetime.now(), 4, done.tenant_id, array[done.id] from duetime.listening l
+        select moment, 4, done.tenant_id, array[done.id] from duetime.listening l
         where l.one and l.until > duetime.now();
     if exists (select 1 from duetime.lanes l where l.keyed) then
         perform duetime.free_holds(array[done.id]);

@@ -1,3 +1,6 @@
+-- lock_notifying: one after the other, so that what follows sees what the one before has done
+select 1 from duetime.notifying where one for update;
+
 -- put_subscription: set what a tenant wants to be told
 insert into duetime.subscriptions (tenant_id, name, body) values ($1, $2, $3)
 on conflict (tenant_id, name) do update set body = excluded.body;
@@ -22,8 +25,11 @@ with heard as (
 update duetime.notifying set xid = null, number = null
 where one and not exists (select 1 from duetime.subscriptions);
 
--- take_notifying: the place up to which everything was told, for a node that is at it from now on, unless another is
-update duetime.notifying set holder = $1, held_until = duetime.now() + $2::interval
+-- take_notifying: the place up to which everything was told, for a node that is at it from now on, unless another is.
+-- A place in the future is of another cluster, whose rows were restored here: then it begins anew. Nothing is told twice.
+update duetime.notifying set holder = $1, held_until = duetime.now() + $2::interval,
+    xid = case when xid < pg_snapshot_xmax(pg_current_snapshot())::text::bigint then xid else 0 end,
+    number = case when xid < pg_snapshot_xmax(pg_current_snapshot())::text::bigint then number else 0 end
 where one and xid is not null and (holder is null or holder = $1 or held_until <= duetime.now())
 returning xid, number;
 
