@@ -12,7 +12,7 @@ from duetime.model.tenant import NewTenant, TenantChange, TenantLimits
 from duetime.model.worker import Seat
 from duetime.store.protocol import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT, Hand, hand, job, reap, submit
-from tests.contract.worlds import Time
+from tests.contract.worlds import Time, World
 
 
 def keyed(key: str, most: int = 1) -> bytes | None:
@@ -256,3 +256,13 @@ async def test_keys_that_nobody_uses_are_forgotten(store: Store, time: Time) -> 
     assert await store.prune(timedelta(days=30), timedelta(days=30)) >= 1
     await submit(store, job(options=keyed("k")))
     assert len(await worker.claim()) == 1
+
+
+async def test_nothing_is_left_of_a_rate_that_nobody_uses(store: Store, world: World, time: Time) -> None:
+    await submit(store, job(options=rated("k", "5/h")))
+    worker = await hand(store, timedelta(days=9))
+    await worker.succeed(await worker.claim_one())
+    assert await world.rows_of("starts") == 1
+    time.advance(hours=3)
+    await store.prune(timedelta(days=30), timedelta(days=30))
+    assert (await world.rows_of("limits"), await world.rows_of("starts")) == (0, 0)

@@ -12,7 +12,7 @@ from duetime.model.listing import JobFilter
 from duetime.model.schedule import Every
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
-from tests.contract.worlds import START, Time
+from tests.contract.worlds import START, Time, World
 
 MONTH = timedelta(days=30)
 QUARTER = timedelta(days=90)
@@ -124,3 +124,19 @@ async def test_what_a_run_was_made_with_stays_after_an_edit(store: Store, time: 
     for _ in range(3):
         await store.prune(MONTH, QUARTER)
     assert await store.held_payload(worker.id, old) == (TENANT, b"sealed")
+
+
+async def test_jobs_that_are_gone_refer_to_nothing(store: Store, world: World, time: Time) -> None:
+    """A payload that ever new jobs share must not grow with them."""
+    shared = new_id()
+    await store.put_payload(TENANT, shared, b"sealed")
+    said = encode_options(Options(payload_ref=show("pay", shared)))
+    await submit(store, *(job(options=said) for _ in range(10)))
+    worker = await hand(store, QUARTER)
+    await worker.succeed(*await worker.claim())
+    time.advance(days=LONG)
+    await submit(store, job(options=said))
+    for _ in range(12):
+        await store.prune(MONTH, QUARTER, 3)
+    assert await world.rows_of("payload_refs") == 1
+    assert await store.payload(TENANT, shared) == b"sealed"

@@ -127,3 +127,29 @@ async def test_completions_find_room_after_every_midnight(store: Store, time: Ti
         await store.prune(timedelta(days=3), DAY)
         time.advance(days=1)
     assert (await store.counts()).history in (4, 5)
+
+
+async def test_keys_that_live_long_are_gone_through_a_part_at_a_time(store: Store, time: Time) -> None:
+    """To pass by all of them whenever something is pruned would take ever longer."""
+    worker = await hand(store, 9 * DAY)
+    for number in range(30):
+        await submit(store, job(Every(100 * DAY), key=f"live {number}"))
+        time.advance(seconds=1)
+    await submit(store, job(idempotency_key="over"))
+    await worker.succeed(await worker.claim_one())
+    time.advance(days=2)
+
+    async def is_kept() -> bool:
+        await store.prune(9 * DAY, 9 * DAY, 1)
+        return not (await submit(store, job(idempotency_key="over"))).created
+
+    assert await is_kept(), "twenty were looked at, and all of them live"
+    assert not await is_kept()
+
+
+async def test_many_keys_of_one_moment_go_together(store: Store, time: Time) -> None:
+    worker = await hand(store, 9 * DAY)
+    await submit(store, *(job(idempotency_key=f"i {number}") for number in range(50)))
+    await worker.succeed(*await worker.claim())
+    time.advance(days=2)
+    assert await store.prune(9 * DAY, 9 * DAY, 3) >= 50

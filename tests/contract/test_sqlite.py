@@ -20,6 +20,7 @@ from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.schema import VERSION
 from tests.contract.hands import TENANT, hand, job, submit
+from tests.contract.worlds import SqliteWorld
 
 
 @pytest.fixture
@@ -365,3 +366,32 @@ async def test_a_heartbeat_gets_through_while_a_hundred_batches_wait(store: Sqli
     renewal = await store.companion().renew(worker.id, timedelta(seconds=30), [])
     assert renewal.freed == 0
     await asyncio.gather(*asked)
+
+
+@pytest.mark.parametrize("name", ["parked_limits", "keys_in_turn", "payload_refs_in_turn"])
+async def test_what_is_done_again_and_again_reads_no_whole_table(store: SqliteStore, name: str) -> None:
+    def plans(connection: Connection, _now: int) -> list[str]:
+        (statement,) = SQL[name]
+        return [row[3] for row in connection.raw.execute(f"explain query plan {statement}", _Anything())]
+
+    found = await store.database.run(plans)
+    assert not [line for line in found if re.match(r"SCAN (limits|l|keys|payload_refs)$", line)], found
+
+
+async def test_what_was_written_while_the_clock_was_ahead_keeps_no_history(tmp_path: Path) -> None:
+    world = SqliteWorld(tmp_path / "duetime.db")
+    store, time = world.store, world.time
+    await store.open()
+    await store.migrate()
+    worker = await hand(store, timedelta(days=9000))
+    time.advance(days=3000)
+    await submit(store, *(job() for _ in range(10)))
+    await worker.succeed(*await worker.claim())
+    time.advance(days=-3000)
+    await submit(store, *(job() for _ in range(10)))
+    await worker.succeed(*await worker.claim())
+    time.advance(days=400)
+    for _ in range(9):
+        await store.prune(timedelta(days=30), timedelta(days=30), 3)
+    assert (await store.counts()).history == 10, "those whose time has not come"
+    await store.close()

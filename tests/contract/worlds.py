@@ -77,6 +77,9 @@ class World(Protocol):
     async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
         """Put a cursor where other rules would have it."""
 
+    async def rows_of(self, table: str) -> int:
+        """How many rows there are, of what no store shows."""
+
 
 class SqliteTime:
     def __init__(self) -> None:
@@ -104,6 +107,10 @@ class SqliteWorld:
         statement = "update cursors set next_fire_at = ?, scan_at = ?, last_fire_at = ? where job_id = ?"
         values = (stamp(next_fire_at), stamp(next_fire_at), maybe_stamp(last_fire_at), job_id.bytes)
         await self.store.database.run(lambda connection, _: connection.raw.execute(statement, values))
+
+    async def rows_of(self, table: str) -> int:
+        count = f"select count(*) from {table}"
+        return int(await self.store.database.run(lambda connection, _: connection.raw.execute(count).fetchone()[0]))
 
 
 class PostgresTime:
@@ -141,6 +148,9 @@ class PostgresWorld:
     async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
         statement = "update duetime.cursors set next_fire_at = %s, scan_at = %s, last_fire_at = %s where job_id = %s"
         execute(self.dsn, statement, next_fire_at, next_fire_at, last_fire_at, job_id)
+
+    async def rows_of(self, table: str) -> int:
+        return int(query(self.dsn, f"select count(*) from duetime.{table}")[0][0])
 
 
 @asynccontextmanager

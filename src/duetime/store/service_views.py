@@ -14,6 +14,8 @@ FIRST_ID = UUID(int=0)
 """Below every id there is."""
 LAST_ID = UUID(int=(1 << 128) - 1)
 """Above every id there is."""
+PARTS_OF_KEYS = 20
+"""How many parts of the old keys are looked at each time."""
 
 
 def stored_tenant(row: Fields) -> Tenant:

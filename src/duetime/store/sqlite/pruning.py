@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from duetime.ids import first_id_at
-from duetime.store.service_views import FIRST_ID
+from duetime.store.service_views import FIRST_ID, PARTS_OF_KEYS
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import microseconds, moment, places
@@ -17,12 +17,16 @@ _KEYS_OF_LIMITS = timedelta(hours=1)
 _EVENTS = timedelta(minutes=10)
 _LIVE_LOGS = timedelta(minutes=1)
 _A_PARTITION = timedelta(days=2)
+_FIRST_REF = (FIRST_ID.bytes, FIRST_ID.bytes)
 
 
 class PruningRole(Role):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._swept = dict.fromkeys(("labels", "payloads", "edges"), FIRST_ID.bytes)
+        self._refs_after = _FIRST_REF
+        self._keys_after = 0
+        self._history_after = 0
 
     async def prune(
         self,
@@ -37,16 +41,17 @@ class PruningRole(Role):
         removed += await self._prune("prune_graphs", retention, batch)
         await self._prune("prune_followers", retention, batch)
         removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
-        removed += await self._prune("prune_keys", idempotency_retention, batch)
+        removed += await self._prune_keys(idempotency_retention, batch)
         removed += await self._prune("prune_events", _EVENTS, batch)
         await self._prune("prune_live_logs", _LIVE_LOGS, batch)
         removed += await self._prune("prune_limits", _KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", longest, batch)
         removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", retention, batch)
+        removed += await self._sweep_refs(retention, batch)
         removed += await self._sweep("payloads", "payloads_in_turn", "sweep_payloads", retention, batch)
         removed += await self._sweep("edges", "edges_in_turn", "sweep_edges", retention, batch)
-        return removed + await self._prune("prune_history", retention, batch)
+        return removed + await self._prune_history(retention, batch)
 
     async def _prune(self, name: str, age: timedelta, batch: int) -> int:
         def work(connection: Connection, now: int) -> int:
@@ -60,8 +65,49 @@ class PruningRole(Role):
             rows = connection.rows(in_turn, {"after": self._swept[what], "before": before, "batch": batch})
             self._swept[what] = rows[-1][0] if len(rows) >= batch else FIRST_ID.bytes
             ids = b"".join([row[0] for row in rows])
-            removed = connection.execute(sweep, {"ids": ids, "places": places(ids)})
-            connection.execute("sweep_payload_refs", {"ids": ids, "places": places(ids)})
-            return removed
+            return connection.execute(sweep, {"ids": ids, "places": places(ids)})
+
+        return await self.database.run(work)
+
+    async def _sweep_refs(self, retention: timedelta, batch: int) -> int:
+        def work(connection: Connection, now: int) -> int:
+            payload, job = self._refs_after
+            wanted = {"payload": payload, "job": job, "before": first_id_at(moment(now) - retention).bytes}
+            rows = connection.rows("payload_refs_in_turn", {**wanted, "batch": batch})
+            self._refs_after = rows[-1] if len(rows) >= batch else _FIRST_REF
+            if not rows:
+                return 0
+            last_payload, last_job = rows[-1]
+            part = {"payload": payload, "job": job, "last_payload": last_payload, "last_job": last_job}
+            return connection.execute("sweep_payload_refs", part)
+
+        return await self.database.run(work)
+
+    async def _prune_keys(self, age: timedelta, batch: int) -> int:
+        """A few parts in turn. Keys that live long stay in front: passing by all of them would take ever longer."""
+
+        def work(connection: Connection, now: int) -> int:
+            part = {"after": self._keys_after, "before": now - microseconds(age)}
+            until = connection.value("keys_in_turn", {**part, "batch": batch})
+            self._keys_after = 0 if until is None else until
+            return connection.execute("prune_keys", {**part, "until": part["before"] if until is None else until})
+
+        removed = 0
+        for _ in range(PARTS_OF_KEYS):
+            removed += await self.database.run(work)
+            if not self._keys_after:
+                break
+        return removed
+
+    async def _prune_history(self, age: timedelta, batch: int) -> int:
+        """The oldest rows stand first, except those that were written while the clock was ahead: they are passed by."""
+
+        def work(connection: Connection, now: int) -> int:
+            after, before = self._history_after, now - microseconds(age)
+            rows = connection.rows("history_in_turn", {"after": after, "batch": batch})
+            is_over = len(rows) < batch or any(before <= finished_at <= now for _, finished_at in rows)
+            self._history_after = 0 if is_over else rows[-1][0]
+            until = rows[-1][0] if rows else after
+            return connection.execute("prune_history", {"after": after, "until": until, "before": before})
 
         return await self.database.run(work)

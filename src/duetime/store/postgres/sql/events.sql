@@ -15,5 +15,6 @@ order by xid, id limit $3;
 
 -- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for a day
 delete from duetime.events e using duetime.notifying n
-where e.at < duetime.now() - $1::interval
+where (e.xid, e.id) in (select xid, id from duetime.events order by xid, id limit $2)
+    and e.at < duetime.now() - $1::interval
     and (n.xid is null or (e.xid, e.id) <= (n.xid::text::xid8, n.number) or e.at < duetime.now() - interval '1 day');

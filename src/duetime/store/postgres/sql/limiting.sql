@@ -71,9 +71,12 @@ on conflict (tenant_id, kind, name) do update set running = excluded.running, ra
     period = excluded.period, next_at = null;
 
 -- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
-delete from duetime.limits l where l.id in (
+with unused as materialized (
     select o.id from duetime.limits o where o.kind in (3, 4) and o.used_at < duetime.now() - interval '1 hour'
         and not exists (select 1 from duetime.holds h where h.limit_id = o.id)
         and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > duetime.now())
         and not exists (select 1 from duetime.runs r where r.parked_by = o.id)
-    limit $1 for update skip locked);
+    limit $1 for update skip locked
+),
+starts as (delete from duetime.starts s using unused u where s.limit_id = u.id)
+delete from duetime.limits l using unused u where l.id = u.id;

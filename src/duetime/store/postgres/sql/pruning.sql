@@ -8,12 +8,24 @@ delete from duetime.dead_letters where run_id in (
     select run_id from duetime.dead_letters where died_at < duetime.now() - $1::interval order by died_at limit $2
     for update skip locked);
 
--- prune_keys: remove old keys whose job is not alive any more
-delete from duetime.keys where ctid = any(array(
-    select k.ctid from duetime.keys k where k.created_at < duetime.now() - $1::interval
-        and not exists (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2)
-        and not exists (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
-    order by k.created_at limit $2 for update skip locked));
+-- prune_keys: remove old keys whose job is not alive any more, a part in turn; where the part ends, and how many went
+with part as materialized (
+    select coalesce($3::timestamptz, '-infinity') as after, duetime.now() - $1::interval as before, (
+        select k.created_at from duetime.keys k
+        where k.created_at > coalesce($3::timestamptz, '-infinity') and k.created_at < duetime.now() - $1::interval
+        order by k.created_at offset $2 - 1 limit 1) as until
+),
+gone as (
+    delete from duetime.keys where ctid = any(array(
+        select k.ctid from duetime.keys k
+        where k.created_at > (select after from part) and k.created_at < (select before from part)
+            and k.created_at <= (select coalesce(until, before) from part)
+            and not exists (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2)
+            and not exists (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
+        for update skip locked))
+    returning 1
+)
+select until, (select count(*) from gone) from part;
 
 -- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
 delete from duetime.deleted_jobs where job_id in (
@@ -39,25 +51,32 @@ select (select count(*) from (
             select 1 from duetime.labels where job_id > $1 and job_id < $2 order by job_id limit $3) seen),
     (select job_id from part order by job_id desc limit 1), (select count(*) from gone);
 
+-- sweep_payload_refs: forget that jobs that are nowhere any more referred to payloads; how many references were looked at,
+-- the last of them, and how many went
+with part as materialized (
+    select payload_id, job_id, tenant_id from duetime.payload_refs
+    where (payload_id, job_id) > ($1, $2) and payload_id < $3 order by payload_id, job_id limit $4
+),
+gone as (
+    delete from duetime.payload_refs f using part p
+    where f.payload_id = p.payload_id and f.job_id = p.job_id
+        and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
+        and not exists (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id)
+        and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
+            and h.end_state is not null)
+        and not exists (select 1 from duetime.dead_letters d where d.job_id = p.job_id)
+    returning 1
+),
+last as (select payload_id, job_id from part order by payload_id desc, job_id desc limit 1)
+select (select count(*) from part), (select payload_id from last), (select job_id from last), (select count(*) from gone);
+
 -- sweep_payloads: remove payloads that nothing refers to any more; how many were looked at, and the last of them
 with part as materialized (
     select id from duetime.payloads where id > $1 and id < $2 order by id limit $3
 ),
-alive as materialized (
-    select distinct f.payload_id from part p join duetime.payload_refs f on f.payload_id = p.id
-    where exists (select 1 from duetime.jobs j where j.id = f.job_id)
-        or exists (select 1 from duetime.runs r where r.tenant_id = f.tenant_id and r.job_id = f.job_id)
-        or exists (select 1 from duetime.history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id
-            and h.end_state is not null)
-        or exists (select 1 from duetime.dead_letters d where d.job_id = f.job_id)
-),
-refs as (
-    delete from duetime.payload_refs f using part p
-    where f.payload_id = p.id and not exists (select 1 from alive a where a.payload_id = p.id)
-),
 gone as (
     delete from duetime.payloads o using part p
-    where o.id = p.id and not exists (select 1 from alive a where a.payload_id = p.id)
+    where o.id = p.id and not exists (select 1 from duetime.payload_refs f where f.payload_id = p.id)
     returning 1
 )
 select (select count(*) from part), (select id from part order by id desc limit 1), (select count(*) from gone);

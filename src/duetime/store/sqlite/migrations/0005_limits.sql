@@ -46,6 +46,9 @@ create table starts (
     count integer not null,
     primary key (limit_id, until)
 ) strict, without rowid;
+create trigger limits_gone after delete on limits begin
+    delete from starts where limit_id = old.id;
+end;
 
 -- A run whose key is full waits in no lane: its lane is turned to the negative, and `parked_by` names the limit.
 alter table runs add column parked_by integer;

@@ -61,8 +61,12 @@ delete from holds where run_id in (select substr(:ids, x.key * 16 + 1, 16) from 
 returning limit_id;
 
 -- parked_limits: limits that runs have been waiting for, while nobody has asked for them for a while
-select l.id from limits l where l.used_at < :now - 2000000
-    and exists (select 1 from runs r where r.parked_by = l.id) limit :limit;
+with recursive waiting (id) as (
+    select min(parked_by) from runs where parked_by is not null
+    union all
+    select (select min(r.parked_by) from runs r where r.parked_by > w.id) from waiting w where w.id is not null
+)
+select l.id from waiting w cross join limits l on l.id = w.id where l.used_at < :now - 2000000 limit :limit;
 
 -- unpark: give their lanes back to runs, as many as there is room for
 update runs set lane_id = -lane_id, parked_by = null, ready_at = :now where id in (

@@ -1,21 +1,26 @@
 -- prune_jobs: remove recurring jobs that ended long ago
 delete from jobs where id in (select id from jobs where ended_at < :now - :age order by ended_at limit :batch);
 
--- prune_history: remove what was over long ago; the oldest rows stand first
-delete from history where rowid in (
-    select rowid from (select rowid, finished_at from history order by rowid limit :batch)
-    where finished_at < :now - :age);
+-- history_in_turn: when what stands first in history was over
+select rowid, finished_at from history where rowid > :after order by rowid limit :batch;
+
+-- prune_history: remove what was over long ago
+delete from history where rowid > :after and rowid <= :until and finished_at < :before;
 
 -- prune_dead_letters: remove dead letters that nobody replayed for long
 delete from dead_letters where run_id in (
     select run_id from dead_letters where died_at < :now - :age order by died_at limit :batch);
 
--- prune_keys: remove old keys whose job is not alive any more
+-- keys_in_turn: where a part of the old keys ends
+select created_at from keys where created_at > :after and created_at < :before order by created_at
+limit 1 offset :batch - 1;
+
+-- prune_keys: remove those keys of a part whose job is not alive any more
 delete from keys where (tenant_id, kind, key) in (
-    select k.tenant_id, k.kind, k.key from keys k where k.created_at < :now - :age
+    select k.tenant_id, k.kind, k.key from keys k
+    where k.created_at > :after and k.created_at < :before and k.created_at <= :until
         and not exists (select 1 from jobs j where j.id = k.job_id and j.state < 2)
-        and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
-    order by k.created_at limit :batch);
+        and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id));
 
 -- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
 delete from deleted_jobs where job_id in (
@@ -33,22 +38,25 @@ delete from labels where job_id in (
         and h.end_state is not null)
     and not exists (select 1 from dead_letters d where d.job_id = labels.job_id);
 
+-- payload_refs_in_turn: who refers to which payload, from old to young
+select payload_id, job_id from payload_refs
+where (payload_id, job_id) > (:payload, :job) and payload_id < :before order by payload_id, job_id limit :batch;
+
+-- sweep_payload_refs: forget those of a part whose job is nowhere any more
+delete from payload_refs
+where (payload_id, job_id) > (:payload, :job) and (payload_id, job_id) <= (:last_payload, :last_job)
+    and not exists (select 1 from jobs j where j.id = payload_refs.job_id)
+    and not exists (select 1 from runs r where r.tenant_id = payload_refs.tenant_id and r.job_id = payload_refs.job_id)
+    and not exists (select 1 from history h where h.tenant_id = payload_refs.tenant_id and h.job_id = payload_refs.job_id
+        and h.end_state is not null)
+    and not exists (select 1 from dead_letters d where d.job_id = payload_refs.job_id);
+
 -- payloads_in_turn: payloads, from old to young
 select id from payloads where id > :after and id < :before order by id limit :batch;
 
 -- sweep_payloads: remove those of these payloads that nothing refers to any more
 delete from payloads where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
-    and not exists (
-        select 1 from payload_refs f where f.payload_id = payloads.id and (
-            exists (select 1 from jobs j where j.id = f.job_id)
-            or exists (select 1 from runs r where r.tenant_id = f.tenant_id and r.job_id = f.job_id)
-            or exists (select 1 from history h where h.tenant_id = f.tenant_id and h.job_id = f.job_id
-            and h.end_state is not null)
-            or exists (select 1 from dead_letters d where d.job_id = f.job_id)));
-
--- sweep_payload_refs: forget references to payloads that are gone
-delete from payload_refs where payload_id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
-    and not exists (select 1 from payloads p where p.id = payload_refs.payload_id);
+    and not exists (select 1 from payload_refs f where f.payload_id = payloads.id);
 
 -- prune_live_logs: forget what attempts logged that are over by now
 delete from live_logs where run_id in (
