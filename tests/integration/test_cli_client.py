@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from duetime import App
+from duetime import App, AsyncClient, ServerUnavailable
 from duetime.cli.main import application
 from duetime.model.access import Role
 from duetime.model.breaker import BreakerPolicy, Tally
@@ -42,6 +42,13 @@ async def duetime(served: Served) -> Duetime:
 def facts(result: Result) -> list[dict[str, Any]]:
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def refused(result: Result) -> str:
+    """What wrong usage is told: one line, and neither a traceback nor an answer."""
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    (line,) = result.stderr.splitlines()
+    return line
 
 
 async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
@@ -168,6 +175,63 @@ async def test_a_file_of_jobs(duetime: Duetime, tmp_path: Path) -> None:
     file = tmp_path / "jobs.ndjson"
     file.write_text("".join(json.dumps({"task": "t", "run_in": "1d", "args": {"n": n}}) + "\n" for n in range(1500)))
     assert facts(await duetime("submit", "--file", str(file), "--json")) == [{"stored": 1500}]
+
+
+async def test_a_length_that_cannot_be_waited_creates_nothing(duetime: Duetime) -> None:
+    assert "wait: '5x' is not a duration" in refused(await duetime("submit", "greet", "--wait", "5x"))
+    assert facts(await duetime("jobs", "list", "--json")) == []
+
+
+async def test_who_waits_is_told_the_job_when_the_server_goes(
+    duetime: Duetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_: object) -> None:
+        raise ServerUnavailable("it cannot be reached")
+
+    monkeypatch.setattr(AsyncClient, "wait", gone)
+    left = await duetime("submit", "greet", "--wait", "5s")
+    (job,) = facts(await duetime("jobs", "list", "--json"))
+    assert (left.exit_code, f"{job['job_id']} is stored" in left.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("command", [("submit", "--file"), ("calendars", "put", "c", "--file"), ("graphs", "submit")])
+async def test_a_file_that_cannot_be_read(duetime: Duetime, tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert "cannot be read: No such file" in refused(await duetime(*command, str(tmp_path / "missing")))
+    assert "cannot be read: Is a directory" in refused(await duetime(*command, str(tmp_path)))
+    file = tmp_path / "latin"
+    file.write_bytes('{"task": "Grüße"}'.encode("latin-1"))
+    assert "cannot be read: it is not UTF-8" in refused(await duetime(*command, str(file)))
+    assert "cannot be read: it is not UTF-8" in refused(await duetime(*command, "-", input=file.read_bytes()))
+
+
+@pytest.mark.parametrize("line", ["5", "[1]", "null", '"greet"'])
+async def test_what_is_no_job_is_named_by_its_line(duetime: Duetime, tmp_path: Path, line: str) -> None:
+    file = tmp_path / "jobs.ndjson"
+    file.write_text(f'{{"task": "greet"}}\n\n{line}\n')
+    assert "line 3: is not a JSON object" in refused(await duetime("submit", "--file", str(file)))
+    file.write_text(json.dumps({"nodes": {"a": json.loads(line)}}))
+    assert "nodes.a: is not a JSON object" in refused(await duetime("graphs", "submit", str(file)))
+    assert facts(await duetime("jobs", "list", "--json")) == []
+
+
+async def test_a_line_ends_where_the_file_says(duetime: Duetime, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.ndjson"
+    file.write_bytes('{"task": "greet", "run_in": "1d", "args": {"to": "a\u2028b\x85c"}}\r\n'.encode())
+    assert facts(await duetime("submit", "--file", str(file), "--json")) == [{"stored": 1}]
+
+
+async def test_a_file_of_which_a_part_is_stored(duetime: Duetime, tmp_path: Path) -> None:
+    lines = [json.dumps({"task": "later", "run_in": "1d"})] * 2100
+    lines[1500] = json.dumps({"task": "later", "cron": "99 * * * *"})
+    file = tmp_path / "jobs.ndjson"
+    file.write_text("\n" + "\n".join(lines))  # the first line is empty
+    told = refused(await duetime("submit", "--file", str(file)))
+    assert "line 1502.cron: " in told and "99" in told, "the line of the file, and what is wrong with it"
+    assert "1,000 jobs above line 1002 are stored" in told
+    assert len(facts(await duetime("jobs", "list", "--limit", "5000", "--json"))) == 1000
+    file.write_text(lines[1500])
+    told = refused(await duetime("submit", "--file", str(file)))
+    assert "line 1.cron: " in told and "are stored" not in told
 
 
 async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> None:

@@ -40,10 +40,7 @@ def import_crontab(
     Each line becomes a recurring job for a task that takes `command` (and `stdin`, `env`, `user` where the crontab says
     them). Importing the same file again changes nothing.
     """
-    try:
-        entries, left_out = read_crontab(read_lines(file), system=system)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} cannot be read: {error}", field="file") from None
+    entries, left_out = read_crontab(read_lines(file), system=system)
     good, planned = _plan(talk, entries, left_out, tz)
     columns = {
         "line": lambda each: each.line,

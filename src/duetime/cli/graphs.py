@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from duetime.cli.groups import group
+from duetime.cli.job_options import check_object
 from duetime.cli.jobs import Limit
 from duetime.cli.talking import Talk, limited, read_lines, talks
 from duetime.errors import InvalidInput
@@ -43,11 +44,11 @@ def submit(
         body = msgspec.json.decode("\n".join(read_lines(file)), type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidInput(f"is not a JSON object: {error}", field=str(file)) from None
-    except OSError as error:
-        raise InvalidInput(f"cannot be read: {error.strerror}", field=str(file)) from None
     unknown = sorted(body.keys() - {"name", "nodes"})
     if unknown or not isinstance(body.get("nodes"), dict):
         raise InvalidInput("holds `nodes` and perhaps a `name`", field=str(file), remedy="see docs/graphs.md")
+    for name, node in body["nodes"].items():
+        check_object(node, f"nodes.{name}", """such as {"task": "greet"}""")
     _show(talk, talk.client.create_graph(body["nodes"], name=body.get("name")))
 
 

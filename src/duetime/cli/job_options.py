@@ -49,9 +49,7 @@ _WEEKDAYS = frozenset({"MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"})
 
 
 def read_arguments(pairs: list[str] | None, args: str | None) -> dict[str, Any] | None:
-    found: dict[str, Any] = {} if args is None else read_json(args, "args")
-    if not isinstance(found, dict):
-        raise InvalidInput("is not a JSON object", field="args", remedy="""such as '{"to": "you"}'""")
+    found = {} if args is None else check_object(read_json(args, "args"), "args", """such as '{"to": "you"}'""")
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals or not name.strip(":"):
@@ -65,6 +63,12 @@ def read_json(text: str, field: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"is not JSON: {error}", field=field) from None
+
+
+def check_object(value: object, field: str, remedy: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput("is not a JSON object", field=field, remedy=remedy)
+    return value
 
 
 def read_days(given: list[str] | None) -> dict[str, list[str]] | None:

@@ -1,7 +1,8 @@
 """`submit` and `schedule`: one job, or a file of them."""
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -32,15 +33,18 @@ from duetime.cli.job_options import (
     Timeout,
     WarnAfter,
     Zone,
+    check_object,
     read_arguments,
     read_days,
     read_json,
 )
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, read_lines, shown, talks
-from duetime.errors import InvalidInput
+from duetime.engine.options import check_duration
+from duetime.errors import DuetimeError, InvalidInput
 
 _BATCH = 1000
+_INDEX = re.compile(r"\[([0-9]+)\]")
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
 MaybeTask = Annotated[str | None, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
@@ -85,6 +89,8 @@ def submit(
     ] = None,
 ) -> None:
     """Run a task once: now, at a time, or after a while."""
+    # Before anything is created, or there would be a job that the caller does not know of.
+    patience = None if wait is None else check_duration(wait, "wait").total_seconds()
     if file is not None:
         _submit_file(talk, file)
         return
@@ -117,10 +123,13 @@ def submit(
         key=job_key,
     )
     _warn(talk, receipt.warnings)
-    if wait is None:
+    if patience is None:
         talk.show(receipt)
         return
-    run = talk.client.wait(receipt.job_id, wait)
+    try:
+        run = talk.client.wait(receipt.job_id, patience)
+    except DuetimeError as error:
+        raise _retold(error, f"{receipt.job_id} is stored, but waiting for it failed: {error.message}") from None
     talk.show(run)
     if run.status != "SUCCEEDED":
         raise typer.Exit(1)
@@ -198,14 +207,37 @@ def schedule(
 
 
 def _submit_file(talk: Talk, file: Path) -> None:
-    jobs = [read_json(line, f"line {number}") for number, line in enumerate(read_lines(file), 1) if line.strip()]
-    with Progress(console=err, transient=True, disable=talk.json) as progress:
+    numbered = {number: _job(line, f"line {number}") for number, line in enumerate(read_lines(file), 1) if line.strip()}
+    lines, jobs = list(numbered), list(numbered.values())
+    with Progress(console=err, transient=True, disable=talk.json or not err.is_terminal) as progress:
         under_way = progress.add_task("submitting", total=len(jobs))
         for start in range(0, len(jobs), _BATCH):
             batch = jobs[start : start + _BATCH]
-            talk.client.create_jobs(batch)
+            try:
+                talk.client.create_jobs(batch)
+            except DuetimeError as error:
+                raise _in_file(error, lines[start:], stored=start) from None
             progress.advance(under_way, len(batch))
     talk.say(f"{len(jobs):,} jobs are stored", stored=len(jobs))
+
+
+def _job(line: str, field: str) -> dict[str, Any]:
+    return check_object(read_json(line, field), field, """such as {"task": "greet"}""")
+
+
+def _in_file(error: DuetimeError, lines: list[int], *, stored: int) -> DuetimeError:
+    """An error of a batch, told by the lines of the file, and with what is stored of it already."""
+    field, remedy = error.field, error.remedy
+    if index := _INDEX.match(field or ""):
+        field = f"line {lines[int(index[1])]}{index.string[index.end() :]}"
+        remedy = "mend it and submit again" if not stored else f"mend it and submit from line {lines[0]} on"
+    already = f"; {stored:,} jobs above line {lines[0]} are stored" if stored else ""
+    return _retold(error, error.message + already, field, remedy)
+
+
+def _retold(error: DuetimeError, message: str, field: str | None = None, remedy: str | None = None) -> DuetimeError:
+    """An error of the same kind, which ends the command with the same code."""
+    return type(error)(message, field=field or error.field, remedy=remedy or error.remedy)
 
 
 def _warn(talk: Talk, warnings: tuple[str, ...]) -> None:

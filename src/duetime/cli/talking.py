@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -16,7 +17,7 @@ from rich.table import Table
 from duetime.cli.loading import load_settings
 from duetime.cli.options import DataDir, Json, Key, Url
 from duetime.cli.output import clear_errors, out, say
-from duetime.errors import DuetimeError
+from duetime.errors import DuetimeError, InvalidInput
 
 if TYPE_CHECKING:
     from duetime.client import Client
@@ -137,8 +138,15 @@ def shown(value: object) -> str:
 
 def read_lines(file: Path) -> list[str]:
     """The lines of a file, or of what is piped in for `-`."""
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    return text.splitlines()
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", field=str(file)) from None
+    except UnicodeDecodeError:
+        raise InvalidInput("cannot be read: it is not UTF-8", field=str(file)) from None
+    # Not `splitlines`, which also ends a line at characters that JSON may have inside a text.
+    return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
 
 
 def _print_json(value: object) -> None:

@@ -14,13 +14,13 @@ import os
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from duetime.client.ask import Ask, PageOf, next_page
+from duetime.client.ask import Ask, Length, PageOf, next_page
 from duetime.client.endpoints import AsyncSender, Endpoints
 from duetime.client.finding import find_server
 from duetime.client.transport import Transport, decode
 from duetime.client.watching import Change, changes
 from duetime.clock import monotonic
-from duetime.duration import parse_duration
+from duetime.engine.options import check_duration
 from duetime.errors import ServerUnavailable, never_ran
 from duetime.model.listing import JobStatus
 from duetime.settings import load
@@ -81,10 +81,10 @@ class AsyncClient(Endpoints, AsyncSender):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def wait(self, job_id: str, timeout: str | float | None = None) -> RunView:
+    async def wait(self, job_id: str, timeout: Length | None = None) -> RunView:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
         when the job is over and never had one."""
-        seconds = None if timeout is None else parse_duration(timeout).total_seconds()
+        seconds = None if timeout is None else check_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = _FIRST_LOOK
         while True:

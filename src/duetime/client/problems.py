@@ -41,6 +41,12 @@ _BY_STATUS: dict[int, type[DuetimeError]] = {
 }
 
 
+class ItemTold(msgspec.Struct):
+    """What is read of the problem of one item of a batch."""
+
+    detail: str = ""
+
+
 class Told(msgspec.Struct):
     """What is read of an RFC 9457 problem."""
 
@@ -49,6 +55,7 @@ class Told(msgspec.Struct):
     detail: str | None = None
     field: str | None = None
     remedy: str | None = None
+    errors: tuple[ItemTold, ...] = ()
 
 
 def error_of(status: int, body: bytes) -> DuetimeError:
@@ -60,7 +67,11 @@ def error_of(status: int, body: bytes) -> DuetimeError:
     kind = _BY_CODE.get(told.code) or _BY_STATUS.get(status)
     if kind is None:
         kind = ServerUnavailable if status >= 500 or status == 408 else InvalidInput
-    return kind(told.detail or told.title or f"the server answered {status}", field=told.field, remedy=told.remedy)
+    message = told.detail or told.title or f"the server answered {status}"
+    if told.errors and told.errors[0].detail:
+        # Which `field` names: without it the reader knows where, but not what.
+        message = f"{told.errors[0].detail}; {message}"
+    return kind(message, field=told.field, remedy=told.remedy)
 
 
 def is_transient(status: int) -> bool:

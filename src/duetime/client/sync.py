@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
-from duetime.client.ask import Ask, PageOf, next_page
+from duetime.client.ask import Ask, Length, PageOf, next_page
 from duetime.client.client import AsyncClient
 from duetime.client.endpoints import BlockingSender, Endpoints
 from duetime.client.watching import Change
@@ -58,7 +58,7 @@ class Client(Endpoints, BlockingSender):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def wait(self, job_id: str, timeout: str | float | None = None) -> RunView:
+    def wait(self, job_id: str, timeout: Length | None = None) -> RunView:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
         return self._run(self._client.wait(job_id, timeout))
 

@@ -160,7 +160,7 @@ def _nothing_stored(count: int, refused: Refused) -> Problem:
     first = next(iter(refused.values()))
     return Problem(
         INVALID_INPUT,
-        f"{len(refused)} of {count} jobs cannot be accepted, so none was stored",
+        f"{len(refused)} of {count} jobs cannot be accepted, so none of them is stored",
         field=f"[{first.index}]" if first.field is None else f"[{first.index}].{first.field}",
         remedy="mend them, or ask with partial=true",
         errors=tuple(refused.values())[:_MOST_TOLD],
