@@ -200,6 +200,17 @@ async def test_a_login_link_works_once(api: Served) -> None:
     assert (await api.get("/v1/jobs", key=None, headers=edited)).status == 401
 
 
+@pytest.mark.parametrize(
+    "others",
+    ["{}", 'prefs={"a":1}; {}', "version=1; {}", "path; {}", "{}; domain=x", "{};a=b=c", "not_duetime_session=x; {}"],
+)
+async def test_cookies_of_other_applications_on_the_host_are_passed_over(api: Served, others: str) -> None:
+    hash = await root_hash(api)
+    cookie = (await api.service.sessions.cookie(hash)).partition(";")[0]
+    assert await api.service.sessions.key_hash(others.replace("{}", cookie)) == hash
+    assert await api.service.sessions.key_hash(others.replace("{}", "duetime_session")) is None
+
+
 async def root_hash(api: Served) -> bytes:
     from duetime.model.key_text import hash_of
 
