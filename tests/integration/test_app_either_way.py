@@ -116,6 +116,17 @@ async def test_editing(either: App, app: App) -> None:
     assert (await either.edit(job.id, run_at="2030-01-01T00:00:00Z")).next_run == datetime(2030, 1, 1, tzinfo=UTC)
 
 
+async def test_what_limits_a_job_is_taken_away(either: App, app: App) -> None:
+    limits: dict[str, Any] = {"concurrency_key": "c", "concurrency": 5, "rate_key": "r", "rate": "9/m"}
+    job = await either.job(await either.schedule("note", every="1d", **limits))
+    for gone in ("concurrency_key", "rate_key"):
+        await either.edit(job.id, **{gone: None})
+    bare = await as_stored(app, job)
+    assert (bare.options.concurrency_key, bare.options.concurrency) == (None, 1)
+    assert (bare.options.rate_key, bare.options.rate) == (None, None)
+    assert await either.job(job.id) == bare
+
+
 async def test_an_edit_that_is_refused(either: App) -> None:
     job = await either.job(await either.schedule("note", every="1h"))
     with pytest.raises(StaleVersion):

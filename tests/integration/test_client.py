@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -131,6 +132,19 @@ async def test_an_answer_that_was_lost_creates_nothing_twice(
     assert len(sent) == 2
     assert sent[0].body == sent[1].body
     assert [job.job_id async for job in client.jobs()] == [receipt.job_id]
+
+
+async def test_lengths_and_moments_in_a_query(client: AsyncClient) -> None:
+    start, minute = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1), timedelta(minutes=1)
+    receipt = await client.create_job("later", run_at=start + 90 * minute)
+    stats = await client.get_stats(window=2 * minute)
+    assert stats.step * len(stats.steps) == pytest.approx(120)
+    with pytest.raises(InvalidInput, match="window"):
+        await client.get_stats(window=-minute)
+    fires = await client.list_fires(start=start, end=start + 180 * minute, step=60 * minute)
+    assert [fire.at - start for fire in fires.items] == [60 * minute], fires
+    with pytest.raises(TimeoutError):
+        await client.wait(receipt.job_id, timedelta(0))
 
 
 async def test_errors_are_duetimes_own(served: Served, client: AsyncClient) -> None:

@@ -83,6 +83,8 @@ def edit_request(changes: Changes) -> dict[str, Any]:
             fields["delivery"] = "at_most_once" if value else "at_least_once"
         elif name in ("misfire", "retry"):
             fields[name] = msgspec.structs.asdict(value)
+        elif name == "concurrency" and changes.options.get("concurrency_key", UNSET) is None:
+            continue  # it went with its key, and is refused without one
         else:
             fields[name] = value
     return fields

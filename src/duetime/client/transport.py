@@ -8,6 +8,7 @@ the server says.
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from typing import NamedTuple, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
@@ -172,4 +173,6 @@ def _query(query: Mapping[str, object] | None) -> str:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():f}"
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
