@@ -1,7 +1,7 @@
-"""What one setting accepts: how its text is read, how its value is written, and the words that say so.
+"""What one setting accepts: how its text is read, how its value is written and shown, and the words that say so.
 
 A kind's reader takes what a TOML file, a variable or a flag may hold, and raises ValueError with the reason
-alone; `settings` adds the name, the source and the value.
+alone; `settings` adds the name, the source and the value, as far as it may be shown. A reason quotes no password.
 """
 
 import re
@@ -12,13 +12,14 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from duetime.duration import format_duration, parse_duration
 
 _SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _SIZE = re.compile(rf"([0-9]{{1,15}})\s*({'|'.join(_SIZES)})?")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,15}")
+_MALFORMED = "its host or port is malformed; '@', '/' and ':' in a password are %40, %2F, %3A"
 
 
 _Ordered = TypeVar("_Ordered", int, timedelta)
@@ -33,8 +34,10 @@ class Kind:
     read: Callable[[object], object]
     write: Callable[[Any], str] = str
     default: str | None = None
+    show: Callable[[Any], object] = lambda value: value
+    """What may be shown of a value."""
     secret: bool = False
-    """Whether its values may not be shown."""
+    """Whether nothing may be shown of a value that cannot be read: any part of it may be secret."""
 
 
 def text(description: str) -> Kind:
@@ -99,7 +102,11 @@ def encryption_keys(description: str) -> Kind:
     accepts = (
         "name:key, the key being 32 bytes in base64; several as a list or with commas, the one to encrypt with first"
     )
-    return Kind(description, accepts, read, lambda _: "", default="none", secret=True)
+
+    def show(keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{name}:***" for name, _ in map(decoded_key, keys))
+
+    return Kind(description, accepts, read, default="none", show=show, secret=True)
 
 
 def decoded_key(text: str) -> tuple[str, bytes]:
@@ -164,7 +171,7 @@ def database(description: str) -> Kind:
         scheme, slashes, rest = address.partition("://")
         match scheme if slashes else "":
             case "postgresql" | "postgres":
-                _check_host_and_port(address)
+                _split(address)
             case "sqlite":
                 if not rest.startswith("/") or not rest.strip("/"):
                     raise ValueError("a path has to follow 'sqlite:///'")
@@ -175,21 +182,40 @@ def database(description: str) -> Kind:
         return address
 
     accepts = "postgresql://user@host/database, or sqlite:///relative/path, or sqlite:////absolute/path"
-    return Kind(description, accepts, read, without_password, default="the SQLite file in data_dir")
+    return Kind(description, accepts, read, default="the SQLite file in data_dir", show=_show_address)
 
 
 def server(description: str) -> Kind:
     def read(given: object) -> str:
         address = _text(given)
-        if not address.startswith(("http://", "https://")) or not urlsplit(address).hostname:
+        if not address.startswith(("http://", "https://")) or not _split(address).hostname:
             raise ValueError("it is not the address of a server")
         return address.rstrip("/")
 
-    return Kind(description, "such as http://127.0.0.1:8420", read, default="none")
+    return Kind(description, "such as http://127.0.0.1:8420", read, default="none", show=_show_address)
+
+
+def mail_server(description: str) -> Kind:
+    def read(given: object) -> str:
+        address = _text(given)
+        parts = _split(address)
+        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
+            raise ValueError("it is not the address of a mail server")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError(_MALFORMED)
+        if not unquote(f"{parts.username}{parts.password}").isascii():
+            raise ValueError("its name and password have to be ASCII")
+        return address
+
+    accepts = "smtp://host:587, or smtps://name:password@host"
+    return Kind(description, accepts, read, default="none", show=_show_address, secret=True)
 
 
 def secret(description: str) -> Kind:
-    return Kind(description, "a text that is not empty", _text, lambda _: "***", default="none", secret=True)
+    def show(value: str | None) -> str | None:
+        return None if value is None else "***"
+
+    return Kind(description, "a text that is not empty", _text, default="none", show=show, secret=True)
 
 
 def without_password(address: object) -> str:
@@ -203,12 +229,18 @@ def without_password(address: object) -> str:
     return f"{scheme if slashes else ''}{slashes}{user}{':***' if colon else ''}@{after}"
 
 
-def _check_host_and_port(address: str) -> None:
+def _show_address(address: object) -> str | None:
+    return None if address is None else without_password(address)
+
+
+def _split(address: str) -> SplitResult:
     try:
-        _ = urlsplit(address).port
+        parts = urlsplit(address)
+        _ = parts.port
     except ValueError:
         # Its message may quote a piece of the password, so it goes no further.
-        raise ValueError("its host or port is malformed; '@', '/' and ':' in a password are %40, %2F, %3A") from None
+        raise ValueError(_MALFORMED) from None
+    return parts
 
 
 def format_size(count_of_bytes: int) -> str:

@@ -2,8 +2,9 @@
 
 Each source is stronger than the one before. A misspelt name is refused, with the name that was probably
 meant: a setting that silently does nothing is worse than a process that does not start. Every message names
-the source at fault (the file, the variable or the flag), so that the reader knows which one to mend. A
-password in the database's address shows neither in a message nor in the `repr` of the settings.
+the source at fault (the file, the variable or the flag), so that the reader knows which one to mend. Keys, and
+passwords in addresses, show neither in a message nor in the `repr` of the settings: the kind of a setting says
+what may be shown of it.
 """
 
 import difflib
@@ -148,7 +149,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     shell_slots: Annotated[int, kinds.count("How many commands a process runs at once.", 1, 10_000)] = 4
     smtp_url: Annotated[
-        str | None, kinds.secret("The mail server for notifications: smtp://host:587 or smtps://name:password@host.")
+        str | None, kinds.mail_server("The mail server for notifications; it logs in over an encrypted line only.")
     ] = None
     mail_from: Annotated[str | None, kinds.text("The address that mails of notifications come from.")] = None
     public_url: Annotated[
@@ -209,13 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return [kinds.decoded_key(key) for key in self.encryption_keys]
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        shown = msgspec.structs.asdict(self)
-        shown["encryption_keys"] = tuple(f"{name}:***" for name, _ in self.sealing_keys)
-        if self.database_url is not None:
-            shown["database_url"] = kinds.without_password(self.database_url)
-        if self.key is not None:
-            shown["key"] = "***"
-        return list(shown.items())
+        return [(name, kind.show(getattr(self, name))) for name, kind in _KINDS.items()]
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
@@ -319,9 +314,9 @@ def _read(name: str, given: _Given) -> Any:
     try:
         return kind.read(given.value)
     except ValueError as error:
-        shown = repr(kinds.without_password(given.value) if name == "database_url" else given.value)
+        shown = "not usable" if kind.secret else repr(kind.show(given.value))
         raise SettingsError(
-            f"{given.source} is {'not usable' if kind.secret else shown}: {error}",
+            f"{given.source} is {shown}: {error}",
             field=name,
             remedy=f"accepted: {kind.accepts}",
         ) from None

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
 
@@ -127,6 +128,19 @@ def test_migrate_twice_and_two_at_once(tmp_path: Path, database: str) -> None:
     assert (code, checked.stderr) == (0, "")
     for pair in (("database", "PostgreSQL"), ("schema version", str(version)), ("workers", "0")):
         assert re.search(r"✓ {} +{}".format(*pair), checked.stdout)
+
+
+def test_check_shows_no_secret(tmp_path: Path) -> None:
+    secrets = {
+        "DUETIME_SMTP_URL": "smtps://me:hunter2@mail.example.com",
+        "DUETIME_KEY": "hunter2",
+        "DUETIME_ENCRYPTION_KEYS": f"one:{b64encode(b'hunter2 hunter2 hunter2 hunter2!').decode()}",
+        "DUETIME_PUBLIC_URL": "https://me:hunter2@jobs.example.com",
+    }
+    for form in ((), ("--json",)):
+        code, shown = run(tmp_path, "check", "--settings", *form, environ=secrets)
+        assert (code, "smtps://me:***@mail.example.com" in shown.stdout) == (0, True), shown
+        assert "hunter2" not in str(shown) and secrets["DUETIME_ENCRYPTION_KEYS"][4:] not in str(shown)
 
 
 def test_check_shows_settings_and_tasks(tmp_path: Path) -> None:

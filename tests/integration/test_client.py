@@ -166,8 +166,11 @@ async def test_errors_are_duetimes_own(served: Served, client: AsyncClient) -> N
     async with AsyncClient("http://127.0.0.1:9", "x", tries=1) as nowhere:
         with pytest.raises(ServerUnavailable, match="cannot be reached"):
             await nowhere.list_jobs()
-    with pytest.raises(InvalidInput):
-        AsyncClient("ftp://example.com")
+    async with AsyncClient("http://me:hunter2@127.0.0.1:9", tries=1) as nowhere:
+        with pytest.raises(ServerUnavailable, match=r"^http://me:\*\*\*@127\.0\.0\.1:9 cannot be reached"):
+            await nowhere.list_jobs()
+    with pytest.raises(InvalidInput, match=r"^url: 'ftp://me:\*\*\*@example\.com'"):
+        AsyncClient("ftp://me:hunter2@example.com")
 
 
 async def test_a_name_cannot_lead_elsewhere(client: AsyncClient) -> None:

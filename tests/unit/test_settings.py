@@ -234,6 +234,37 @@ class TestPasswords:
         assert "host/db" in repr(settings)
         assert settings.database_url == address
 
+    @pytest.mark.parametrize(
+        ("name", "address", "shown"),
+        [
+            ("smtp_url", "smtps://me:hunter2@mail.example.com", "smtps://me:***@mail.example.com"),
+            ("url", "https://me:hunter2@jobs.example.com", "https://me:***@jobs.example.com"),
+            ("public_url", "https://me:hunter2@jobs.example.com", "https://me:***@jobs.example.com"),
+        ],
+    )
+    def test_nor_is_one_in_another_address_shown(self, name: str, address: str, shown: str) -> None:
+        settings = loaded(flags={name: address})
+        assert getattr(settings, name) == address
+        assert dict(settings.__rich_repr__())[name] == shown
+        assert "hunter2" not in repr(settings)
+
+    @pytest.mark.parametrize("name", ["smtp_url", "url", "public_url"])
+    @pytest.mark.parametrize("login", ["me:hunter2/@", "me:hunter2#@", "me:[hunter2@", "me:hunter2\u2100@"])
+    def test_nor_does_a_malformed_one_show_it(self, name: str, login: str) -> None:
+        scheme = "smtps" if name == "smtp_url" else "https"
+        assert "hunter2" not in refused(flags={name: f"{scheme}://{login}example.com"})
+
+    @pytest.mark.parametrize(
+        "address",
+        ["mail.example.com", "https://example.com", "smtp://", "smtp://host:x", "smtp:host", "smtps://me:12/x@host"],
+    )
+    def test_a_mail_server_is_one(self, address: str) -> None:
+        assert "smtp_url: DUETIME_SMTP_URL is not usable" in refused(environ={"DUETIME_SMTP_URL": address})
+
+    def test_what_cannot_be_said_to_a_mail_server_is_refused(self) -> None:
+        message = refused(environ={"DUETIME_SMTP_URL": "smtps://me:p%C3%A4ss@mail.example.com"})
+        assert "its name and password have to be ASCII" in message
+
 
 class TestTogether:
     def test_a_lease_bears_one_late_heartbeat(self) -> None:

@@ -23,6 +23,7 @@ from duetime.cli.options import (
 from duetime.cli.output import clear_errors, say
 from duetime.cli.run import database_of, run_until_stopped, start_logging
 from duetime.errors import InvalidInput
+from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _work_remotely(settings: Settings, app: "App", *, json: bool) -> None:
     tasks = sorted(app.tasks)
 
     def ready() -> None:
-        text = f"working for {escape(str(settings.url))}: {', '.join(tasks)}"
-        say(text, json=json, event="up", url=settings.url, tasks=tasks)
+        server = without_password(settings.url)
+        say(f"working for {escape(server)}: {', '.join(tasks)}", json=json, event="up", url=server, tasks=tasks)
 
     run_until_stopped(RemoteNode(settings, app).run(ready), json=json)

@@ -17,6 +17,7 @@ import msgspec
 
 from duetime.client.problems import error_of, is_transient, retry_after
 from duetime.errors import InvalidInput, ServerUnavailable
+from duetime.setting_kinds import without_password
 from duetime.telemetry.traces import current_headers
 
 T = TypeVar("T")
@@ -104,7 +105,8 @@ class Transport:
                 async with self._session.request(method, self.url + target, data=content, headers=sent) as answer:
                     body = await answer.read()
         except TimeoutError:
-            raise ServerUnavailable(f"{self.url} did not answer within {patience:g} s") from None
+            shown = without_password(self.url)
+            raise ServerUnavailable(f"{shown} did not answer within {patience:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.url, error) from error
         if answer.status >= 400:
@@ -150,7 +152,7 @@ def decode(body: bytes, to: type[T]) -> T:
 def _unreachable(url: str, error: BaseException) -> ServerUnavailable:
     reason = str(error) or type(error).__name__
     return ServerUnavailable(
-        f"{url} cannot be reached: {reason}", remedy="is `duetime up` or `duetime server` running?"
+        f"{without_password(url)} cannot be reached: {reason}", remedy="is `duetime up` or `duetime server` running?"
     )
 
 
@@ -158,7 +160,9 @@ def _checked(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput(
-            f"{url!r} is not the address of a server", field="url", remedy="such as http://127.0.0.1:8420"
+            f"{without_password(url)!r} is not the address of a server",
+            field="url",
+            remedy="such as http://127.0.0.1:8420",
         )
     return url.rstrip("/")
 
