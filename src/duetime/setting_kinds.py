@@ -244,7 +244,9 @@ def _split(address: str) -> SplitResult:
 
 
 def format_size(count_of_bytes: int) -> str:
-    unit = next(unit for unit in reversed(_SIZES) if count_of_bytes % _SIZES[unit] == 0 or unit == "B")
+    """In the largest unit that says it exactly."""
+    fits = (unit for unit, size in reversed(_SIZES.items()) if count_of_bytes >= size and count_of_bytes % size == 0)
+    unit = next(fits, "B")
     return f"{count_of_bytes // _SIZES[unit]}{unit}"
 
 

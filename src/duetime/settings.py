@@ -248,7 +248,7 @@ def describe() -> list[Described]:
         Described(
             name,
             _variable(name),
-            kind.default or kind.write(defaults[name]),
+            kind.default or ("none" if defaults[name] is None else kind.write(defaults[name])),
             kind.accepts,
             kind.description,
         )

@@ -306,6 +306,12 @@ class TestDescriptions:
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]
 
+    def test_a_default_reads_as_people_write_it(self) -> None:
+        shown = {each.name: each for each in describe()}
+        assert shown["mail_from"].default == "none"
+        assert shown["max_response"].accepts.startswith("a size from 0B to 1MiB")
+        assert not [each.name for each in describe() if each.default == "None"]
+
     def test_the_key_is_never_shown(self) -> None:
         assert "hunter2" not in repr(loaded(environ={"DUETIME_KEY": "hunter2"}))
 
