@@ -8,6 +8,8 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from duetime import App, RunState
 from duetime.testing import harness
+from tests.support.command import Command, run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "__init__")
@@ -64,6 +67,22 @@ async def test_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     finally:
         for app in [value for value in namespace.values() if isinstance(value, App)]:
             await app.close()
+
+
+def test_the_first_files_of_the_readme_can_be_pasted_as_they_are(tmp_path: Path) -> None:
+    found = [match["code"] for match in BLOCK.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
+    for name, code in zip(("reports.py", "other.py"), found, strict=False):
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    for _ in range(2):
+        with Command(tmp_path, "up", "reports:app", "--json") as up:
+            up.until(lambda up: '"up"' in up.stdout)
+            done = subprocess.run(
+                [sys.executable, "other.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert (done.returncode, done.stdout) == (0, "sent to ops@example.com\n"), done.stderr
+            code, daily = run(tmp_path, "jobs", "list", "--json", "--status", "ACTIVE")
+            assert up.stop() == 0
+        assert (code, [job["key"] for job in daily.lines].count("daily-report")) == (0, 1), "however often it starts"
 
 
 def test_a_page_that_is_wrong_is_noticed(tmp_path: Path) -> None:
