@@ -2,7 +2,12 @@
 
     WEBHOOK_SECRET=whsec_… python examples/webhooks/receiver.py
 
-The secret is the one that `POST /v1/signing-secrets/rotate` showed. Submit a job for it with:
+The secret is the one that `POST /v1/signing-secrets/rotate` showed. This receiver is on the machine itself, which
+duetime calls only if it is told that it may:
+
+    DUETIME_ALLOWED_NETWORKS=127.0.0.0/8 duetime up
+
+Submit a job for it with:
 
     {"target": {"type": "http", "url": "http://127.0.0.1:9000/orders", "body": {"order": 7}, "finish_within": "10m"}}
 """
