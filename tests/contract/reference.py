@@ -86,6 +86,7 @@ class Reference:
         self.runs: dict[UUID, RefRun] = {}
         self.keys: dict[tuple[int, str, str], RefKey] = {}
         self.workers: dict[UUID, datetime] = {}
+        self.held_since: dict[UUID, datetime] = {}
         self.claims: dict[tuple[UUID, int], datetime] = {}
         self.history = 0
         self.dead_letters = 0
@@ -272,6 +273,11 @@ class Reference:
         return worker_id in self.workers and self.workers[worker_id] > self.now
 
     def register(self, worker_id: UUID, lease: timedelta) -> datetime:
+        return self._extend(worker_id, lease)
+
+    def _extend(self, worker_id: UUID, lease: timedelta) -> datetime:
+        if not self.is_alive(worker_id):
+            self.held_since[worker_id] = self.now
         self.workers[worker_id] = self.now + lease
         return self.workers[worker_id]
 
@@ -296,7 +302,7 @@ class Reference:
         """How many runs were freed: those of claims older than a lease that the worker does not list."""
         if worker_id not in self.workers:
             raise LeaseLost("reaped")
-        self.workers[worker_id] = self.now + lease
+        self._extend(worker_id, lease)
         freed = 0
         for (holder, claim_no), claimed_at in list(self.claims.items()):
             if holder == worker_id and claim_no not in open_claims and claimed_at < self.now - lease:
@@ -402,7 +408,10 @@ class Reference:
 
     def _lost(self, run: RefRun, *, timed_out: bool) -> Lost:
         assert run.started_at is not None
-        ran_for = self.now - run.started_at
+        began = run.started_at
+        if run.worker_id in self.workers:
+            began = max(began, self.held_since[run.worker_id])
+        ran_for = self.now - began
         return Lost(run.id, run.fence, run.attempt, run.lost, run.options, run.cancel_requested, timed_out, ran_for)
 
     # Control

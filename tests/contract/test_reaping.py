@@ -277,3 +277,52 @@ async def test_nobody_reaps_for_one_lease_after_the_clock_jumped(
     await reaper.tick()
     assert [worker.id for worker in await store.workers()] == [living.id]
     assert (await living.succeed(kept)).refused == frozenset()
+
+
+async def test_a_clock_that_jumps_ends_no_run_that_its_worker_can_still_stop(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine slept, or the database's clock was put forward: of its minute the run has had a second."""
+    passed = 1000.0
+    monkeypatch.setattr(engine_reaper, "monotonic", lambda: passed)
+    worker = await hand(store)
+    await submit(store, job(timeout_ms=60_000), job(timeout_ms=60_000))
+    first, second = await worker.claim()
+    reaper = engine_reaper.Reaper(store, lease=LEASE)
+    await reaper.tick()
+    time.advance(hours=1)
+    passed += 1
+    await reaper.tick()
+    await store.renew(worker.id, LEASE, [1])
+    for _ in range(2):
+        time.advance(seconds=LEASE.total_seconds() / 2)
+        passed += LEASE.total_seconds() / 2
+        await store.renew(worker.id, LEASE, [1])
+    await reaper.tick()
+    # A node that has seen nothing of the jump is no stricter.
+    await engine_reaper.Reaper(store, lease=LEASE).tick()
+    assert (await store.run(TENANT, first.run_id)).state is RunState.RUNNING
+    assert (await worker.succeed(first)).refused == frozenset()
+    # A worker that does not stop it in that time never will.
+    await store.renew(worker.id, timedelta(hours=1), [1])
+    time.advance(minutes=2)
+    passed += 120
+    await reaper.tick()
+    assert (await store.run(TENANT, second.run_id)).failure is FailureClass.TIMEOUT
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["forward", "and back again"])
+async def test_a_run_that_begins_after_a_jump_has_its_own_time(store: Store, time: Time, back: bool) -> None:
+    worker = await hand(store)
+    time.advance(hours=1)
+    await store.renew(worker.id, LEASE, [])
+    if back:
+        time.advance(hours=-1)
+    await store.renew(worker.id, timedelta(days=1), [])
+    await submit(store, job(timeout_ms=10_000))
+    run = await worker.claim_one()
+    time.advance(seconds=10 + GRACE.total_seconds())
+    assert await reap(store) == 0
+    time.advance(seconds=0.001)
+    assert await reap(store) == 1
+    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT

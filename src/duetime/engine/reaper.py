@@ -2,6 +2,10 @@
 
 A worker is gone when its lease is over or its row is missing, never because a run is old. When the database's clock
 jumps against monotonic time, nobody reaps for one lease: a forward step would make every lease look over at once.
+
+Timeouts are for the worker to keep, by monotonic time. One whose event loop hangs keeps its lease and no timeout, so
+what is past it for long is taken from workers that live too. Their leases tell of a step that no node remembers: a
+lease that was over and is renewed had a break, and timeouts count from there.
 """
 
 import logging
@@ -23,6 +27,7 @@ from duetime.store.protocol import Store
 log = logging.getLogger("duetime.reaper")
 
 _JUMP = 1.0
+_OVERDUE = timedelta(seconds=30)
 _random = Random()
 
 
@@ -33,13 +38,13 @@ class Reaper:
         *,
         lease: timedelta,
         interval: timedelta = timedelta(seconds=1),
-        overdue: timedelta = timedelta(seconds=30),
         batch: int = 100,
     ) -> None:
         self._store = store
         self._lease = lease.total_seconds()
         self._interval = interval.total_seconds()
-        self._overdue = overdue
+        # A lease does not tell of a step that is shorter than itself, and a thread may be given one more to stop.
+        self._overdue = max(_OVERDUE, 2 * lease)
         self._batch = batch
         self._watch = ClockWatch()
         self._quiet_until = 0.0

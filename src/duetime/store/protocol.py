@@ -193,7 +193,7 @@ class Leasing(Protocol):
         """Extend the lease, from now. Raises `LeaseLost` when the worker was reaped, has left or is unknown.
 
         A lease that is over, but that nobody has reaped, is extended like any other: a clock that steps forward takes
-        nothing from workers that live.
+        nothing from workers that live. What the worker holds has its whole timeout from then on, as `reap` sees it.
 
         Claims older than a lease that the worker does not list are freed, nothing spent: it does not hold them.
         """
@@ -229,6 +229,8 @@ class Reaping(Protocol):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         """Free runs of workers whose lease is over or whose row is gone, and runs past their timeout by `overdue`;
         and those that were handed over and are past their deadline, or shall be cancelled.
+
+        How long a run has had is counted from its start, or from when its worker's lease was renewed after it was over.
 
         A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
         that.

@@ -2,6 +2,10 @@
 alter table duetime.workers add column version text not null default '';
 alter table duetime.workers add column heard_at timestamptz not null default pg_catalog.now();
 
+-- Since when its lease has held without a break. One that is renewed after it was over was broken by a clock that stepped
+-- or a machine that slept: what of a timeout had passed before that, the database's clock cannot tell.
+alter table duetime.workers add column held_since timestamptz not null default pg_catalog.now();
+
 -- What running attempts have logged so far. Beside the runs, because few say anything before they end, and their rows
 -- are rewritten as a whole.
 create table duetime.live_logs (

@@ -1,7 +1,10 @@
 -- register_worker: begin a worker's lease
-insert into duetime.workers (id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, lease_until)
-values ($1, $2, $3::text[], $4::text[], $5, $7, $8, duetime.now(), duetime.now(), duetime.now() + $6::interval)
-on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at
+insert into duetime.workers as w (
+    id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, held_since, lease_until)
+values ($1, $2, $3::text[], $4::text[], $5, $7, $8,
+    duetime.now(), duetime.now(), duetime.now(), duetime.now() + $6::interval)
+on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
+    held_since = least(duetime.now(), case when w.lease_until > duetime.now() then w.held_since end)
 returning lease_until;
 
 -- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent
@@ -32,7 +35,8 @@ where $1::int is null or coalesce(tenant_id, $1) = $1 order by started_at, id;
 
 -- renew_leases: extend the leases of workers that were not reaped, and tell what is to be known of each
 with renewed as (
-    update duetime.workers w set lease_until = duetime.now() + $2::interval, heard_at = duetime.now()
+    update duetime.workers w set lease_until = duetime.now() + $2::interval, heard_at = duetime.now(),
+        held_since = least(duetime.now(), case when w.lease_until > duetime.now() then w.held_since end)
     from (select id from duetime.workers where id = any($1::uuid[]) order by id for update) o
     where w.id = o.id
     returning w.id, w.lease_until

@@ -20,11 +20,12 @@ select c.worker_id, c.claim_no, c.run_ids from duetime.claims c
 where c.deadline < duetime.clock() - $2::interval
 order by c.deadline limit $1 for update of c skip locked;
 
--- lost_runs: the runs of a dead claim, held; those in the middle of their completion are passed over
-select id, fence, attempt, lost, options, cancel_requested, home_lane, started_at, timeout_ms,
-    duetime.clock() - started_at as ran_for
-from duetime.runs where id = any($1::uuid[]) and worker_id = $2 and claim_no = $3
-order by id for update skip locked;
+-- lost_runs: the runs of a claim, held, and how long they ran under an unbroken lease; not those being completed
+select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.home_lane, r.started_at, r.timeout_ms,
+    duetime.clock() - greatest(r.started_at, w.held_since) as ran_for
+from duetime.runs r left join duetime.workers w on w.id = r.worker_id
+where r.id = any($1::uuid[]) and r.worker_id = $2 and r.claim_no = $3
+order by r.id for update of r skip locked;
 
 -- delete_claims: forget claims of which nothing is left
 delete from duetime.claims c using unnest($1::uuid[], $2::bigint[]) as x(worker_id, claim_no)
@@ -35,7 +36,8 @@ select count(*) from duetime.runs where id = any($1::uuid[]) and worker_id = $2 
 
 -- next_deadline: when the next run of a claim is past its timeout
 update duetime.claims c set deadline = (
-    select min(r.started_at + r.timeout_ms * interval '1 millisecond') from duetime.runs r
+    select min(greatest(r.started_at, w.held_since) + r.timeout_ms * interval '1 millisecond')
+    from duetime.runs r left join duetime.workers w on w.id = r.worker_id
     where r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no)
 where c.worker_id = $1 and c.claim_no = $2;
 

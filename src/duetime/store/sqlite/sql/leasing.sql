@@ -1,11 +1,14 @@
 -- register_worker: begin a worker's lease
-insert into workers (id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, lease_until)
-values (:id, :name, :tasks, :queues, :slots, :tenant_id, :version, :now, :now, :now + :lease)
-on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at
+insert into workers (id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, held_since, lease_until)
+values (:id, :name, :tasks, :queues, :slots, :tenant_id, :version, :now, :now, :now, :now + :lease)
+on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
+    held_since = case when lease_until > :now then min(held_since, :now) else :now end
 returning lease_until;
 
 -- renew_lease: extend the lease of a worker that was not reaped
-update workers set lease_until = :now + :lease, heard_at = :now where id = :worker_id returning lease_until;
+update workers set lease_until = :now + :lease, heard_at = :now,
+    held_since = case when lease_until > :now then min(held_since, :now) else :now end
+where id = :worker_id returning lease_until;
 
 -- unlisted_claims: old claims that their worker does not list
 select claim_no, run_ids from claims

@@ -9,10 +9,11 @@ order by c.claimed_at limit :limit;
 -- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it
 select worker_id, claim_no, run_ids from claims where deadline < :now - :overdue order by deadline limit :limit;
 
--- lost_runs: the runs of a claim
+-- lost_runs: the runs of a claim, and how long they ran under an unbroken lease
 select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.home_lane, r.timeout_ms,
-    :now - r.started_at as ran_for
+    :now - max(r.started_at, coalesce(w.held_since, 0)) as ran_for
 from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+    left join workers w on w.id = r.worker_id
 where r.worker_id = :worker_id and r.claim_no = :claim_no order by r.id;
 
 -- delete_claims: forget a claim of which nothing is left
@@ -24,8 +25,9 @@ where r.worker_id = :worker_id and r.claim_no = :claim_no;
 
 -- next_deadline: when the next run of a claim is past its timeout
 update claims set deadline = (
-    select min(r.started_at + r.timeout_ms * 1000)
+    select min(max(r.started_at, coalesce(w.held_since, 0)) + r.timeout_ms * 1000)
     from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+        left join workers w on w.id = r.worker_id
     where r.worker_id = :worker_id and r.claim_no = :claim_no)
 where worker_id = :worker_id and claim_no = :claim_no;
 
