@@ -65,10 +65,10 @@ async def node(settings: Settings, app: App) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def remote_worker(app: App, url: str, key: str) -> AsyncIterator[Worker]:
-    """A worker that reaches its runs over HTTP."""
+async def remote_worker(app: App, url: str, key: str, **settings: Any) -> AsyncIterator[Worker]:
+    """A worker that reaches its runs over HTTP; `settings` change the app's own."""
     server = Transport(url, key)
-    worker = make_worker(app, HttpSource(server), app.settings)
+    worker = make_worker(app, HttpSource(server), msgspec.structs.replace(app.settings, **settings))
     running = asyncio.create_task(worker.run())
     try:
         yield worker

@@ -13,6 +13,11 @@ MOST_RUNS = 1000
 """Runs in one claim, completions in one report."""
 LONGEST_WAIT = 60.0
 """Seconds that a claim may wait for a run."""
+LOG_LIMIT = 1024 * 1024
+"""Bytes of JSON that the log of one attempt may have."""
+LOG_LINES = 10_000
+LINE_LENGTH = 2000
+LEVEL_LENGTH = 20
 
 Ident = Annotated[str, msgspec.Meta(max_length=64)]
 Fence = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -127,14 +132,14 @@ class Beaten(Answer):
 class LogLine(Request):
     at: Annotated[str, msgspec.Meta(max_length=40)]
     """When, such as 2027-01-31T09:00:00.123+00:00."""
-    level: Annotated[str, msgspec.Meta(max_length=20)] = "INFO"
-    text: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    level: Annotated[str, msgspec.Meta(max_length=LEVEL_LENGTH)] = "INFO"
+    text: Annotated[str, msgspec.Meta(max_length=LINE_LENGTH)] = ""
 
 
 class Logs(Request):
     """What an attempt has logged."""
 
-    lines: Annotated[list[LogLine], msgspec.Meta(max_length=10_000)]
+    lines: Annotated[list[LogLine], msgspec.Meta(max_length=LOG_LINES)]
     dropped: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Lines that were too many."""
 

@@ -2,9 +2,12 @@
 
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
+from duetime.clock import SystemClock
+from duetime.model import json
 from duetime.model.failure import bounded
 
 LINE_LIMIT = 1000
@@ -53,6 +56,14 @@ class AttemptLog:
             return None
         lines = [{"at": at, "level": level, "text": text} for at, level, text in self._lines]
         return _encoder.encode({"lines": lines, "dropped": self.dropped})
+
+
+def with_line(encoded: bytes | None, text: str) -> bytes:
+    """A log with one more line, from the worker itself; or of that line alone."""
+    log: dict[str, Any] = {"lines": [], "dropped": 0} if encoded is None else json.decode(encoded)
+    when = SystemClock().now().isoformat(timespec="milliseconds")
+    log["lines"].append({"at": when, "level": "WARNING", "text": bounded(text, LINE_LIMIT)})
+    return _encoder.encode(log)
 
 
 class _Keeper(logging.Handler):

@@ -1,13 +1,17 @@
 """Completions on their way to the store: batched, fenced, and kept until the store has answered.
 
 While one batch is under way the next one gathers, so that batches grow with the load and a single completion waits for
-nobody. A batch that the database refuses is halved until the row at fault stands alone; that one is reported as failed,
-with the reason. A database that is away is tried until it is back: what a task has done is not thrown away.
+nobody. A batch that the database refuses is halved until the row at fault stands alone; that one goes without its log
+or its result, and says so; it is reported as failed only when it is refused all the same. A database that is away is
+tried until it is back: what a task has done is not thrown away.
 """
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from uuid import UUID
+
+import msgspec
 
 from duetime.errors import StoreRejected, StoreUnavailable
 from duetime.ids import show
@@ -15,6 +19,7 @@ from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.worker.attempt_log import with_line
 from duetime.worker.session import Session
 from duetime.worker.source import Source
 
@@ -82,6 +87,12 @@ class Completer:
         session.closed(closed)
 
     async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int]) -> None:
+        try:
+            await self._send_whole(worker_id, batch, closed)
+        except StoreRejected as error:
+            await self._bisect(worker_id, batch, closed, error)
+
+    async def _send_whole(self, worker_id: UUID, batch: list[Completion], closed: list[int]) -> None:
         backoff = 0.05
         while True:
             try:
@@ -91,9 +102,6 @@ class Completer:
                 log.warning("%d completions wait for the database: %s", len(batch), error)
                 await asyncio.sleep(backoff)
                 backoff = min(2.0, backoff * 2)
-            except StoreRejected as error:
-                await self._bisect(worker_id, batch, closed, error)
-                return
         self.completed += len(batch) - len(answer.refused)
         self.refused += len(answer.refused)
         for run_id in answer.refused:
@@ -105,11 +113,27 @@ class Completer:
             await self._send(worker_id, batch[:middle], [])
             await self._send(worker_id, batch[middle:], closed)
             return
-        item = batch[0]
-        if item.verdict is _FAIL:
-            log.error("%s: its end cannot be stored, the reaper will free it: %s", show("run", item.run_id), error)
-            return
-        log.error("%s: its outcome cannot be stored: %s", show("run", item.run_id), error)
-        text = "its outcome could not be stored: the database refused it"
-        failed = Completion(item.run_id, item.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, text)
-        await self._send(worker_id, [failed], closed)
+        (item,) = batch
+        log.error("%s: its outcome cannot be stored as it is: %s", show("run", item.run_id), error)
+        for less in _less_of(item, error):
+            try:
+                await self._send_whole(worker_id, [less], closed)
+                return
+            except StoreRejected as another:
+                error = another
+        log.error("%s: its end cannot be stored, the reaper will free it: %s", show("run", item.run_id), error)
+
+
+def _less_of(item: Completion, error: StoreRejected) -> Iterator[Completion]:
+    """What may be taken of a completion that was refused, from much to little. What a task has done is done, whatever
+    cannot be kept of it."""
+    if item.logs is not None:
+        yield msgspec.structs.replace(item, logs=with_line(None, f"the log is not kept: {error}"))
+    if item.result is not None:
+        yield msgspec.structs.replace(item, result=None, logs=with_line(item.logs, f"the result is not kept: {error}"))
+    if item.logs is not None and item.result is not None:
+        yield msgspec.structs.replace(
+            item, result=None, logs=with_line(None, f"neither the log nor the result is kept: {error}")
+        )
+    text = "its outcome could not be stored: the database refused it"
+    yield Completion(item.run_id, item.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, text)

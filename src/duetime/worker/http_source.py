@@ -23,10 +23,9 @@ from duetime.wire import workers as wire
 from duetime.worker.http_claimer import HttpClaimer
 from duetime.worker.source import Wants
 from duetime.worker.wire import Wire
+from duetime.worker.wire_logs import wire_logs
 
 _TRACEBACK = "\nTraceback "
-
-_logs = msgspec.json.Decoder(wire.Logs)
 
 
 class HttpSource:
@@ -157,7 +156,7 @@ def _report(item: Completion) -> wire.Report:
     if item.result is not None:
         report.result = msgspec.Raw(item.result)
     if item.logs is not None:
-        report.logs = _logs.decode(item.logs)
+        report.logs = wire_logs(item.logs)
     verdict = item.verdict
     match verdict.event:
         case Event.SUCCEED:
@@ -197,5 +196,5 @@ def _note(note: RunNote) -> wire.Note:
     if note.checkpoint is not None:
         said.checkpoint = json.decode(note.checkpoint)
     if note.logs is not None:
-        said.logs = _logs.decode(note.logs)
+        said.logs = wire_logs(note.logs)
     return said

@@ -30,6 +30,7 @@ from duetime.model.run import Event
 from duetime.model.target import check_not_reserved
 from duetime.model.worker import WorkerInfo
 from duetime.wire.workers import (
+    LOG_LIMIT,
     Ask,
     AskParents,
     Beat,
@@ -55,7 +56,6 @@ from duetime.wire.workers import (
 routes = Routes("Remote workers")
 
 _CHECKPOINT_LIMIT = 256 * 1024
-_LOG_LIMIT = 1024 * 1024
 _SUCCEED = Verdict(Event.SUCCEED)
 _PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH", "MEDIUM", "LOW")
 
@@ -260,7 +260,7 @@ def _logs(logs: Logs | None, field: str) -> bytes | None:
         return None
     # Whole, with what is left out by default: it is kept as it is, and read by others.
     lines = [{"at": line.at, "level": line.level, "text": line.text} for line in logs.lines]
-    return json.encode({"lines": lines, "dropped": logs.dropped}, field=f"{field}.logs", limit=_LOG_LIMIT)
+    return json.encode({"lines": lines, "dropped": logs.dropped}, field=f"{field}.logs", limit=LOG_LIMIT)
 
 
 def _refusals(refused: frozenset[UUID]) -> Refusals:
