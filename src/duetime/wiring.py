@@ -134,6 +134,7 @@ class Node:
         self._workers: list[Worker] = []
         self._server: HttpServer | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._stopped = False
 
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
@@ -141,7 +142,8 @@ class Node:
         store = observed.as_store
         try:
             with _signals(self.stop):
-                if await self._open(store):
+                # Who was stopped meanwhile has nothing yet that could have been told.
+                if await self._open(store) and not self._stopped:
                     await self._run_on(observed, ready)
         finally:
             if self._app is not None:
@@ -150,6 +152,7 @@ class Node:
 
     def stop(self) -> None:
         """Stop in good order; called again, stop at once."""
+        self._stopped = True
         if self._starting is not None:
             self._starting.cancel()
         for loop in self._loops:

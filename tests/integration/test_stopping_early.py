@@ -1,0 +1,46 @@
+"""A process that is told to stop before it has come up."""
+
+import asyncio
+
+import pytest
+
+from duetime import App, Settings, wiring
+from duetime.store.opening import store_for
+from duetime.store.protocol import Store
+from duetime.wiring import Node
+from tests.support.working import quick_settings
+
+WITHIN = 10.0
+
+
+async def test_a_node_that_is_stopped_while_it_opens_its_store_does_not_come_up(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, go_on = asyncio.Event(), asyncio.Event()
+
+    def slow(settings: Settings) -> Store:
+        store = store_for(settings)
+        check_schema = store.check_schema
+
+        async def check() -> None:
+            opening.set()
+            await go_on.wait()
+            await check_schema()
+
+        monkeypatch.setattr(store, "check_schema", check)
+        return store
+
+    monkeypatch.setattr(wiring, "store_for", slow)
+    node = Node(quick_settings(database_url), app=App(settings=quick_settings(database_url)))
+
+    async def ready(*_: object) -> None:
+        raise AssertionError("it came up")
+
+    running = asyncio.create_task(node.run(ready))
+    try:
+        await asyncio.wait_for(opening.wait(), WITHIN)
+        node.stop()
+        go_on.set()
+        await asyncio.wait_for(asyncio.shield(running), WITHIN)
+    finally:
+        running.cancel()
