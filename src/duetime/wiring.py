@@ -75,34 +75,43 @@ class RemoteNode:
         self._server = Transport(settings.url, settings.key)
         self._settings = settings
         self._observe = observe
+        self._worker: Worker | None = None
+        self._starting: asyncio.Task[None] | None = None
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Run until a signal."""
+        """Run until a signal, or `stop`."""
         await self._server.open()
         source, settings = HttpSource(self._server), self._settings
-        worker = make_worker(
+        self._worker = worker = make_worker(
             self._app, source, settings, observe=self._observe, meters=self._meters, tracer=self._tracer
         )
         lag = Loop("loop lag", LoopLag(self._meters).tick)
         shown = metrics_shown(registry_of(self._meters), settings.host, settings.metrics_port)
         try:
-            with _signals(worker.stop), shown:
+            with _signals(self.stop), shown:
                 async with asyncio.TaskGroup() as group:
                     working = group.create_task(worker.run(), name="duetime worker")
                     working.add_done_callback(lambda _: lag.stop())
                     group.create_task(lag.run(), name="duetime loop lag")
-                    await self._start()
-                    ready()
+                    self._starting = group.create_task(self._start(ready), name="duetime start hooks")
         finally:
             await self._app.close()
             await self._server.close()
 
-    async def _start(self) -> None:
+    def stop(self) -> None:
+        """Stop in good order; called again, stop at once."""
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def _start(self, ready: Callable[[], None]) -> None:
         try:
             await self._app.started()
         except AccessDenied as error:
             # A worker's key may only work: what shall be scheduled at start is for somebody else to schedule.
             log.warning("what this app does at its start was refused: %s", error)
+        ready()
 
 
 class Node:

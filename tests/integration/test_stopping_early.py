@@ -1,13 +1,18 @@
 """A process that is told to stop before it has come up."""
 
 import asyncio
+import os
+import signal
+from datetime import timedelta
 
 import pytest
 
 from duetime import App, Settings, wiring
+from duetime.model.access import Role
 from duetime.store.opening import store_for
 from duetime.store.protocol import Store
-from duetime.wiring import Node
+from duetime.wiring import Node, RemoteNode
+from tests.support.served import Served
 from tests.support.working import quick_settings
 
 WITHIN = 10.0
@@ -41,6 +46,28 @@ async def test_a_node_that_is_stopped_while_it_opens_its_store_does_not_come_up(
         await asyncio.wait_for(opening.wait(), WITHIN)
         node.stop()
         go_on.set()
+        await asyncio.wait_for(asyncio.shield(running), WITHIN)
+    finally:
+        running.cancel()
+
+
+async def test_a_start_hook_of_a_remote_worker_that_hangs_can_be_stopped(served: Served) -> None:
+    begun = asyncio.Event()
+    settings = Settings(url=served.url, key=await served.key(Role.WORKER), grace=timedelta(seconds=1))
+    app = App(settings=settings)
+
+    @app.task
+    async def nothing() -> None: ...
+
+    @app.on_start
+    async def plan() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(RemoteNode(settings, app).run())
+    try:
+        await asyncio.wait_for(begun.wait(), WITHIN)
+        os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(asyncio.shield(running), WITHIN)
     finally:
         running.cancel()
