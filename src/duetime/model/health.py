@@ -1,12 +1,14 @@
 """What attempts at targets have come to since the last report, and what is known of all nodes together."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from random import Random
 
 import msgspec
 
+from duetime.clock import monotonic
 from duetime.model.attempt import Completion
-from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally, is_of_the_target, retry_delay
+from duetime.model.breaker import WINDOW, Breaker, BreakerPolicy, BreakerState, Tally, is_of_the_target, retry_delay
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
@@ -27,7 +29,8 @@ class Health:
     def __init__(self, policy: BreakerPolicy) -> None:
         self._policy = policy
         self._counts: dict[Target, list[int]] = {}
-        self._known: dict[Target, Tally] = {}
+        self._known: dict[Target, tuple[float, Tally]] = {}
+        """What all nodes had counted, and when that was told; what was told last stands last."""
         self.has_failures = False
         self.open_now: frozenset[Target] = frozenset()
         """Targets whose breakers were open at the last report, or should be for all that was seen here since."""
@@ -63,7 +66,9 @@ class Health:
         return msgspec.structs.replace(completion, verdict=msgspec.structs.replace(verdict, delay=delay))
 
     def take(self) -> list[Tally]:
-        """What is to be reported; counting starts anew."""
+        """What is to be reported; counting starts anew, and what is older than the window is forgotten."""
+        for target in list(takewhile(lambda target: not self._is_recent(target), self._known)):
+            del self._known[target]
         counts, self._counts = self._counts, {}
         self.has_failures = False
         return [Tally(*target, *numbers) for target, numbers in counts.items()]
@@ -78,12 +83,17 @@ class Health:
     def learn(self, breakers: Sequence[Breaker]) -> None:
         """What everybody has counted, and which breakers are open."""
         self.open_now = frozenset((item.tenant_id, item.target) for item in breakers if item.state is BreakerState.OPEN)
+        now = monotonic()
         for item in breakers:
-            self._known[item.tenant_id, item.target] = Tally(
-                item.tenant_id, item.target, item.tried, item.failed, item.retried
-            )
+            target = item.tenant_id, item.target
+            self._known.pop(target, None)
+            self._known[target] = now, Tally(*target, item.tried, item.failed, item.retried)
+
+    def _is_recent(self, target: Target) -> bool:
+        return target in self._known and monotonic() - self._known[target][0] < WINDOW.total_seconds()
 
     def _tally(self, target: Target) -> Tally:
         """What is known of a target: of all nodes at the last report, and of this one since."""
-        known, since = self._known.get(target, Tally(*target, 0)), self._counts.get(target, (0, 0, 0))
+        known = self._known[target][1] if self._is_recent(target) else Tally(*target, 0)
+        since = self._counts.get(target, (0, 0, 0))
         return Tally(*target, known.tried + since[0], known.failed + since[1], known.retried + since[2])
