@@ -258,6 +258,8 @@ class Dealer:
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
         """What of a claim shall be tried: a run that waited too long by its own policy ends here."""
         begun, skipped = [], []
+        if any(run.lane_id not in self._lanes for run in runs):
+            await self.read_lanes()  # another server made the claim, from lanes that nobody has asked for here
         for run in runs:
             late = None if run.options is None else too_late(run)
             if late is None:

@@ -188,10 +188,7 @@ class Desk:
 
     async def _claimed_before(self, worker_id: UUID, claim_no: int) -> Turn:
         """The runs of a claim that was made before, if it was: its answer was lost on the way."""
-        runs = await self._store.claim(worker_id, claim_no, [])
-        if runs:
-            await self._dealer.read_lanes()
-        return Turn(await self._dealer.begin(worker_id, runs))
+        return Turn(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
 
     async def _worker(self, tenant_id: int, worker_id: UUID) -> Worker:
         known = self._workers.get(worker_id)

@@ -1,0 +1,45 @@
+"""The desk of a server, on each store: what another server began, it goes on with."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from duetime.engine.desk import Desk
+from duetime.engine.line import Waiting
+from duetime.ids import new_id
+from duetime.model.attempt import Claimed
+from duetime.model.worker import WorkerInfo
+from duetime.store.protocol import Store
+from tests.contract.hands import LEASE, TENANT, job, submit
+
+
+async def test_a_claim_that_another_server_was_committing_is_found(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker asks this server before the commit of the other one, and its turn comes after that; this server has
+    heard of no lane yet."""
+    worker = WorkerInfo(new_id(), "remote", ("greet",), (), 5, TENANT)
+    await store.register(worker, LEASE)
+    await submit(store, job(), job())
+    claimed = await store.claim(worker.id, 1, [(lane.id, 5) for lane in await store.lanes()])
+    real, asked = other.claim, 0
+
+    async def claim(worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        nonlocal asked
+        asked += 1
+        return [] if asked == 1 else await real(worker_id, claim_no, takes)
+
+    monkeypatch.setattr(other, "claim", claim)
+    desk = Desk(other, poll=timedelta(seconds=1))
+    dealing = asyncio.create_task(desk.loops[0].run())
+    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = Waiting(worker.id, 1, 5, 0, 0)
+    turn = asyncio.create_task(desk.claim(TENANT, worker.id, None, waiting, 10.0, gone))
+    await asyncio.wait({turn, dealing}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+    desk.loops[0].stop()
+    await dealing
+    assert {run.run_id for _, run in (await turn).runs} == {run.run_id for run in claimed}
+    assert asked == 1
