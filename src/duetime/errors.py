@@ -20,6 +20,7 @@
     │   │   └── ServerUnavailable   the same of a duetime server
     │   ├── StoreRejected       it refuses these very rows: repeating cannot help
     │   ├── SealBroken          what it keeps encrypted cannot be opened with the keys that are known here
+    │   ├── StoreRewound        it has lost what this process knows of it: start the process again
     │   └── SchemaMismatch      its schema is not one that this code knows
     └── StoreLocked             the embedded file belongs to another process
 
@@ -116,6 +117,10 @@ class StoreRejected(StoreError):
 
 class SealBroken(StoreError):
     """What is stored encrypted cannot be opened: its key is not known here, or it was changed."""
+
+
+class StoreRewound(StoreError):
+    """The database went back to a time before what this process knows: it was restored, or a replica took over."""
 
 
 class SchemaMismatch(StoreError):

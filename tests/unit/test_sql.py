@@ -14,6 +14,8 @@ ONLY_POSTGRES = {
     "hold_cursors": "a file has one writer, so nothing can come between two statements",
     "lock_calendar": "a file has one writer, so nothing can come between two statements",
     "lock_cursor": "a file has one writer, so nothing can come between two statements",
+    "lock_notifying": "a file has one writer, so nothing can come between two statements",
+    "lane": "a file goes back only while nobody has it open",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
     "see_live_job": "a file has one writer: looking at a job holds it",
     "see_live_runs": "a file has one writer: looking at runs holds them",
@@ -35,6 +37,9 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "keys_in_turn": "part of `prune_keys` in PostgreSQL",
+    "payload_refs_in_turn": "part of `sweep_payload_refs` in PostgreSQL",
+    "history_in_turn": "PostgreSQL drops whole days",
     "renew_lease": "part of `renew_leases` in PostgreSQL",
     "news_of_live_runs": "one half of `news_of_runs`",
     "news_of_attempts": "the other half of `news_of_runs`",
@@ -58,7 +63,6 @@ ONLY_SQLITE = {
     "is_served": "a function in PostgreSQL, part of `claim` and `claim_many`",
     "labels_in_turn": "part of `sweep_labels` in PostgreSQL",
     "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",
-    "sweep_payload_refs": "part of `sweep_payloads` in PostgreSQL",
     "any_followed": "a trigger in PostgreSQL, where it costs less than here",
     "note_ends": "the same",
     "drop_ended": "part of `take_ended` in PostgreSQL",

@@ -1,14 +1,26 @@
 """What only PostgreSQL has: other connections, other roles, partitions, and plans."""
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import TypeVar
 
 import asyncpg
 import pytest
 
 from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier
-from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost, SchemaMismatch, StoreError, StoreUnavailable
+from duetime.errors import (
+    InvalidInput,
+    KeyInFlight,
+    KeyReused,
+    LeaseLost,
+    SchemaMismatch,
+    StoreError,
+    StoreRewound,
+    StoreUnavailable,
+)
 from duetime.ids import new_id
 from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
 from duetime.model.run import RunState
@@ -16,7 +28,7 @@ from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.schema import VERSION
-from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
+from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
 from tests.support.postgres import Server
 from tests.support.waiting import eventually
@@ -26,6 +38,9 @@ HOOK = Subscription("ops", Webhook("https://example.com/hook"), (Topic.RUN_SUCCE
 
 
 Session = asyncpg.Connection
+T = TypeVar("T")
+CUT = """select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'duetime'"""
 
 
 async def test_a_key_that_another_transaction_holds_is_refused_without_waiting(
@@ -325,19 +340,33 @@ async def test_a_database_that_does_not_exist_is_named(postgres: Server) -> None
 
 async def test_connections_that_are_cut_are_replaced(store: PostgresStore, world: PostgresWorld) -> None:
     await submit(store, job())
-    query(
+    query(world.dsn, CUT)
+    assert (await when_back(store.counts)).runs == 1
+
+
+async def test_ids_of_lanes_that_the_database_has_lost_are_not_used(store: PostgresStore, world: PostgresWorld) -> None:
+    """A replica took over that lacked them; another process made one of the same number."""
+    await submit(store, job(queue="lost"))
+    (lane,) = await store.lanes()
+    execute(world.dsn, "update duetime.lanes set tenant_id = %s, queue = 'other' where id = %s", STRANGER, lane.id)
+    while query(world.dsn, CUT):
+        await asyncio.sleep(0.01)
+    answer = await when_back(lambda: submit(store, job(queue="lost")))
+    [(tenant_id, queue)] = query(
         world.dsn,
-        "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where datname = current_database() and application_name = 'duetime'",
+        "select l.tenant_id, l.queue from duetime.runs r join duetime.lanes l on l.id = r.lane_id where r.id = %s",
+        answer.run_id,
     )
+    assert (tenant_id, queue) == (TENANT, "lost")
+    with pytest.raises(StoreRewound, match="start this process again"):
+        await store.lanes(lane.id)
+
+
+async def when_back(ask: Callable[[], Awaitable[T]]) -> T:
     async with asyncio.timeout(30):
         while True:
-            try:
-                counts = await store.counts()
-                break
-            except StoreUnavailable:
-                continue
-    assert counts.runs == 1
+            with contextlib.suppress(StoreUnavailable):
+                return await ask()
 
 
 async def test_a_pooled_proxy_finds_no_session_state(world: PostgresWorld) -> None:

@@ -5,7 +5,7 @@ a deadline. Nothing above this file sees an exception of the driver.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -82,6 +82,8 @@ class Database:
         self.size = size
         self.prepared = prepared
         self._pool: Pool | None = None
+        self.greet: Callable[[Connection], Awaitable[None]] | None = None
+        """What is done on each new connection before anything else: raises when it must not be used."""
 
     @property
     def shown(self) -> str:
@@ -107,6 +109,7 @@ class Database:
                 max_inactive_connection_lifetime=300,
                 connection_class=_PlainConnection,
                 server_settings=_OURS,
+                init=self._init,
             )
         try:
             async with self.connection() as connection:
@@ -114,6 +117,10 @@ class Database:
         except BaseException:
             await self.close()
             raise
+
+    async def _init(self, connection: Any) -> None:
+        if self.greet is not None:
+            await self.greet(connection)
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None

@@ -9,6 +9,9 @@ on conflict do nothing;
 -- lanes_after: the lanes above an id
 select id, tenant_id, queue, tier, task, trial, keyed from duetime.lanes where id > $1 order by id;
 
+-- lane: what a lane is
+select tenant_id, queue, tier, task, trial, keyed from duetime.lanes where id = $1;
+
 -- insert_once: store one-off jobs; those due within the look-ahead go straight to their runs
 with job as materialized (
     select j.*, greatest(coalesce(j.at, duetime.now() + coalesce(j.delay, interval '0')), duetime.now()) as due_at
