@@ -349,8 +349,7 @@ async def test_ids_of_lanes_that_the_database_has_lost_are_not_used(store: Postg
     await submit(store, job(queue="lost"))
     (lane,) = await store.lanes()
     execute(world.dsn, "update duetime.lanes set tenant_id = %s, queue = 'other' where id = %s", STRANGER, lane.id)
-    while query(world.dsn, CUT):
-        await asyncio.sleep(0.01)
+    await eventually(lambda: not query(world.dsn, CUT))
     answer = await when_back(lambda: submit(store, job(queue="lost")))
     [(tenant_id, queue)] = query(
         world.dsn,
