@@ -45,7 +45,7 @@ class Sealer:
         if not is_sealed(sealed):
             raise SealBroken("what is stored was not sealed")
         start = len(_MAGIC) + 1
-        end = start + sealed[len(_MAGIC)]
+        end = start + int.from_bytes(sealed[len(_MAGIC) : start])
         cipher = self._ciphers.get(sealed[start:end])
         if cipher is None:
             name = sealed[start:end].decode("ascii", "replace")
@@ -55,7 +55,7 @@ class Sealer:
             )
         try:
             return cipher.decrypt(sealed[end : end + _NONCE], sealed[end + _NONCE :], belongs_to.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             raise SealBroken("what is stored was changed, or belongs to something else") from None
 
 

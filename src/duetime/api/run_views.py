@@ -21,7 +21,8 @@ def run_view(run: Run) -> RunView:
     return RunView(
         **_common(run),
         replays=run.replays,
-        args=run.arguments,
+        args=run.arguments if run.args_problem is None else {},
+        args_problem=run.args_problem,
         result=run.value,
         progress=run.progress,
         message=run.message,

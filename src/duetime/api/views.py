@@ -65,10 +65,12 @@ def job_summary(job: JobItem) -> JobSummary:
 
 def job_view(job: Job, status: JobStatus) -> JobView:
     options = job.options
+    shut = job.args_problem is not None
     return JobView(
         **_common(job, status),
-        args={} if is_target(job.task) else json.decode(job.args),
-        target=decode_target(job.args) if is_target(job.task) else None,
+        args={} if shut or is_target(job.task) else json.decode(job.args),
+        args_problem=job.args_problem,
+        target=decode_target(job.args) if is_target(job.task) and not shut else None,
         timeout=None if job.timeout_ms is None else timedelta(milliseconds=job.timeout_ms).total_seconds(),
         retry=RetryBody(**msgspec.structs.asdict(options.retry)),
         delivery="at_most_once" if options.at_most_once else "at_least_once",

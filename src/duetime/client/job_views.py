@@ -67,6 +67,7 @@ def job_of(tenant_id: int, view: JobView) -> Job:
         view.problem,
         view.made,
         view.missed,
+        view.args_problem,
     )
 
 
@@ -119,6 +120,7 @@ def run_of(tenant_id: int, view: RunView) -> Run:
         view.message,
         tuple(_attempt(attempt) for attempt in view.attempts),
         logs=_logs(view.logs),
+        args_problem=view.args_problem,
     )
 
 

@@ -17,7 +17,7 @@ from duetime.errors import LeaseLost, StoreUnavailable
 from duetime.loop import Loop, spread
 from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
-from duetime.model.completing import complete, too_late
+from duetime.model.completing import complete, not_tried
 from duetime.model.lane import Lane, LaneKey, Sight, Trial
 from duetime.model.shares import FullLanes, depth_of_look
 from duetime.store.limiting import Rules
@@ -256,18 +256,18 @@ class Dealer:
         return self._rules.is_limited(self._lanes[lane_id].key)
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
-        """What of a claim shall be tried: a run that waited too long by its own policy ends here."""
-        begun, skipped = [], []
+        """What of a claim shall be tried: a run that cannot be opened, or that waited too long, ends here."""
+        begun, ended = [], []
         if any(run.lane_id not in self._lanes for run in runs):
             await self.read_lanes()  # another server made the claim, from lanes that nobody has asked for here
         for run in runs:
-            late = None if run.options is None else too_late(run)
-            if late is None:
+            outcome = not_tried(run)
+            if outcome is None:
                 begun.append((self._lanes[run.lane_id].key, run))
             else:
-                skipped.append(complete(run, late, None))
-        if skipped:
-            await self._store.complete(worker_id, skipped)
+                ended.append(complete(run, outcome, None))
+        if ended:
+            await self._store.complete(worker_id, ended)
         begun.sort(key=lambda pair: (pair[0].tier, pair[1].ready, pair[1].run_id))
         return begun
 

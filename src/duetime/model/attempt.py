@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.errors import SealBroken
 from duetime.model import json
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
@@ -44,6 +45,8 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     options: bytes | None
     timeout_ms: int | None
     checkpoint: bytes | None
+    args_problem: str | None = None
+    """Why its arguments cannot be opened here, so that it cannot be tried."""
 
     @property
     def due_at(self) -> datetime:
@@ -136,6 +139,8 @@ class Run(msgspec.Struct, frozen=True):
     """The id of the run that this one repeats."""
     logs: bytes | None = None
     """What the attempt under way has logged, as of a second ago; that of ended ones is with them."""
+    args_problem: str | None = None
+    """Why its arguments cannot be opened here."""
 
     @property
     def value(self) -> Any:
@@ -144,7 +149,9 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the task is called with."""
+        """What the task is called with. Raises `SealBroken` when that cannot be opened here."""
+        if self.args_problem is not None:
+            raise SealBroken(f"its arguments cannot be opened: {self.args_problem}")
         found: dict[str, Any] = json.decode(self.args)
         return found
 

@@ -23,7 +23,15 @@ def timed_out(claimed: Claimed) -> Outcome:
     return Failed(Failure(FailureClass.TIMEOUT, f"it ran for longer than its timeout of {seconds:g} s"))
 
 
-def too_late(claimed: Claimed) -> Skipped | None:
+def not_tried(claimed: Claimed) -> Outcome | None:
+    """What a run comes to that is not tried at all: its arguments cannot be opened, or it waited for too long."""
+    if claimed.args_problem is not None:
+        text = f"its arguments cannot be opened: {claimed.args_problem}"
+        return Failed(Failure(FailureClass.ERROR, text, final=True))
+    return None if claimed.options is None else _too_late(claimed)
+
+
+def _too_late(claimed: Claimed) -> Skipped | None:
     """Whether a run that was ready waited too long for a worker, by its misfire policy."""
     misfire = decode_options(claimed.options).misfire
     late = (claimed.started - claimed.ready) / 1_000_000

@@ -178,3 +178,5 @@ class Job(msgspec.Struct, frozen=True):
     """How many occurrences became runs."""
     missed: int = 0
     """How many occurrences were skipped, each kept in history with its reason."""
+    args_problem: str | None = None
+    """Why its arguments cannot be opened here."""

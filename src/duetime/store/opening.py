@@ -11,24 +11,17 @@ from duetime.store.protocol import Store
 def store_for(settings: Settings) -> Store:
     """A store that is not open yet."""
     file = settings.sqlite_file
-    sealer = Sealer(settings.sealing_keys) if settings.encryption_keys else None
+    # Without keys too: then what others have sealed is known for what it is.
+    sealer = Sealer(settings.sealing_keys)
     if file is not None:
-        if sealer is not None:
-            from duetime.store.sealed_sqlite import SealedSqliteStore
+        from duetime.store.sealed_sqlite import SealedSqliteStore
 
-            return SealedSqliteStore(sealer, file)
-        from duetime.store.sqlite import SqliteStore
-
-        return SqliteStore(file)
+        return SealedSqliteStore(sealer, file)
     assert settings.database_url is not None
     how: dict[str, Any] = {"pool_size": settings.pool_size, "prepared": settings.prepared_statements == "on"}
-    if sealer is not None:
-        from duetime.store.sealed_postgres import SealedPostgresStore
+    from duetime.store.sealed_postgres import SealedPostgresStore
 
-        return SealedPostgresStore(sealer, settings.database_url, **how)
-    from duetime.store.postgres import PostgresStore
-
-    return PostgresStore(settings.database_url, **how)
+    return SealedPostgresStore(sealer, settings.database_url, **how)
 
 
 def store_in_memory(clock: Clock | None = None) -> Store:

@@ -4,6 +4,9 @@ What a tenant that asks for it (`encrypt_args`) submits is sealed on its way in,
 the store: for workers and for readers. Everybody above sees plain arguments. The seal is bound to the tenant. Jobs that
 were stored before stay as they are; sealed ones are opened whatever the tenant asks for now, as long as their key is
 known. Every process that submits, works or serves needs the keys.
+
+Arguments that cannot be opened are missing, and nothing else is: what they belong to is handed out with the reason
+(`args_problem`), so that one row takes no other with it, and whoever has no use for them does without.
 """
 
 from collections.abc import Sequence
@@ -14,6 +17,7 @@ import msgspec
 from msgspec import UnsetType
 
 from duetime.clock import monotonic
+from duetime.errors import SealBroken
 from duetime.model.attempt import Claimed, Run
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
@@ -22,7 +26,8 @@ from duetime.model.worker import Seat
 from duetime.sealing import Sealer, is_sealed
 from duetime.store.protocol import Store
 
-T = TypeVar("T", Job, Run)
+R = TypeVar("R", Job, Run)
+T = TypeVar("T", Job, Run, Claimed)
 
 _REMEMBERED = 3.0
 """Seconds for which a tenant is not asked again whether it wants encryption."""
@@ -50,11 +55,8 @@ class _Sealing:
         args = self._sealer.seal(changes.args, belongs_to=_owner(tenant_id))
         return msgspec.structs.replace(changes, args=args)
 
-    def opened(self, thing: T) -> T:
-        if not is_sealed(thing.args):
-            return thing
-        args = self._sealer.open(thing.args, belongs_to=_owner(thing.tenant_id))
-        return msgspec.structs.replace(thing, args=args)
+    def opened(self, thing: R) -> R:
+        return self._open(thing, thing.tenant_id) if is_sealed(thing.args) else thing
 
     async def claimed(self, runs: list[Claimed]) -> list[Claimed]:
         return [await self._claimed(run) if is_sealed(run.args) else run for run in runs]
@@ -63,10 +65,18 @@ class _Sealing:
         if run.lane_id not in self._tenants:
             for lane in await self._store.lanes(max(self._tenants, default=0)):
                 self._tenants[lane.id] = lane.key.tenant_id
-        args = self._sealer.open(run.args, belongs_to=_owner(self._tenants[run.lane_id]))
-        return msgspec.structs.replace(run, args=args)
+        return self._open(run, self._tenants[run.lane_id])
+
+    def _open(self, thing: T, tenant_id: int) -> T:
+        try:
+            args = self._sealer.open(thing.args, belongs_to=_owner(tenant_id))
+        except SealBroken as error:
+            return msgspec.structs.replace(thing, args_problem=str(error))
+        return msgspec.structs.replace(thing, args=args)
 
     async def _wants(self, tenant_id: int) -> bool:
+        if not self._sealer.has_key:
+            return False
         asked_at, wish = self._wishes.get(tenant_id, (None, False))
         if asked_at is None or monotonic() - asked_at > _REMEMBERED:
             wish = (await self._store.tenant_by_id(tenant_id)).encrypt_args

@@ -252,6 +252,8 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     """A job."""
 
     args: dict[str, Any]
+    args_problem: str | None
+    """Why `args` and `target` cannot be shown: they are encrypted with a key that the server does not have."""
     target: AnyTarget | None
     """What duetime does itself; `args` is empty then."""
     timeout: float | None

@@ -58,6 +58,8 @@ class RunView(RunSummary, frozen=True, kw_only=True):
     """A run with all that is known of it."""
 
     args: dict[str, Any]
+    args_problem: str | None
+    """Why `args` cannot be shown: they are encrypted with a key that the server does not have."""
     result: Any
     progress: float | None
     message: str | None

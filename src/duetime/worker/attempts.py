@@ -9,7 +9,7 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
-from duetime.model.completing import complete, timed_out, too_late
+from duetime.model.completing import complete, not_tried, timed_out
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.health import Health, target_of
 from duetime.model.job import decode_options
@@ -120,8 +120,8 @@ class Attempts:
     def start(self, session: Session, claim_no: int, claimed: Claimed, lane: LaneKey) -> None:
         if session.over:
             return  # the answer came too late: it is released, or the reaper frees it
-        if claimed.options is not None and (skipped := too_late(claimed)) is not None:
-            self._tell(session, claimed, lane, claim_no, complete(claimed, skipped, None))
+        if (outcome := not_tried(claimed)) is not None:
+            self._tell(session, claimed, lane, claim_no, complete(claimed, outcome, None))
             return
         definition = self.tasks.get(lane.task) or self.tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)

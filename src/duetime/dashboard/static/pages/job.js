@@ -60,7 +60,7 @@ export function Job({ id }) {
         </section>
         <section class="card" aria-labelledby="args">
           <h2 id="args">Arguments</h2>
-          <${Masked} value=${job.args} />
+          <${Masked} value=${job.args} problem=${job.args_problem} />
         </section>
       </div>
     </div>`;

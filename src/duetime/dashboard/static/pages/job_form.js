@@ -71,7 +71,7 @@ export function NewJob({ query }) {
       if (!query.from) return { values: EMPTY, title: "New job" };
       const run = await get(`/v1/runs/${query.from}`, {}, signal);
       const job = await get(`/v1/jobs/${run.job_id}`, {}, signal);
-      return { values: valuesOf(job, run.args, { schedule: false }), title: "Replay with changes", job };
+      return { values: valuesOf(job, run.args, { schedule: false }), title: "Replay with changes", job, shut: run.args_problem };
     },
     ["new job", query.from],
   );
@@ -82,7 +82,8 @@ export function NewJob({ query }) {
     await act(async () => made, made.warnings.length ? `Stored, but ${made.warnings[0]}` : "The job is stored");
     go(made.run_id ? `/runs/${made.run_id}` : `/jobs/${made.job_id}`);
   };
-  const words = data.job ? `A new run of ${nameOf(data.job)}, with arguments that you may change.` : "Say what to do, and when.";
+  const then = data.shut ? "Its arguments cannot be opened: write them anew." : "You may change its arguments.";
+  const words = data.job ? `A new run of ${nameOf(data.job)}. ${then}` : "Say what to do, and when.";
   return html`<${Head} title=${data.title}>${words}</${Head}><${Form} start=${data.values} save=${save} verb=${data.job ? "Replay" : "Create"} />`;
 }
 

@@ -41,7 +41,7 @@ export function Run({ id }) {
       </div>
       <div class="stack">
         <section class="card" aria-labelledby="facts"><h2 id="facts">What it is</h2><${Facts} run=${run} /></section>
-        <section class="card" aria-labelledby="args"><h2 id="args">Arguments</h2><${Masked} value=${run.args} /></section>
+        <section class="card" aria-labelledby="args"><h2 id="args">Arguments</h2><${Masked} value=${run.args} problem=${run.args_problem} /></section>
       </div>
     </div>`;
 }

@@ -8,8 +8,9 @@ const mask = (value) => {
   return "••••••";
 };
 
-export function Masked({ value }) {
+export function Masked({ value, problem }) {
   const [shown, setShown] = useState(false);
+  if (problem) return html`<p class="trouble-line">They cannot be opened: ${problem}</p>`;
   if (!value || !Object.keys(value).length) return html`<p class="soft">none</p>`;
   return html`<pre class="text">${JSON.stringify(shown ? value : mask(value), null, 2)}</pre>
     <button class="plain tight" aria-pressed=${String(shown)} onClick=${() => setShown(!shown)}>${shown ? "Hide values" : "Show values"}</button>`;
