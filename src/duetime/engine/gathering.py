@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from duetime.clock import monotonic
-from duetime.errors import Conflict, Overloaded, StoreRejected
+from duetime.errors import Conflict, InvalidInput, NotFound, Overloaded, StoreRejected
 from duetime.loop import not_missed
 from duetime.model.job import NewJob, Submitted
 from duetime.store.protocol import Store
 
+ABOUT_ONE_JOB = (InvalidInput, NotFound, Conflict, StoreRejected)
+"""What the store says about one of the jobs that it was given: the others may be stored without it."""
 MOST_TOGETHER = 500
 MOST_WAITING = 20_000
 MOST_OF_ONE = MOST_WAITING // 2
@@ -85,7 +87,7 @@ class Gatherer:
     async def _store_batch(self, tenant_id: int, batch: Sequence[_Waiting]) -> None:
         try:
             answers = await self._submit(tenant_id, [waiting.job for waiting in batch])
-        except (Conflict, StoreRejected) as error:
+        except ABOUT_ONE_JOB as error:
             if len(batch) == 1:
                 _refuse(batch, error)
                 return

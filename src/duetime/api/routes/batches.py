@@ -13,7 +13,8 @@ from duetime.api.endpoint import JSON, Call, Reply, Routes
 from duetime.api.problems import INVALID_INPUT, Problem, item_problem
 from duetime.api.submitting import make_job, needs_the_day
 from duetime.api.views import receipt
-from duetime.errors import Conflict, InvalidInput, StoreRejected
+from duetime.engine.gathering import ABOUT_ONE_JOB
+from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
 from duetime.model.access import Action
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tracing import traced
@@ -142,7 +143,7 @@ async def _store(call: Call, prepared: Prepared, refused: Refused) -> dict[int, 
     intake = call.service.intake
     try:
         answers = await intake.submit_all(call.tenant_id, list(prepared.values()))
-    except (Conflict, StoreRejected):
+    except ABOUT_ONE_JOB:
         if not call.query.partial:
             raise
     else:
@@ -151,8 +152,15 @@ async def _store(call: Call, prepared: Prepared, refused: Refused) -> dict[int, 
     for index, job in prepared.items():
         try:
             found[index] = await intake.submit(call.tenant_id, job)
-        except (Conflict, StoreRejected) as error:
+        except ABOUT_ONE_JOB as error:
             refused[index] = item_problem(index, error)
+        except (Overloaded, StoreUnavailable) as error:
+            if not found:
+                raise
+            # Whoever were told only this would send again what is stored.
+            left = [each for each in prepared if each >= index]
+            refused |= {each: item_problem(each, error) for each in left}
+            break
     return found
 
 
