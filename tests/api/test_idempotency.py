@@ -12,6 +12,7 @@ import aiohttp
 import asyncpg
 import pytest
 
+from duetime import AsyncClient
 from duetime.api.data_folder import make_root_key
 from duetime.engine import gathering
 from duetime.engine.intake import prepare
@@ -19,6 +20,7 @@ from duetime.ids import show
 from duetime.model.access import Role
 from duetime.model.listing import JobFilter
 from duetime.store.opening import open_ready, store_for
+from tests.contract.hands import hand
 from tests.support.command import ROOT
 from tests.support.served import Served
 from tests.support.working import quick_settings
@@ -106,6 +108,23 @@ async def test_a_batch(api: Served) -> None:
         assert (answer.status, answer.code) == (422, "idempotency_key_reused")
     counts = await api.store.counts()
     assert (counts.runs, counts.jobs) == (1, 1)
+
+
+async def test_a_job_with_a_key_is_the_same_in_any_batch(api: Served) -> None:
+    first, later = {"task": "t", "key": "first"}, {"task": "t", "key": "later", "run_in": "1h"}
+    async with AsyncClient(api.url, api.root) as client:
+        made = [item.job for item in (await client.create_jobs([first, later])).items]
+        worker = await hand(api.store)
+        assert show("run", (await worker.claim_one()).run_id) == made[0].run_id, "the first one has started"
+        third = {"task": "t", "key": "third"}
+        again = await client.create_jobs([third, later, first])
+        alone = [await client.create_job(**job) for job in (first, later)]
+        by_itself = await client.create_jobs([first])
+    found = [again.items[2].job, again.items[1].job, *alone]
+    assert [receipt.job_id for receipt in found] == [receipt.job_id for receipt in made] * 2
+    assert not any(receipt.created for receipt in found) and again.items[0].job.created
+    assert found[1].next_run == found[3].next_run == made[1].next_run, "its hour goes on"
+    assert (by_itself.items[0].job.job_id, by_itself.items[0].job.created) == (made[0].job_id, False)
 
 
 @contextmanager

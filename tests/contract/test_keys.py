@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from duetime.errors import JobBusy, KeyInFlight, KeyReused
@@ -43,6 +44,21 @@ async def test_an_idempotency_key_with_another_request_is_refused(store: Store) 
         await submit(store, job(), job(args=b"[1]", idempotency_key="order-7"))
     assert caught.value.field == "idempotency_key"
     assert (await store.counts()).runs == 1
+
+
+async def test_an_idempotency_key_of_a_batch_is_bound_to_all_of_it_and_the_key_of_a_job_is_not(store: Store) -> None:
+    def asked(batch: bytes, **keys: str) -> NewJob:
+        return msgspec.structs.replace(job(**keys), request_fingerprint=batch)  # type: ignore[arg-type]
+
+    first = await submit(store, asked(b"batch", idempotency_key="b/0", key="k"))
+    again = await submit(store, asked(b"batch", idempotency_key="b/0", key="k"))
+    assert (again.job_id, again.replayed) == (first.job_id, True)
+    with pytest.raises(KeyReused):
+        await submit(store, asked(b"another", idempotency_key="b/0", key="k"))
+    await (await hand(store)).claim_one()
+    for same in (asked(b"another", idempotency_key="c/0", key="k"), job(key="k")):
+        found = await submit(store, same)
+        assert (found.job_id, found.run_id, found.created) == (first.job_id, first.run_id, False)
 
 
 async def test_keys_belong_to_their_tenant(store: Store) -> None:

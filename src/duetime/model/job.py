@@ -134,6 +134,9 @@ class NewJob(msgspec.Struct, frozen=True):
     said: Said | None = None
     depends_on: DependsOn | None = None
     """What it waits for."""
+    request_fingerprint: bytes | None = None
+    """A hash of the whole request, where it asked for more than this job: what an idempotency key is bound to then. The
+    job that a `key` names is the same in any request."""
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that goes straight to its run."""

@@ -88,7 +88,7 @@ def keys_of(jobs: Iterable[NewJob]) -> list[tuple[str, str]]:
 
 def answer_again(job: NewJob, known: Known) -> Submitted:
     """The answer to a request whose idempotency key was used before."""
-    if known.fingerprint != job.fingerprint:
+    if known.fingerprint != _bound_to(job):
         raise KeyReused(
             f"the idempotency key {job.idempotency_key!r} came with another request before",
             field="idempotency_key",
@@ -143,12 +143,17 @@ def key_rows(
     rows = []
     for job in jobs:
         answer = answers[job.id]
-        rest = (answer.job_id, answer.run_id, job.fingerprint, answer.next_run)
+        found = (answer.job_id, answer.run_id)
         if job.idempotency_key is not None and (IDEMPOTENCY, job.idempotency_key) not in known:
-            rows.append(KeyRow(IDEMPOTENCY, job.idempotency_key, *rest))
+            rows.append(KeyRow(IDEMPOTENCY, job.idempotency_key, *found, _bound_to(job), answer.next_run))
         if job.key is not None and job.id in stored:
-            rows.append(KeyRow(KEY, job.key, *rest))
+            rows.append(KeyRow(KEY, job.key, *found, job.fingerprint, answer.next_run))
     return rows
+
+
+def _bound_to(job: NewJob) -> bytes:
+    """What its idempotency key came with."""
+    return job.fingerprint if job.request_fingerprint is None else job.request_fingerprint
 
 
 def _keys(job: NewJob) -> list[tuple[str, str]]:

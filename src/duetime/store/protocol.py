@@ -128,11 +128,11 @@ class Intake(Protocol):
         """Store all of these jobs, or none; answers in their order.
 
         A job due within the look-ahead goes straight to its run. An idempotency key that was used before with the
-        same fingerprint answers the first job again; with another one raises `KeyReused`; one that another
-        transaction holds uncommitted raises `KeyInFlight` without waiting. `key` names one live job of the tenant:
-        the same fingerprint changes nothing, another one edits the job as `edit_job` does (same id, next version);
-        a one-off whose run exists is replaced in place, unless it has started, which raises `JobBusy`. A calendar
-        that does not exist raises `InvalidInput`.
+        same fingerprint (that of the request, where it has one) answers the first job again; with another one raises
+        `KeyReused`; one that another transaction holds uncommitted raises `KeyInFlight` without waiting. `key` names
+        one live job of the tenant: the same fingerprint changes nothing, another one edits the job as `edit_job` does
+        (same id, next version); a one-off whose run exists is replaced in place, unless it has started, which raises
+        `JobBusy`. A calendar that does not exist raises `InvalidInput`.
         """
 
 

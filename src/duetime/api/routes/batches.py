@@ -118,7 +118,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             )
             if batch_key is not None and request.idempotency_key is None:
                 # Bound to the whole body: the same key with another batch is refused.
-                job = msgspec.structs.replace(job, fingerprint=digest)
+                job = msgspec.structs.replace(job, request_fingerprint=digest)
             if request.target is not None:
                 await call.service.secrets.check(call.tenant_id, request.target)
             _take(job, taken)
