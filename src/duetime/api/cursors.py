@@ -2,6 +2,9 @@
 
 A cursor is bound to its tenant, its list and its filter by a signature whose key all nodes share. One that was edited,
 or that belongs to another list, another filter or another tenant, is refused.
+
+Where a page begins is hidden under a mask that only holders of the key can make from the signature: a look that went
+over everybody's runs may have stopped at one of another tenant, whose id and moment are not for the caller to know.
 """
 
 import os
@@ -16,6 +19,7 @@ from duetime.api.endpoint import Call
 from duetime.api.problems import INVALID_CURSOR, Problem
 from duetime.store.protocol import Store
 
+_PLACE = 16
 _TAG = 16
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -34,8 +38,11 @@ class Cursors:
             raw = urlsafe_b64decode(given.encode("ascii") + b"=" * (-len(given) % 4))
         except ValueError:
             raise _refused() from None
-        place, tag = raw[:-_TAG], raw[-_TAG:]
-        if len(place) != 16 or not compare_digest(tag, await self._sign(call, place)):
+        hidden, tag = raw[:-_TAG], raw[-_TAG:]
+        if len(hidden) != _PLACE:
+            raise _refused()
+        place = _masked(hidden, tag, await self._key())
+        if not compare_digest(tag, await self._sign(call, place)):
             raise _refused()
         return UUID(bytes=place)
 
@@ -43,15 +50,26 @@ class Cursors:
         """The cursor of the page that begins there."""
         if place is None:
             return None
-        return urlsafe_b64encode(place.bytes + await self._sign(call, place.bytes)).decode().rstrip("=")
+        tag = await self._sign(call, place.bytes)
+        hidden = _masked(place.bytes, tag, await self._key())
+        return urlsafe_b64encode(hidden + tag).decode().rstrip("=")
 
-    async def _sign(self, call: Call, place: bytes) -> bytes:
+    async def _key(self) -> bytes:
         if self._secret is None:
             self._secret = await self._store.secret("cursors", os.urandom(32))
+        return self._secret
+
+    async def _sign(self, call: Call, place: bytes) -> bytes:
         # The page size may change on the way; everything else may not.
         asked = msgspec.structs.replace(call.query, cursor=None, page_size=1)
         about = _encoder.encode([call.tenant_id, call.endpoint.name, sorted(call.path.items()), asked])
-        return blake2b(place + about, digest_size=_TAG, key=self._secret, person=b"duetime cursor").digest()
+        return blake2b(place + about, digest_size=_TAG, key=await self._key(), person=b"duetime cursor").digest()
+
+
+def _masked(place: bytes, tag: bytes, key: bytes) -> bytes:
+    """A place hidden, or a hidden one shown."""
+    mask = blake2b(tag, digest_size=_PLACE, key=key, person=b"duetime place").digest()
+    return bytes(each ^ over for each, over in zip(place, mask, strict=True))
 
 
 def _refused() -> Problem:
