@@ -10,11 +10,10 @@ from duetime.app import App
 from duetime.errors import SealBroken
 from duetime.ids import parse
 from duetime.model.access import Role
-from tests.support.served import ENCRYPTION, Served, served
+from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, remote_worker, working
 
-OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
 WITHOUT_THE_KEY = pytest.mark.parametrize("keys", [(OTHER_KEY,), ()], ids=["another", "none"])
 SECRET = {"task": "note", "args": {"text": "4111-1111"}}
 CANNOT_BE_OPENED = "its arguments cannot be opened: it was encrypted with the key 'first'"

@@ -13,11 +13,9 @@ from duetime.ids import parse
 from duetime.model.access import Role
 from duetime.model.tenant import TenantLimits
 from tests.support.lying import Lie
-from tests.support.served import ENCRYPTION, Served, served
+from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, working
-
-OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
 
 
 async def test_submissions_a_second(api: Served) -> None:

@@ -26,6 +26,7 @@ from duetime.wiring import engine_loops
 from tests.support.working import quick_settings
 
 ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
 
 
 @dataclass(frozen=True)

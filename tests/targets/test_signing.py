@@ -5,7 +5,8 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from duetime.model.access import Role
 from tests.support.receiver import Received, Receiver
-from tests.support.targeting import Targeting
+from tests.support.served import OTHER_KEY
+from tests.support.targeting import Targeting, targeting
 
 
 def verify(secret: str, request: Received, body: bytes | None = None) -> None:
@@ -40,6 +41,19 @@ async def test_old_and_new_secrets_sign_along(targets: Targeting, receiver: Rece
     assert [each["expires_at"] for each in listed] == [None]
     assert all("secret" not in each for each in listed), "a secret is shown once"
     assert third != second
+
+
+async def test_a_new_secret_signs_where_the_old_one_cannot_be_opened_any_more(
+    database_url: str, receiver: Receiver
+) -> None:
+    async with targeting(database_url, worker=False) as targets:
+        await rotate(targets)
+    async with targeting(database_url, encryption_keys=(OTHER_KEY,)) as targets:
+        failed = await targets.ended(callback_url=receiver.url)
+        assert "which is not known here" in failed["error"] and not receiver.requests
+        secret = await rotate(targets)
+        assert (await targets.ended(callback_url=receiver.url))["status"] == "SUCCEEDED"
+    verify(secret, receiver.requests[0])
 
 
 async def test_every_tenant_has_its_own(targets: Targeting, receiver: Receiver) -> None:
@@ -100,8 +114,6 @@ async def test_a_secret_must_fit_a_header(targets: Targeting, value: str) -> Non
 
 
 async def test_without_an_encryption_key_no_secret_is_taken(database_url: str) -> None:
-    from tests.support.targeting import targeting
-
     async with targeting(database_url, encryption_keys=(), worker=False) as targets:
         answer = await targets.api.ask("PUT", "/v1/secrets/x", {"value": "y"})
         assert answer.status == 409 and "encryption_keys" in answer.json["remedy"]

@@ -5,11 +5,13 @@ are made here, and shown once, when they are rotated in. Both are kept sealed, b
 an encryption key only signing works, with secrets that are kept as they are.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from duetime.clock import monotonic
+from duetime.errors import SealBroken
 from duetime.ids import new_id, show
 from duetime.model.secret import SigningSecret
 from duetime.sealing import Sealer, is_sealed
@@ -66,14 +68,14 @@ class Vault:
         return await self._values.get((tenant_id, name), fetch)
 
     async def signing_secrets(self, tenant_id: int) -> tuple[bytes, ...]:
-        """What to sign with, newest first; made when there is none."""
+        """What to sign with, newest first; made when there is none. Raises `SealBroken` for the newest one."""
 
         async def fetch() -> tuple[bytes, ...]:
             found = await self._store.signing_secrets(tenant_id)
             if not found:
                 await self._add(tenant_id, signing.new_secret(), overlap=None)
                 found = await self._store.signing_secrets(tenant_id)
-            return tuple(self._opened(tenant_id, secret) for secret in found)
+            return self._opened(tenant_id, found[0]), *self._openable(tenant_id, found[1:])
 
         return await self._signing.get(tenant_id, fetch)
 
@@ -89,6 +91,12 @@ class Vault:
         if self._sealer.has_key:
             value = self._sealer.seal(value, belongs_to=_owner(tenant_id, show("sig", secret_id)))
         return await self._store.add_signing_secret(tenant_id, secret_id, value, overlap)
+
+    def _openable(self, tenant_id: int, secrets: Sequence[SigningSecret]) -> Iterator[bytes]:
+        """Those that sign along. One whose key is gone does without: it must not keep the newest from signing."""
+        for secret in secrets:
+            with contextlib.suppress(SealBroken):
+                yield self._opened(tenant_id, secret)
 
     def _opened(self, tenant_id: int, secret: SigningSecret) -> bytes:
         if not is_sealed(secret.value):
