@@ -98,3 +98,46 @@ async def test_names_are_resolved_by_us_and_judged(quiet_url: str, monkeypatch: 
             run = await targets.ended(target=target)
         assert (run["failure"], len(greeter.asked)) == ("network", 1)
         assert "greeter.example resolves to 127.0.0.1" in run["error"]
+
+
+AGAIN = {"retry": {"retries": 2, "base": 0.01}, "retries": None}
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["descriptors", "reflection"])
+async def test_a_message_inside_a_message_is_read_by_the_methods_own_descriptors(quiet_url: str, told: bool) -> None:
+    async with greeting() as greeter, targeting(quiet_url) as targets:
+        target = {"type": "grpc", "address": greeter.address, "method": "shop.Greeter/Wrap", "tls": False}
+        run = await targets.ended(target=target | ({"descriptors": DESCRIPTORS} if told else {}), **AGAIN)
+        assert (run["status"], len(greeter.asked)) == ("SUCCEEDED", 1), run["error"]
+        inside = {"@type": "type.googleapis.com/shop.Answer", "text": "inside"}
+        assert run["result"] == {"code": "OK", "message": {"content": inside}, "truncated": False}
+
+
+@pytest.mark.parametrize(("name", "status"), [("shop.Answer", 201), ("shop.Nowhere", 422)])
+async def test_a_request_may_hold_a_message_of_its_own_descriptors(quiet_url: str, name: str, status: int) -> None:
+    async with targeting(quiet_url, worker=False) as targets:
+        target = {"type": "grpc", "address": "127.0.0.1:1", "method": "shop.Greeter/Unwrap", "descriptors": DESCRIPTORS}
+        inside = {"@type": f"type.googleapis.com/{name}", "text": "inside"}
+        answer = await targets.api.post("/v1/jobs", {"target": {**target, "message": {"content": inside}}})
+        assert answer.status == status, answer.json
+
+
+@pytest.mark.parametrize(("name", "why"), [("shop.Nowhere", "shop.Nowhere"), ("broken", "DecodeError")])
+async def test_an_answer_that_cannot_be_read_is_no_reason_to_call_again(quiet_url: str, name: str, why: str) -> None:
+    """The status was OK: the server has done it."""
+    async with greeting() as greeter, targeting(quiet_url) as targets:
+        target = {"type": "grpc", "address": greeter.address, "method": "shop.Greeter/Wrap", "tls": False}
+        run = await targets.ended(target={**target, "message": {"name": name}}, **AGAIN)
+        assert (run["status"], len(greeter.asked)) == ("SUCCEEDED", 1), run["error"]
+        unreadable = run["result"].pop("unreadable")
+        assert run["result"] == {"code": "OK", "message": None, "truncated": True} and why in unreadable
+
+
+async def test_an_answer_that_is_too_large_is_no_reason_to_call_again(quiet_url: str) -> None:
+    async with greeting() as greeter, targeting(quiet_url) as targets:
+        target = {"type": "grpc", "address": greeter.address, "method": METHOD, "tls": False}
+        for count in (50_000, 1_000_000):  # more than a result may hold, and more than is taken in at all
+            run = await targets.ended(target={**target, "message": {"name": "you", "count": count}}, **AGAIN)
+            assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1), run["error"]
+            assert run["result"] == {"code": "OK", "message": None, "truncated": True}
+        assert len(greeter.asked) == 2

@@ -102,6 +102,27 @@ async def test_410_pauses_the_job(targets: Targeting, receiver: Receiver) -> Non
     await eventually(refused)  # the job is paused before its run is completed
 
 
+async def test_a_header_that_is_no_text_is_no_reason_to_call_again(targets: Targeting) -> None:
+    """The receiver has done it, and said so."""
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        await reader.readuntil(b"\r\n\r\n")
+        asked += 1
+        writer.write(b"HTTP/1.1 200 Fin\xe9\r\nContent-Type: text/plain; name=\xff\r\nContent-Length: 4\r\n\r\ndone")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as receiver:
+        port = receiver.sockets[0].getsockname()[1]
+        target = {"type": "http", "url": f"http://127.0.0.1:{port}/hook"}
+        run = await targets.ended(target=target, retry={"retries": 2, "base": 0.01}, retries=None)
+    assert (run["status"], asked) == ("SUCCEEDED", 1), run["error"]
+    said = "text/plain; name=\\udcff"
+    assert run["result"] == {"status": 200, "content_type": said, "body": "done", "truncated": False}
+
+
 async def test_an_answer_without_an_end_is_cut(targets: Targeting, receiver: Receiver) -> None:
     async def for_ever(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -4,7 +4,7 @@ The guard is the same as for HTTP: the address is resolved here, judged, and the
 with the name only for TLS and as the authority. What a method takes is said by the target's own descriptors, or by the
 server, which is asked by reflection. grpcio is an extra (`duetime[grpc]`), so it is imported when it is needed.
 
-    OK  succeeded
+    OK  succeeded, whether its answer can be kept or not: calling again would do the thing twice
     CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, INTERNAL, UNAVAILABLE, DATA_LOSS  tried again
     any other  given up
 """
@@ -24,7 +24,14 @@ from duetime.model.target import GrpcTarget
 from duetime.targets import signing
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup
 from duetime.targets.errand import Errand
-from duetime.targets.messages import find_method, make_request, read_descriptors, require_grpc, split_method
+from duetime.targets.messages import (
+    find_method,
+    make_request,
+    read_answer,
+    read_descriptors,
+    require_grpc,
+    split_method,
+)
 from duetime.targets.reflection import reflected
 from duetime.targets.url import Place, check_address
 from duetime.targets.values import filled
@@ -45,7 +52,9 @@ _REMEMBERED = 30.0
 """Seconds after which a name is resolved again, and a server asked again what its methods take."""
 _MOST_CHANNELS = 200
 _MOST_ADDRESSES = 4
-_LARGEST = 4 * 1024**2
+_LARGEST = 4 * 1024**2 + 1
+"""Bytes of an answer that are taken in. It is nobody else's limit: an error that names it was not passed on by the
+server."""
 _LONGEST_WAIT = 86_400.0
 _GRACE = 30.0
 
@@ -96,13 +105,20 @@ class GrpcCaller:
         await asyncio.gather(*lines, *self._closing)
 
     async def _call(self, target: GrpcTarget, errand: Errand) -> Outcome:
+        from grpc.aio import AioRpcError
+
         line = await self._line((check_address(target.address, self._guard, "address"), target.tls))
         method = await self._method(target, line)
         body = make_request(method, target.message).SerializeToString(deterministic=True)
         metadata = await self._metadata(target, errand, body)
         service, name = split_method(target.method)
         ask = line.channel.unary_unary(f"/{service}/{name}", None, None)
-        answer = await ask(body, metadata=metadata, timeout=errand.limit)
+        try:
+            answer = await ask(body, metadata=metadata, timeout=errand.limit)
+        except AioRpcError as error:
+            if not _is_too_large(error):
+                raise
+            return Succeeded(_left_out())
         return Succeeded(_result(method, answer, self._max_result))
 
     async def _metadata(self, target: GrpcTarget, errand: Errand, body: bytes) -> Any:
@@ -188,16 +204,22 @@ def _open(place: Place, addresses: Sequence[str], *, tls: bool) -> "aio.Channel"
 
 
 def _result(method: "MethodDescriptor", answer: bytes, limit: int) -> bytes:
-    """The answer as JSON, if a result may be that large."""
-    from google.protobuf.json_format import MessageToDict
-    from google.protobuf.message_factory import GetMessageClass
+    """The answer as JSON, if it can be read and a result may be that large."""
+    try:
+        encoded = msgspec.json.encode({"code": "OK", "message": read_answer(method, answer), "truncated": False})
+    except Exception as error:  # whatever it is, the call was carried out
+        return _left_out(unreadable=bounded(f"{type(error).__name__}: {error}", 500))
+    return encoded if len(encoded) <= limit else _left_out()
 
-    message = GetMessageClass(method.output_type).FromString(answer)
-    said = MessageToDict(message, preserving_proto_field_name=True)
-    encoded = msgspec.json.encode({"code": "OK", "message": said, "truncated": False})
-    if len(encoded) > limit:
-        return msgspec.json.encode({"code": "OK", "message": None, "truncated": True})
-    return encoded
+
+def _left_out(**why: str) -> bytes:
+    return msgspec.json.encode({"code": "OK", "message": None, "truncated": True, **why})
+
+
+def _is_too_large(error: "aio.AioRpcError") -> bool:
+    """Whether the answer came, and was more than is taken in."""
+    said = error.details() or ""
+    return "CLIENT: Received message larger than max" in said and f"vs. {_LARGEST})" in said
 
 
 def _judge(error: "aio.AioRpcError") -> Outcome:

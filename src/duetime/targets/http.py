@@ -38,6 +38,7 @@ _TRY_AGAIN = frozenset({408, 425, 429})
 _LONGEST_WAIT = 86_400.0
 """Seconds: a `Retry-After` beyond a day is taken as a day."""
 _ERROR_TEXT = 500
+_HEADER_TEXT = 200
 _CHUNK = 16 * 1024
 _MOST_URLS = 1000
 
@@ -226,11 +227,13 @@ def _media(target: HttpTarget) -> str:
 
 
 def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int) -> bytes:
-    """What is kept of an answer: as much of its body as a result may hold."""
+    """What is kept of an answer: as much of its body as a result may hold. A header may hold bytes that are no text."""
+    media = answer.headers.get("content-type")
+    kind = None if media is None else bounded(media, _HEADER_TEXT)
     while True:
         said = {
             "status": answer.status,
-            "content_type": answer.headers.get("content-type"),
+            "content_type": kind,
             "body": body.decode("utf-8", "replace"),
             "truncated": not whole,
         }
@@ -241,9 +244,9 @@ def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int
 
 
 def _said(answer: aiohttp.ClientResponse, body: bytes) -> str:
-    text = f"it answered {answer.status} {answer.reason or ''}".rstrip()
+    text = f"it answered {answer.status} {bounded(answer.reason or '', _HEADER_TEXT)}".rstrip()
     if answer.status // 100 == 3 and "location" in answer.headers:
-        return f"{text} to {bounded(answer.headers['location'], 200)}"
+        return f"{text} to {bounded(answer.headers['location'], _HEADER_TEXT)}"
     said = body.decode("utf-8", "replace").strip()
     return f"{text}: {bounded(said, _ERROR_TEXT)}" if said else text
 

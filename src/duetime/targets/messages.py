@@ -1,4 +1,4 @@
-"""gRPC messages: a method found in descriptors, and JSON made its request.
+"""gRPC messages: a method found in descriptors, JSON made its request, and its answer made JSON.
 
 protobuf is an extra (`duetime[grpc]`), so it is imported when it is needed.
 """
@@ -71,10 +71,22 @@ def make_request(method: "MethodDescriptor", message: dict[str, Any]) -> "Messag
     from google.protobuf.message_factory import GetMessageClass
 
     try:
-        return ParseDict(message, GetMessageClass(method.input_type)())
+        pool = method.input_type.file.pool
+        return ParseDict(message, GetMessageClass(method.input_type)(), descriptor_pool=pool)
     except (ParseError, ValueError, TypeError) as error:
         name = method.input_type.full_name
         raise InvalidInput(f"does not fit {name}: {error}", field="target.message") from None
+
+
+def read_answer(method: "MethodDescriptor", body: bytes) -> dict[str, Any]:
+    """What was answered. What an `Any` holds is looked for among the method's own descriptors."""
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message_factory import GetMessageClass
+
+    message = GetMessageClass(method.output_type).FromString(body)
+    pool = method.output_type.file.pool
+    said: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
+    return said
 
 
 def require_grpc() -> None:
