@@ -1,5 +1,6 @@
 """Every endpoint × every kind of caller: generated from the table, so that a new endpoint without a rule fails."""
 
+import asyncio
 import contextlib
 import re
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 from duetime.api.endpoint import Endpoint
 from duetime.api.table import ENDPOINTS
 from duetime.errors import StoreUnavailable
-from duetime.ids import new_id, show
+from duetime.ids import new_id, parse, show
 from duetime.model.access import ALLOWED, Action, Role
+from duetime.model.job import DEFAULT_TENANT
 from tests.support.lying import Lie
 from tests.support.served import Answer, Served
 from tests.support.waiting import eventually
@@ -139,6 +141,32 @@ async def test_a_key_works_until_it_is_revoked(api: Served, role: str) -> None:
     revoked = await api.post(f"/v1/admin/keys/{made['key_id']}/revoke")
     assert revoked.json["revoked_at"] is not None
     assert (await api.get("/v1/jobs", key=made["key"])).status == 401
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+async def test_a_stream_of_events_ends_with_its_key(api: Served, where: str) -> None:
+    made = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "one"})).json
+    headers = {"Authorization": f"Bearer {made['key']}"}
+    async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
+        await stream.content.readuntil(b"\n\n")
+        await eventually(lambda: api.service.events.is_listening)
+        if where == "here":
+            await api.post(f"/v1/admin/keys/{made['key_id']}/revoke")
+            await api.post("/v1/jobs", {"task": "t"})
+        else:
+            await api.store.revoke_key(DEFAULT_TENANT, parse("key", made["key_id"]))
+        assert b"event:" not in await asyncio.wait_for(stream.read(), 12)
+
+
+async def test_a_stream_of_events_outlives_a_store_that_is_away(api: Served) -> None:
+    key = await api.key(Role.VIEWER)
+    async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {key}"}) as stream:
+        await stream.content.readuntil(b"\n\n")
+        await eventually(lambda: api.service.events.is_listening)
+        lie = Lie(api.store, "key_by_hash")
+        await eventually(lambda: lie.told)
+        await api.post("/v1/jobs", {"task": "t"})
+        assert b"event: submitted" in await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
 
 
 async def test_a_key_rotates_with_overlap(api: Served) -> None:

@@ -80,6 +80,22 @@ async def test_a_lost_answer_is_given_again(served: Served) -> None:
     await worker.client.close()
 
 
+async def test_a_key_that_was_revoked_while_its_worker_waited_gets_nothing(served: Served) -> None:
+    made = (await served.post("/v1/admin/keys", {"role": "worker", "name": "leaving"})).json
+    worker, another = await begin(served, key=made["key"]), await begin(served)
+    asking = asyncio.create_task(worker.claim(wait=20))
+    lines = served.service.desk._dealer._lines
+    await eventually(lambda: any(line.waiting for line in lines.values()))
+    await served.post(f"/v1/admin/keys/{made['key_id']}/revoke")
+    run_ids = await submit(served)
+    with pytest.raises(AccessDenied):
+        await asking
+    (run,) = (await another.claim(wait=20)).runs
+    assert ([run.run_id], run.attempt, run.lost) == (run_ids, 1, 0), "as if nobody had claimed it"
+    for each in (worker, another):
+        await each.client.close()
+
+
 async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_number(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

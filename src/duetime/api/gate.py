@@ -1,8 +1,9 @@
 """Who asks, and whether they may: keys, roles, tenants.
 
 A key is looked up by its hash and remembered for a few seconds, so one that was revoked elsewhere stops working within
-that time, and at once on the node that revoked it. A key of a tenant acts in that tenant only. A root key acts in the
-tenant that the request names (`Duetime-Tenant`), or in `default`.
+that time, and at once on the node that revoked it. A request that lasts (a stream, a claim that waits) is admitted
+again before it is told anything, so it ends with its key: elsewhere within twice that time. A key of a tenant acts in
+that tenant only. A root key acts in the tenant that the request names (`Duetime-Tenant`), or in `default`.
 """
 
 import logging
@@ -14,6 +15,7 @@ from duetime.api.endpoint import Endpoint
 from duetime.api.memory import Memory
 from duetime.api.problems import FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
 from duetime.api.sessions import Sessions
+from duetime.clock import monotonic
 from duetime.errors import NotFound
 from duetime.model.access import Action, ApiKey, Role, may
 from duetime.model.job import DEFAULT_TENANT
@@ -36,6 +38,8 @@ class Gate:
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
         self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
         self._used: set[UUID] = set()
+        self.changes = 0
+        """How often something was changed here."""
 
     async def admit(self, endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> Caller:
         """The caller, once it is known that they may do this."""
@@ -63,6 +67,7 @@ class Gate:
 
     def forget(self) -> None:
         """Ask the store again for everything: something was changed here."""
+        self.changes += 1
         self._keys.clear()
         self._tenants.clear()
 
@@ -115,7 +120,10 @@ class Gate:
     async def _known(self, hash: bytes) -> ApiKey | None:
         if hash in self._keys:
             return self._keys.get(hash)
-        return self._keys.put(hash, await self._store.key_by_hash(hash))
+        changes = self.changes
+        key = await self._store.key_by_hash(hash)
+        # What was read before a change here is not remembered beyond it.
+        return self._keys.put(hash, key) if changes == self.changes else key
 
     async def _tenant_of(self, key: ApiKey, headers: Mapping[bytes, bytes]) -> Tenant:
         named = headers.get(b"duetime-tenant", b"").decode("latin-1")
@@ -139,3 +147,22 @@ class Gate:
             except NotFound:
                 raise NotFound("there is no such tenant", field="Duetime-Tenant") from None
         return found
+
+
+class Admission:
+    """Somebody who was let in just now, with a request that lasts."""
+
+    def __init__(self, gate: Gate, endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> None:
+        self._gate = gate
+        self._endpoint = endpoint
+        self._headers = headers
+        self._changes = gate.changes
+        self._until = monotonic() + REMEMBERED
+
+    async def renew(self) -> None:
+        """Ask again, if that was a few seconds ago or something was changed here; raises what the gate raises."""
+        changes = self._gate.changes
+        if changes == self._changes and monotonic() < self._until:
+            return
+        await self._gate.admit(self._endpoint, self._headers)
+        self._changes, self._until = changes, monotonic() + REMEMBERED

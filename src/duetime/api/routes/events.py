@@ -7,6 +7,10 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from duetime.api.endpoint import Call, Routes, Stream
+from duetime.api.gate import REMEMBERED, Admission
+from duetime.api.problems import Problem
+from duetime.clock import monotonic
+from duetime.errors import NotFound, StoreError
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.event import Event, EventMark
@@ -28,31 +32,50 @@ async def watch_events(call: Call) -> Stream:
     """Watch what changes: one event says what happened to which jobs or runs."""
     given = _MARK.fullmatch(call.header(b"last-event-id") or "")
     after = None if given is None else EventMark(int(given[1]), int(given[2]))
-    return Stream(_stream(call, after), MEDIA)
+    return Stream(_stream(call, Admission(call.service.gate, call.endpoint, call.headers), after), MEDIA)
 
 
-async def _stream(call: Call, after: EventMark | None) -> AsyncIterator[bytes]:
+async def _stream(call: Call, admission: Admission, after: EventMark | None) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n: listening\n\n"
     events = call.service.events.listen(call.tenant_id, after)
     stopping = asyncio.ensure_future(call.service.stopping.wait())
     following: asyncio.Future[Event] = asyncio.ensure_future(anext(events))
+    spoken = monotonic()
     try:
         while not stopping.done():
-            await asyncio.wait((following, stopping), timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                yield b": still here\n\n"
+            await asyncio.wait((following, stopping), timeout=REMEMBERED, return_when=asyncio.FIRST_COMPLETED)
+            ready = following.done()
+            if not await _may_listen(admission, needed=ready):
+                return
+            if not ready:
+                if monotonic() - spoken >= _HEARTBEAT:
+                    yield b": still here\n\n"
+                    spoken = monotonic()
                 continue
             try:
                 event = following.result()
             except StopAsyncIteration:
                 return
             yield _told(event)
+            spoken = monotonic()
             following = asyncio.ensure_future(anext(events))
     finally:
         following.cancel()
         stopping.cancel()
         await asyncio.gather(following, stopping, return_exceptions=True)
         await events.aclose()  # type: ignore[attr-defined]
+
+
+async def _may_listen(admission: Admission, *, needed: bool) -> bool:
+    """Whether they still may. A store that is away ends no stream to which nothing is to be told (`needed`) now."""
+    try:
+        await admission.renew()
+    except (Problem, NotFound):
+        return False
+    except StoreError:
+        if needed:
+            raise
+    return True
 
 
 def _told(event: Event) -> bytes:

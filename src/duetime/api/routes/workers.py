@@ -12,10 +12,11 @@ from uuid import UUID
 import msgspec
 
 from duetime.api.endpoint import Call, Routes
+from duetime.api.gate import Admission
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.engine.desk import Reported
 from duetime.engine.line import Turn, Waiting
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, NotFound
 from duetime.ids import new_id, parse, show
 from duetime.model import json
 from duetime.model.access import Action
@@ -84,11 +85,20 @@ async def claim_runs(call: Call) -> Dealt:
     worker_id = call.identity("wrk", "worker_id")
     room = body.room if body.claim_no else 0
     waiting = Waiting(worker_id, body.claim_no, room, body.suspects, body.alone)
+    admission = Admission(call.service.gate, call.endpoint, call.headers)
     gone = asyncio.ensure_future(call.gone())
     try:
         turn = await call.service.desk.claim(call.tenant_id, worker_id, body.tasks, waiting, body.wait, gone)
     finally:
         gone.cancel()
+    if turn.runs or turn.cancelled:
+        try:
+            await admission.renew()
+        except (Problem, NotFound):
+            # Its key has ended while it waited: what it would have got goes to others, as if it had not been claimed.
+            if turn.runs:
+                await call.service.desk.hand_back(call.tenant_id, worker_id, [], [body.claim_no])
+            raise
     return _dealt(turn)
 
 
