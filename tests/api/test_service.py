@@ -261,6 +261,39 @@ async def test_events(api: Served) -> None:
     assert second["job_id"].encode() in missed and made["job_id"].encode() not in missed
 
 
+async def test_a_stream_of_events_says_where_it_begins(api: Served) -> None:
+    """What happens between a break and the next request is not missed, even if nothing had happened before."""
+    headers = {"Authorization": f"Bearer {api.root}"}
+    async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
+        place = id_of(await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20))
+    made = [(await api.post("/v1/jobs", {"task": "t"})).json["job_id"] for _ in range(2)]
+    async with api.http.get(f"{api.url}/v1/events", headers=headers | {"Last-Event-ID": place}) as stream:
+        assert id_of(await stream.content.readuntil(b"\n\n")) == place, "what was missed is still to come"
+        for job_id in made:
+            assert job_id.encode() in await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
+
+
+async def test_a_quiet_stream_of_events_says_how_far_it_is(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes back has nothing to catch up with of what others did."""
+    monkeypatch.setattr("duetime.api.routes.events.HEARTBEAT", 0.0)
+    key, other = await api.key(Role.VIEWER), await api.key(Role.ADMIN, (await api.tenant("other")).id)
+    async with api.http.get(f"{api.url}/v1/events", headers={"Authorization": f"Bearer {key}"}) as stream:
+        begin = id_of(await stream.content.readuntil(b"\n\n"))
+        await api.post("/v1/jobs", {"task": "theirs"}, key=other)
+
+        async def moved() -> bool:
+            block = await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
+            assert b": still here" in block and b"data" not in block
+            return id_of(block) != begin
+
+        await eventually(moved)
+
+
+def id_of(block: bytes) -> str:
+    (found,) = (line[4:] for line in block.decode().splitlines() if line.startswith("id: "))
+    return found
+
+
 async def test_health(api: Served) -> None:
     for path in ("/livez", "/readyz"):
         answer = await api.get(path, key=None)

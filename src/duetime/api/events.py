@@ -1,13 +1,16 @@
 """What changes, as it changes: the store's events are read once on this server, and handed to everybody who listens.
 
 A listener gets every event of its tenant after the place where it begins, in order and without gaps. One that does not
-keep up is let go: it comes back with the last id that it has seen, and goes on from there.
+keep up is let go: it comes back with the last place that it was told, and goes on from there. It is told of places also
+while nothing happens to its tenant, so that it never comes back with one that is long past: all that others did since
+would have to be read.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from duetime.clock import monotonic
@@ -26,41 +29,65 @@ _BEHIND = 2000
 """Events that may wait for one listener."""
 
 
-class _Listener:
-    __slots__ = ("events", "lost", "tenant_id")
+class Listener:
+    """One who listens to a tenant: the place where that begins, and what happens after it."""
 
-    def __init__(self, tenant_id: int) -> None:
+    begin: EventMark
+    events: AsyncIterator[Event]
+    """Ends when the listener cannot keep up."""
+
+    def __init__(self, hub: "EventHub", tenant_id: int) -> None:
         self.tenant_id = tenant_id
-        self.events: asyncio.Queue[Event] = asyncio.Queue(_BEHIND)
+        self.waiting: asyncio.Queue[Event] = asyncio.Queue(_BEHIND)
         self.lost = False
+        self._hub = hub
+        self._caught_up = False
+
+    def start(self, after: EventMark | None, here: EventMark) -> None:
+        self.begin = here if after is None else min(after, here)
+        self.events = self._heard(here)
+
+    async def _heard(self, here: EventMark) -> AsyncIterator[Event]:
+        if self.begin < here:
+            async for event in self._hub.between(self.begin, here):
+                if event.tenant_id == self.tenant_id:
+                    yield event
+        self._caught_up = True
+        while not (self.lost and self.waiting.empty()):
+            event = await self.waiting.get()
+            if event.mark > here:
+                yield event
+
+    @property
+    def place(self) -> EventMark | None:
+        """Up to where everything is known to have come out of `events`; None while that cannot be said."""
+        return self._hub.read_until if self._caught_up and not self.lost and self.waiting.empty() else None
 
 
 class EventHub:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._listeners: set[_Listener] = set()
+        self._listeners: set[Listener] = set()
         self._mark: EventMark | None = None
         self._tail: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._awake = asyncio.Event()
 
-    async def listen(self, tenant_id: int, after: EventMark | None = None) -> AsyncIterator[Event]:
-        """The events of a tenant from now on, or after a place that was seen before. Ends when it cannot keep up."""
-        listener = _Listener(tenant_id)
+    @asynccontextmanager
+    async def listening(self, tenant_id: int, after: EventMark | None = None) -> AsyncIterator[Listener]:
+        """Listen to a tenant inside the block, from now on or after a place that was told before."""
+        listener = Listener(self, tenant_id)
         self._listeners.add(listener)
         try:
-            here = await self._started()
-            seen = here
-            if after is not None and after < here:
-                async for event in self._between(after, here):
-                    if event.tenant_id == tenant_id:
-                        yield event
-            while not (listener.lost and listener.events.empty()):
-                event = await listener.events.get()
-                if event.mark > seen:
-                    yield event
+            listener.start(after, await self._started())
+            yield listener
         finally:
             self._listeners.discard(listener)
+
+    @property
+    def read_until(self) -> EventMark | None:
+        """The place up to which all listeners were handed everything."""
+        return self._mark
 
     @property
     def is_listening(self) -> bool:
@@ -83,7 +110,8 @@ class EventHub:
             assert self._mark is not None
             return self._mark
 
-    async def _between(self, after: EventMark, until: EventMark) -> AsyncIterator[Event]:
+    async def between(self, after: EventMark, until: EventMark) -> AsyncIterator[Event]:
+        """What happened to all tenants after one place, up to another."""
         while True:
             page = await self._store.events(after, _PAGE)
             for event in page:
@@ -129,10 +157,10 @@ class EventHub:
         self._awake.set()
 
 
-def _hand(listener: _Listener, event: Event) -> None:
+def _hand(listener: Listener, event: Event) -> None:
     if listener.lost:
         return
     try:
-        listener.events.put_nowait(event)
+        listener.waiting.put_nowait(event)
     except asyncio.QueueFull:
         listener.lost = True

@@ -24,6 +24,7 @@ from duetime.engine.options import check_duration
 from duetime.errors import ServerUnavailable, never_ran
 from duetime.model.listing import JobStatus
 from duetime.settings import load
+from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
 
 T = TypeVar("T")
@@ -101,16 +102,20 @@ class AsyncClient(Endpoints, AsyncSender):
             await asyncio.sleep(pause)
             pause = min(_LONGEST_LOOK, pause * 1.5)
 
-    async def watch_events(self, last_event_id: str | None = None) -> AsyncIterator[Change]:
-        """What changes, as it changes. When the connection breaks it goes on after the last event that was seen."""
+    async def watch_events(
+        self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT
+    ) -> AsyncIterator[Change]:
+        """What changes, as it changes. When the connection breaks, or says nothing for `patience` seconds, it goes on
+        after the last event that was seen."""
         last = last_event_id
         pause = _FIRST_LOOK
         while True:
             try:
                 headers = {} if last is None else {"Last-Event-ID": last}
-                async for change in changes(self._transport.stream("/v1/events", headers)):
-                    last, pause = change.id, _FIRST_LOOK
-                    yield change
+                async for told in changes(self._transport.stream("/v1/events", headers, patience)):
+                    last, pause = told.id or last, _FIRST_LOOK
+                    if isinstance(told, Change):
+                        yield told
             except ServerUnavailable:
                 if pause > 30:
                     raise

@@ -9,6 +9,7 @@ from duetime.client.ask import Ask, Length, PageOf, next_page
 from duetime.client.client import AsyncClient
 from duetime.client.endpoints import BlockingSender, Endpoints
 from duetime.client.watching import Change
+from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
 
 T = TypeVar("T")
@@ -62,9 +63,10 @@ class Client(Endpoints, BlockingSender):
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
         return self._run(self._client.wait(job_id, timeout))
 
-    def watch_events(self, last_event_id: str | None = None) -> Iterator[Change]:
-        """What changes, as it changes."""
-        events = self._client.watch_events(last_event_id)
+    def watch_events(self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT) -> Iterator[Change]:
+        """What changes, as it changes. When the connection breaks, or says nothing for `patience` seconds, it goes on
+        after the last event that was seen."""
+        events = self._client.watch_events(last_event_id, patience=patience)
         while True:
             yield self._run(_next(events))
 

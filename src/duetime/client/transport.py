@@ -116,12 +116,14 @@ class Transport:
             raise failed
         return Response(answer.status, answer.headers, body)
 
-    async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
-        """The lines of an answer without an end. Raises `ServerUnavailable` when it breaks off."""
+    async def stream(self, path: str, headers: Mapping[str, str], patience: float) -> AsyncIterator[bytes]:
+        """The lines of an answer without an end. Raises `ServerUnavailable` when it breaks off, or says nothing for
+        `patience` seconds: the other end may be gone without a word."""
         await self.open()
         assert self._session is not None
+        silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=patience)
         try:
-            async with self._session.get(self.url + path, headers=dict(headers)) as answer:
+            async with self._session.get(self.url + path, headers=dict(headers), timeout=silence) as answer:
                 if answer.status >= 400:
                     raise error_of(answer.status, await answer.read())
                 async for line in answer.content:

@@ -17,11 +17,18 @@ class Change(msgspec.Struct, frozen=True):
     """Its place in the stream: give it back to go on after it."""
 
 
+class Place(msgspec.Struct, frozen=True):
+    """A place in the stream up to which nothing was missed, told without an event; or (empty) only that somebody is
+    there."""
+
+    id: str
+
+
 _decoder = msgspec.json.Decoder(Change)
 
 
-async def changes(lines: AsyncIterator[bytes]) -> AsyncIterator[Change]:
-    """The events that the lines tell of; comments and everything else are passed over."""
+async def changes(lines: AsyncIterator[bytes]) -> AsyncIterator[Change | Place]:
+    """The events that the lines tell of, and the places; comments and everything else are passed over."""
     mark, data = "", b""
     async for line in lines:
         name, _, value = line.rstrip(b"\r\n").partition(b":")
@@ -30,6 +37,6 @@ async def changes(lines: AsyncIterator[bytes]) -> AsyncIterator[Change]:
             mark = value.decode()
         elif name == b"data":
             data += value
-        elif not line.strip() and data:
-            yield msgspec.structs.replace(_decoder.decode(data), id=mark)
+        elif not line.strip():
+            yield msgspec.structs.replace(_decoder.decode(data), id=mark) if data else Place(mark)
             data = b""

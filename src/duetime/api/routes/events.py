@@ -14,10 +14,10 @@ from duetime.errors import NotFound, StoreError
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.event import Event, EventMark
+from duetime.wire.events import HEARTBEAT
 
 routes = Routes("Events")
 MEDIA = "text/event-stream"
-_HEARTBEAT = 15.0
 _MARK = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 _encoder = msgspec.json.Encoder()
 
@@ -36,34 +36,35 @@ async def watch_events(call: Call) -> Stream:
 
 
 async def _stream(call: Call, admission: Admission, after: EventMark | None) -> AsyncIterator[bytes]:
-    yield b"retry: 1000\n: listening\n\n"
-    events = call.service.events.listen(call.tenant_id, after)
-    stopping = asyncio.ensure_future(call.service.stopping.wait())
-    following: asyncio.Future[Event] = asyncio.ensure_future(anext(events))
-    spoken = monotonic()
-    try:
-        while not stopping.done():
-            await asyncio.wait((following, stopping), timeout=REMEMBERED, return_when=asyncio.FIRST_COMPLETED)
-            ready = following.done()
-            if not await _may_listen(admission, needed=ready):
-                return
-            if not ready:
-                if monotonic() - spoken >= _HEARTBEAT:
-                    yield b": still here\n\n"
-                    spoken = monotonic()
-                continue
-            try:
-                event = following.result()
-            except StopAsyncIteration:
-                return
-            yield _told(event)
-            spoken = monotonic()
-            following = asyncio.ensure_future(anext(events))
-    finally:
-        following.cancel()
-        stopping.cancel()
-        await asyncio.gather(following, stopping, return_exceptions=True)
-        await events.aclose()  # type: ignore[attr-defined]
+    yield b"retry: 1000\n"
+    async with call.service.events.listening(call.tenant_id, after) as listener:
+        yield _place(listener.begin, "listening")
+        stopping = asyncio.ensure_future(call.service.stopping.wait())
+        following: asyncio.Future[Event] = asyncio.ensure_future(anext(listener.events))
+        spoken = monotonic()
+        try:
+            while not stopping.done():
+                await asyncio.wait((following, stopping), timeout=REMEMBERED, return_when=asyncio.FIRST_COMPLETED)
+                ready = following.done()
+                if not await _may_listen(admission, needed=ready):
+                    return
+                if ready:
+                    try:
+                        event = following.result()
+                    except StopAsyncIteration:
+                        return
+                    yield _told(event)
+                    following = asyncio.ensure_future(anext(listener.events))
+                elif monotonic() - spoken >= HEARTBEAT:
+                    yield _place(None if following.done() else listener.place, "still here")
+                else:
+                    continue
+                spoken = monotonic()
+        finally:
+            following.cancel()
+            stopping.cancel()
+            await asyncio.gather(following, stopping, return_exceptions=True)
+            await listener.events.aclose()  # type: ignore[attr-defined]
 
 
 async def _may_listen(admission: Admission, *, needed: bool) -> bool:
@@ -82,5 +83,13 @@ def _told(event: Event) -> bytes:
     jobs = event.kind.of_jobs
     ids = [show("job" if jobs else "run", each) for each in event.ids]
     data = _encoder.encode({"kind": event.kind.name, "at": event.at, "job_ids" if jobs else "run_ids": ids})
-    mark = f"{event.mark.transaction}-{event.mark.number}"
-    return f"id: {mark}\nevent: {event.kind.name.lower()}\n".encode() + b"data: " + data + b"\n\n"
+    return _id(event.mark) + f"event: {event.kind.name.lower()}\n".encode() + b"data: " + data + b"\n\n"
+
+
+def _place(mark: EventMark | None, said: str) -> bytes:
+    """No event; but up to here nothing was missed."""
+    return (b"" if mark is None else _id(mark)) + f": {said}\n\n".encode()
+
+
+def _id(mark: EventMark) -> bytes:
+    return f"id: {mark.transaction}-{mark.number}\n".encode()
