@@ -6,6 +6,9 @@ from contextlib import asynccontextmanager
 
 from duetime import AsyncClient
 from duetime.client.watching import Change
+from duetime.ids import new_id
+from duetime.model.event import EventKind
+from duetime.model.job import DEFAULT_TENANT
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
@@ -131,3 +134,12 @@ async def test_what_happens_while_the_first_connection_is_broken_is_not_missed(s
         wire.whole = True
         change = await asyncio.wait_for(watching, 20)
         assert (change.kind, change.job_ids) == ("SUBMITTED", (made,))
+
+
+async def test_one_event_may_tell_of_a_large_batch(served: Served) -> None:
+    async with AsyncClient(served.url, await served.key()) as client:
+        watching = asyncio.ensure_future(anext(client.watch_events()))
+        await eventually(lambda: served.service.events.is_listening)
+        ids = [new_id() for _ in range(40_000)]
+        await served.store.tell(EventKind.SUBMITTED, DEFAULT_TENANT, ids)
+        assert len((await asyncio.wait_for(watching, 20)).job_ids) == len(ids)

@@ -25,6 +25,8 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 _CONNECT = 10.0
+_LONGEST_LINE = 8 * 1024**2
+"""Bytes: one event may tell of all jobs of a large batch. The library takes twice its buffer for a line."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
@@ -123,7 +125,9 @@ class Transport:
         assert self._session is not None
         silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=patience)
         try:
-            async with self._session.get(self.url + path, headers=dict(headers), timeout=silence) as answer:
+            async with self._session.get(
+                self.url + path, headers=dict(headers), timeout=silence, read_bufsize=_LONGEST_LINE // 2
+            ) as answer:
                 if answer.status >= 400:
                     raise error_of(answer.status, await answer.read())
                 async for line in answer.content:
