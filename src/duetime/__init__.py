@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duetime.errors import (
         AccessDenied,
         CalendarInUse,
+        Closed,
         Conflict,
         DuetimeError,
         InvalidInput,
@@ -64,6 +65,7 @@ __all__ = [
     "CalendarInUse",
     "Cancel",
     "Client",
+    "Closed",
     "Conflict",
     "Context",
     "DuetimeError",
@@ -115,6 +117,7 @@ _HOMES = {
     "duetime.errors": (
         "AccessDenied",
         "CalendarInUse",
+        "Closed",
         "Conflict",
         "DuetimeError",
         "InvalidInput",

@@ -14,6 +14,7 @@
     ├── QuotaExceeded           the tenant has as much as it may have
     ├── Overloaded              there is more to do than can be done now: back off and repeat
     ├── AccessDenied            the key is not known, or may not do this
+    ├── Closed                  what should have answered was closed meanwhile
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
@@ -93,6 +94,10 @@ class Overloaded(DuetimeError):
 
 class AccessDenied(DuetimeError):
     """The key is not known, or may not do this."""
+
+
+class Closed(DuetimeError):
+    """What should have answered was closed meanwhile; what it was asked to do may have happened."""
 
 
 class LeaseLost(DuetimeError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from duetime.errors import InvalidInput, StoreLocked
+from duetime.errors import InvalidInput, StoreLocked, StoreUnavailable
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
@@ -178,7 +178,9 @@ class Stores:
         except BaseException as error:
             with self._guard:
                 self._file = None
-            file.set_exception(error)
+            # Whoever was first may have been told to stop; the others were not.
+            stopped = not isinstance(error, Exception)
+            file.set_exception(StoreUnavailable("nobody opened it after all", remedy="ask again") if stopped else error)
             raise
         file.set_result(store)
         return store

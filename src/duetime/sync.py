@@ -1,13 +1,12 @@
 """The app for code that is not async. One event loop on one background thread serves all callers; every method of the
 app is reached through it, so nothing is written twice."""
 
-import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from duetime.background import BackgroundLoop
 from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
 from duetime.graphing import GraphLike, GraphPlan
@@ -30,8 +29,7 @@ class SyncApp:
 
     def __init__(self, app: "App") -> None:
         self._app = app
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background = BackgroundLoop("the app", "duetime-sync")
 
     def submit(
         self, task: "TaskLike | None" = None, /, *, connection: object = None, **options_and_arguments: Any
@@ -113,12 +111,9 @@ class SyncApp:
         return self._call(self._app.wait_graph, graph, timeout)
 
     def close(self) -> None:
-        """Close the connection and end the background thread; the next call starts them again."""
-        with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._app.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
+        """Close the connection and end the background thread; the next call starts them again. Threads that wait for an
+        answer get `Closed`."""
+        self._background.close(self._app.close)
 
     def __enter__(self) -> "SyncApp":
         return self
@@ -127,21 +122,7 @@ class SyncApp:
         self.close()
 
     def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
-        return asyncio.run_coroutine_threadsafe(method(*args, **kwargs), self._running_loop()).result()
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                loop = self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_serve, args=(loop,), name="duetime-sync", daemon=True).start()
-            return self._loop
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+        return self._background.run(method(*args, **kwargs))
 
 
 def _check_blocking(connection: object) -> None:

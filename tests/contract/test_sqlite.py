@@ -102,6 +102,17 @@ async def test_one_file_is_opened_once_in_a_process(store: SqliteStore, path: Pa
     await other.close()
 
 
+async def test_an_opening_that_is_given_up_leaves_the_file_to_others(path: Path) -> None:
+    opening = asyncio.create_task(SqliteStore(path).open())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    other = SqliteStore(path)
+    await other.open()
+    await other.close()
+
+
 async def test_opening_twice_is_opening_once(store: SqliteStore) -> None:
     await store.open()
     assert (await store.counts()).runs == 0

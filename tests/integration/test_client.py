@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import re
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import duetime
-from duetime import AccessDenied, App, AsyncClient, Client, Conflict, InvalidInput, NotFound, ServerUnavailable
+from duetime import AccessDenied, App, AsyncClient, Client, Closed, Conflict, InvalidInput, NotFound, ServerUnavailable
 from duetime.api.table import ENDPOINTS
 from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, notification_asks, run_asks, target_asks
 from duetime.client.ask import Ask
@@ -19,6 +20,7 @@ from duetime.model.access import Role
 from duetime.model.listing import JobStatus
 from duetime.wire.workers import Ask as ClaimRequest
 from tests.support.served import Served
+from tests.support.waiting import eventually
 from tests.support.working import working
 
 FOR_BROWSERS = {"docs", "login", "login_with_key", "logout"}
@@ -192,3 +194,59 @@ async def test_the_blocking_client(app: App, served: Served) -> None:
 
     made = await asyncio.to_thread(use)
     assert (await app.job(made[0])).state is duetime.JobState.CANCELLED
+
+
+@pytest.mark.parametrize(("what", "method"), [("wait", "list_runs"), ("watch_events", "keep_listening")])
+async def test_who_waits_for_a_blocking_client_hears_that_it_was_closed(
+    served: Served, what: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, heard = asyncio.Event(), []
+    real = getattr(served.store, method)
+
+    async def seen(*args: Any) -> Any:
+        asked.set()
+        return await real(*args)
+
+    monkeypatch.setattr(served.store, method, seen)
+    client = Client(served.url, await served.key())
+    job_id = (await served.post("/v1/jobs", {"task": "later", "run_in": "1d"})).json["job_id"]
+
+    def use() -> None:
+        try:
+            client.wait(job_id) if what == "wait" else next(client.watch_events())
+        except Closed as error:
+            heard.append(str(error))
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    await asyncio.wait_for(asked.wait(), 20)
+    await asyncio.to_thread(client.close)
+    await asyncio.to_thread(thread.join, 5)
+    assert not thread.is_alive()
+    assert len(heard) == 1 and "was closed" in heard[0]
+    await asyncio.to_thread(client.close)
+
+
+async def test_a_blocking_client_that_is_closed_again_and_again_leaves_nobody_waiting(served: Served) -> None:
+    client, over, answers = Client(served.url, await served.key()), threading.Event(), []
+
+    def use() -> None:
+        while not over.is_set():
+            try:
+                answers.append(client.get_me().role)
+            except Closed:
+                answers.append("closed")
+
+    threads = [threading.Thread(target=use, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        before = len(answers)
+        await eventually(lambda: len(answers) > before)  # noqa: B023
+        await asyncio.to_thread(client.close)
+    over.set()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 5)
+    assert not any(thread.is_alive() for thread in threads)
+    assert set(answers) <= {"root", "closed"} and "root" in answers
+    await asyncio.to_thread(client.close)

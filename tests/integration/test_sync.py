@@ -1,14 +1,16 @@
 """The app for code that is not async: from plain code, from many threads, and from inside a task."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
 
-from duetime import App, InvalidInput, JobState, NotFound, RunState, SyncContext, Task
+from duetime import App, Closed, InvalidInput, JobState, NotFound, Run, RunState, SyncContext, Task
 from duetime.wiring import Node
 from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, ended, quick_settings, working
@@ -57,6 +59,49 @@ def test_it_can_be_closed_and_used_again(plain_app: App) -> None:
         receipt = sync.submit(double, number=1)
     sync.close()
     assert plain_app.sync.job(receipt).task == "double"
+
+
+def test_who_waits_hears_that_it_was_closed(plain_app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    receipt = plain_app.sync.submit(double_on(plain_app), number=1, run_in="1h")
+    looked, heard, real = threading.Event(), [], plain_app.runs
+
+    async def runs(*args: Any) -> list[Run]:
+        looked.set()
+        return await real(*args)
+
+    def wait() -> None:
+        try:
+            plain_app.sync.wait(receipt)
+        except Closed as error:
+            heard.append(str(error))
+
+    monkeypatch.setattr(plain_app, "runs", runs)
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    assert looked.wait(20)
+    plain_app.sync.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert len(heard) == 1 and "was closed" in heard[0]
+    assert plain_app.sync.job(receipt).task == "double", "it can be used again"
+
+
+def test_closing_while_it_opens_leaves_nothing_behind(plain_app: App) -> None:
+    """The file would belong to nobody, and be taken."""
+    double = double_on(plain_app)
+    for _ in range(10):
+        thread = threading.Thread(target=_submit_or_hear, args=(plain_app, double), daemon=True)
+        thread.start()
+        plain_app.sync.close()
+        thread.join(5)
+        assert not thread.is_alive()
+        plain_app.sync.close()
+    assert plain_app.sync.submit(double, number=1)
+
+
+def _submit_or_hear(app: App, task: Task[[int], int]) -> None:
+    with contextlib.suppress(Closed):
+        app.sync.submit(task, number=1)
 
 
 def test_many_threads_share_it(plain_app: App) -> None:

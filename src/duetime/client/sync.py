@@ -1,14 +1,14 @@
 """`Client`: the same for code that is not async. One event loop on one background thread serves all callers."""
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from duetime.background import BackgroundLoop
 from duetime.client.ask import Ask, Length, PageOf, next_page
 from duetime.client.client import AsyncClient
 from duetime.client.endpoints import BlockingSender, Endpoints
 from duetime.client.watching import Change
+from duetime.errors import Closed
 from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
 
@@ -22,9 +22,7 @@ class Client(Endpoints, BlockingSender):
         self, url: str | None = None, key: str | None = None, *, tenant: str | None = None, tries: int = 5
     ) -> None:
         self._client = AsyncClient(url, key, tenant=tenant, tries=tries)
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._background = BackgroundLoop("the client", "duetime-client")
 
     @property
     def url(self) -> str:
@@ -44,14 +42,9 @@ class Client(Endpoints, BlockingSender):
             ask = next_page(ask, page.next_cursor)
 
     def close(self) -> None:
-        """Close the connections and end the background thread; the next call starts them again."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(self._client.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+        """Close the connections and end the background thread; the next call starts them again. Threads that wait for
+        an answer get `Closed`."""
+        self._background.close(self._client.close)
 
     def __enter__(self) -> "Client":
         return self
@@ -71,24 +64,11 @@ class Client(Endpoints, BlockingSender):
             yield self._run(_next(events))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._running_loop()).result()
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                loop = self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(loop,), name="duetime-client", daemon=True)
-                self._thread.start()
-            return self._loop
+        return self._background.run(work)
 
 
-async def _next(events: Any) -> Change:
-    change: Change = await anext(events)
-    return change
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+async def _next(events: AsyncIterator[Change]) -> Change:
     try:
-        loop.run_forever()
-    finally:
-        loop.close()
+        return await anext(events)
+    except StopAsyncIteration:  # it has no other end
+        raise Closed("the client was closed, and this watching with it", remedy="watch anew") from None

@@ -86,6 +86,9 @@ class Database:
         except Exception:
             self._thread = None
             raise
+        except BaseException:
+            await self.close()  # whoever opens it was told to stop: the file shall not stay taken
+            raise
 
     async def close(self) -> None:
         with self._guard:
