@@ -14,11 +14,15 @@ class TargetExecutor:
         self._runner = runner
         self._finished = finished
         self._loop = asyncio.get_running_loop()
+        self._attempts: set[asyncio.Task[None]] = set()
 
     def start(self, running: Running) -> None:
-        running.task = self._loop.create_task(self._attempt(running))
+        attempt = self._loop.create_task(self._attempt(running))
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
 
     def stop(self, running: Running) -> None:
+        # One that has not taken its first step looks for itself: asyncio would never start it, and it would not end.
         if running.task is not None:
             running.task.cancel()
 
@@ -26,7 +30,10 @@ class TargetExecutor:
         pass
 
     async def _attempt(self, running: Running) -> None:
+        running.task = asyncio.current_task()
         try:
+            if running.stop is not None:
+                raise asyncio.CancelledError
             outcome: Outcome = await self._runner.run(running.claimed, running.lane)
         except asyncio.CancelledError:
             # Why it was stopped is known to whoever did it, and weighs more than this.
