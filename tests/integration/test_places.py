@@ -1,18 +1,21 @@
 """Where attempts run: on the event loop, in threads, and in processes that may die."""
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import threading
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import uvloop
 
-from duetime import App, FailureClass, Receipt, RetryPolicy, RunState, SyncContext, Task, current_context
-from duetime.model.attempt import AttemptState
+from duetime import App, FailureClass, LeaseLost, Receipt, RetryPolicy, RunState, SyncContext, Task, current_context
+from duetime.model.attempt import AttemptState, RunNote
 from duetime.worker import pace, processes
+from duetime.worker.notes import Notes
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, quick_settings, working
@@ -135,11 +138,11 @@ async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypa
     told = processes.ProcessExecutor._told
     killed = []
 
-    def strike(self: processes.ProcessExecutor, worker: processes.Child, kind: str, content: Any) -> None:
+    def strike(self: processes.ProcessExecutor, worker: processes.Child, kind: str, order: int, content: Any) -> None:
         if kind == "outcome" and len(killed) < 5:
             killed.append(worker)
             worker.kill()
-        told(self, worker, kind, content)
+        told(self, worker, kind, order, content)
 
     monkeypatch.setattr(processes.ProcessExecutor, "_told", strike)
     monkeypatch.setattr(pace, "_REMEMBERED", 1)
@@ -187,6 +190,42 @@ async def test_a_child_has_a_context(app: App) -> None:
         run = await ended(app, await resume.submit(queue="slow"))
     assert run.value == [2, {"done": 3}, "slow"]
     assert run.attempts[0].log_lines == [f"first attempt of {resume.name}"]
+
+
+@pytest.mark.parametrize(
+    ("asks_after", "ends_after", "said"),
+    [(0, 0.05, ["its attempt is over"]), (0.05, 0, ["its attempt is over"] * 2)],
+    ids=["asks before the end", "asks after the end"],
+)
+async def test_a_thread_that_a_function_leaves_behind_disturbs_nobody(
+    app: App, monkeypatch: pytest.MonkeyPatch, asks_after: float, ends_after: float, said: list[str]
+) -> None:
+    save = Notes.save
+
+    async def slow_save(self: Notes, worker_id: UUID, note: RunNote) -> None:
+        await asyncio.sleep(0.3)
+        with contextlib.suppress(LeaseLost):  # the run is over by then
+            await save(self, worker_id, note)
+
+    monkeypatch.setattr(Notes, "save", slow_save)
+    leave_a_thread = app.task(process=True, retries=0)(tasks.leave_a_thread)
+    square = app.task(process=True, retries=0)(tasks.square)
+    refusals = app.task(process=True, retries=0)(tasks.refusals)
+    async with working(app, processes=1):
+        left = await leave_a_thread.submit(asks_after=asks_after, ends_after=ends_after)
+        receipts = await square.submit_many([{"number": number} for number in range(20)])
+        assert (await ended(app, left)).state is RunState.SUCCEEDED
+        runs = [await ended(app, receipt) for receipt in receipts]
+        assert (await ended(app, await refusals.submit())).value == said
+    assert [run.value for run in runs] == [number**2 for number in range(20)]
+    assert {(run.message, *run.attempts[0].log_lines) for run in runs} == {(None,)}, "what it says is not theirs"
+
+
+async def test_threads_of_a_function_in_a_child_save_at_once(app: App) -> None:
+    save_in_threads = app.task(process=True, retries=0, timeout="18s")(tasks.save_in_threads)
+    async with working(app, processes=1):
+        run = await ended(app, await save_in_threads.submit(threads=8, times=50))
+    assert (run.state, run.value) == (RunState.SUCCEEDED, 400)
 
 
 async def test_the_result_of_a_child_is_kept_if_it_can_be(app: App) -> None:

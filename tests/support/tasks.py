@@ -3,11 +3,17 @@
 import asyncio
 import os
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from duetime import GiveUp, Snooze, SyncContext, current_context
+from duetime import GiveUp, LeaseLost, Snooze, SyncContext, current_context
+
+left_behind: list[threading.Thread] = []
+refused: list[str] = []
+"""What those were told."""
 
 
 def square(number: int) -> int:
@@ -77,3 +83,34 @@ def resume(ctx: SyncContext) -> list[Any]:
 
 def names_of_parents(ctx: SyncContext) -> list[Any]:
     return sorted([parent.name, parent.value] for parent in ctx.parents())
+
+
+def leave_a_thread(ctx: SyncContext, asks_after: float, ends_after: float) -> None:
+    """Returns while a thread of it goes on to talk."""
+
+    def go_on() -> None:
+        time.sleep(asks_after)
+        for ask in (lambda: ctx.checkpoint(1), ctx.parents):
+            ctx.logger.warning("left behind")
+            ctx.progress(0.7, "left behind")
+            try:
+                ask()
+            except LeaseLost as error:
+                refused.append(str(error))
+
+    left_behind.append(threading.Thread(target=go_on, daemon=True))
+    left_behind[-1].start()
+    time.sleep(ends_after)
+
+
+def refusals() -> list[str]:
+    """What was refused in this child, once nothing goes on there."""
+    for thread in left_behind:
+        thread.join(10)
+    return refused
+
+
+def save_in_threads(ctx: SyncContext, threads: int, times: int) -> int:
+    """Saves checkpoints from many threads at once; returns how many."""
+    with ThreadPoolExecutor(threads) as pool:
+        return len(list(pool.map(ctx.checkpoint, range(threads * times))))

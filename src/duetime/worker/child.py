@@ -26,7 +26,9 @@ from duetime.worker.frames import Pipe
 
 _ANY_WORKER = UUID(int=0)
 
-Order = tuple[str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
+Order = tuple[int, str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
+"""Its number first: whatever is said about the attempt goes under it. A thread that a function has left behind is known
+by the number of its own order, which is over."""
 
 
 def serve(end: socket) -> None:
@@ -37,10 +39,10 @@ def serve(end: socket) -> None:
     pipe = Pipe(end)
     while True:
         try:
-            order = pipe.receive()
+            order: Order = pipe.order()
         except (EOFError, OSError):
             return
-        pipe.send(("outcome", _attempt(pipe, order)))
+        pipe.send(("outcome", order[0], _attempt(pipe, order)))
 
 
 def _end_with_parent() -> None:
@@ -52,9 +54,9 @@ def _end_with_parent() -> None:
 
 
 def _attempt(pipe: Pipe, order: Order) -> Outcome:
-    module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
-    attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", line)))
-    context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe))
+    number, module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
+    attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", number, line)))
+    context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe, number))
     context.tenant_id, context.traceparent = whose
     try:
         function = find_function(module, qualname)
@@ -82,21 +84,20 @@ def find_function(module: str, qualname: str) -> Callable[..., Any]:
 class _Notebook:
     """The notes of the worker on the other side of the pipe, which knows whose they are."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, order: int) -> None:
         self._pipe = pipe
+        self._order = order
 
     def remember(self, worker_id: UUID, note: RunNote) -> None:
-        self._pipe.send(("progress", note))
+        self._pipe.send(("progress", self._order, note))
 
     def save(self, worker_id: UUID, note: RunNote) -> None:
-        self._pipe.send(("checkpoint", note))
-        problem = self._pipe.receive()
+        problem: str | None = self._pipe.ask("checkpoint", self._order, note)
         if problem is not None:
             raise LeaseLost(problem)
 
     def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
-        self._pipe.send(("parents", None))
-        answer: list[Parent] | str = self._pipe.receive()
+        answer: list[Parent] | str = self._pipe.ask("parents", self._order, None)
         if isinstance(answer, str):
             raise LeaseLost(answer)
         return answer

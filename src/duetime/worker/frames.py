@@ -1,10 +1,13 @@
 """Messages between a worker and a child of it: pickled, each behind its length. Both sides are the same program."""
 
+import itertools
 import pickle
 import socket
 import threading
 from typing import Any
 
+NO_QUESTION = 0
+"""The number of what answers no question."""
 _LENGTH = 4
 _AT_ONCE = 65_536
 
@@ -36,25 +39,65 @@ class Unpacker:
 
 
 class Pipe:
-    """The child's end."""
+    """The child's end, for the thread that waits for orders and for any other that waits for an answer.
+
+    What arrives has a number: that of the question that it answers, or none for an order. Whoever waits reads, one
+    thread at a time, and leaves to the others what is theirs: a thread only to read would cost each order a switch.
+    """
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
         self._unpacker = Unpacker()
-        self._received: list[Any] = []
-        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._numbers = itertools.count(NO_QUESTION + 1)
+        self._awaited = {NO_QUESTION}
+        self._received: dict[int, Any] = {}
+        self._changed = threading.Condition()
+        self._is_read = False
 
     def send(self, message: object) -> None:
         """From any thread: a function may have some of its own, and they may log."""
         packed = pack(message)
-        with self._lock:
+        with self._sending:
             self._socket.sendall(packed)
 
-    def receive(self) -> Any:
-        """The next message. Raises `EOFError` when the other side has closed."""
-        while not self._received:
+    def order(self) -> Any:
+        """The next order. Raises `EOFError` when the other side has closed."""
+        return self._receive(NO_QUESTION)
+
+    def ask(self, kind: str, order: int, content: object) -> Any:
+        """The answer to a question, from any thread."""
+        number = next(self._numbers)
+        self._awaited.add(number)
+        try:
+            self.send((kind, order, (number, content)))
+            return self._receive(number)
+        finally:
+            # A signal may have called this thread away: then its answer is for nobody.
+            self._awaited.discard(number)
+            self._received.pop(number, None)
+
+    def _receive(self, number: int) -> Any:
+        with self._changed:
+            while number not in self._received:
+                if self._is_read:
+                    self._changed.wait()
+                else:
+                    self._read()
+            return self._received.pop(number)
+
+    def _read(self) -> None:
+        """Take what there is, and wait until there is something; others may have a look meanwhile."""
+        self._is_read = True
+        self._changed.release()
+        try:
             data = self._socket.recv(_AT_ONCE)
-            if not data:
-                raise EOFError
-            self._received += self._unpacker.feed(data)
-        return self._received.pop(0)
+        finally:
+            self._changed.acquire()
+            self._is_read = False
+            self._changed.notify_all()
+        if not data:
+            raise EOFError
+        for number, content in self._unpacker.feed(data):
+            if number in self._awaited:
+                self._received[number] = content

@@ -26,7 +26,7 @@ from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed
 from duetime.worker import child
 from duetime.worker.executor import Finished
-from duetime.worker.frames import Unpacker, pack
+from duetime.worker.frames import NO_QUESTION, Unpacker, pack
 from duetime.worker.notes import Notes
 from duetime.worker.pace import Pace
 from duetime.worker.running import Running
@@ -37,6 +37,7 @@ _PATIENCE = 0.25
 """How long a run may wait here for a child."""
 _GIVEN_BACK = Snoozed(timedelta(0))
 _LAST_WORD = 5.0
+_QUESTIONS = ("checkpoint", "parents")
 
 
 class Child(asyncio.Protocol):
@@ -46,12 +47,14 @@ class Child(asyncio.Protocol):
         self,
         process: SpawnProcess,
         came: Callable[["Child"], None],
-        told: Callable[["Child", str, Any], None],
+        told: Callable[["Child", str, int, Any], None],
         gone: Callable[["Child", Exception | None], None],
     ) -> None:
         self.process = process
         self.running: Running | None = None
         """What it is at."""
+        self.order = 0
+        """The number of that, or of what it was at last."""
         self._killed = False
         self._came = came
         self._told = told
@@ -60,9 +63,18 @@ class Child(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._problem: Exception | None = None
 
-    def send(self, message: object) -> None:
+    def give(self, running: Running, order: tuple[Any, ...]) -> None:
+        self.running = running
+        self.order += 1
+        self._send(NO_QUESTION, (self.order, *order))
+
+    def answer(self, question: int, content: object) -> None:
+        self._send(question, content)
+
+    def _send(self, question: int, content: object) -> None:
         assert self._transport is not None
-        self._transport.write(pack(message))
+        if not self._transport.is_closing():  # it may have died while its answer was looked for
+            self._transport.write(pack((question, content)))
 
     @property
     def usable(self) -> bool:
@@ -89,8 +101,8 @@ class Child(asyncio.Protocol):
             self._problem = error
             self.kill()
             return
-        for kind, content in messages:
-            self._told(self, kind, content)
+        for kind, order, content in messages:
+            self._told(self, kind, order, content)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone(self, self._problem)
@@ -159,11 +171,10 @@ class ProcessExecutor:
             self._do(self._add_child())
 
     def _begin(self, worker: Child, running: Running) -> None:
-        worker.running = running
         running.handle = worker
         running.began = monotonic()
         running.waits = False
-        worker.send(_order(running, self._limits))
+        worker.give(running, _order(running, self._limits))
 
     async def _add_child(self) -> None:
         try:
@@ -201,17 +212,19 @@ class ProcessExecutor:
         self._idle.append(worker)
         self._deal()
 
-    def _told(self, worker: Child, kind: str, content: Any) -> None:
+    def _told(self, worker: Child, kind: str, order: int, content: Any) -> None:
         running = worker.running
-        if running is None:
-            return  # a thread that its function left behind
+        if running is None or order != worker.order:  # a thread that a function left behind
+            if kind in _QUESTIONS:
+                worker.answer(content[0], "its attempt is over")
+            return
         match kind:
             case "progress":
                 self._notes.remember(running.session.id, content)
             case "checkpoint":
-                self._do(self._save(worker, running, content))
+                self._do(self._save(worker, running, *content))
             case "parents":
-                self._do(self._parents(worker, running))
+                self._do(self._parents(worker, running, content[0]))
             case "log":
                 running.attempt_log.add(*content)
             case "outcome":
@@ -243,23 +256,23 @@ class ProcessExecutor:
         if not self._closed:
             self._deal()
 
-    async def _save(self, worker: Child, running: Running, note: RunNote) -> None:
+    async def _save(self, worker: Child, running: Running, question: int, note: RunNote) -> None:
+        answer = None
         try:
             async with asyncio.timeout(SAVE_DEADLINE):
                 await self._notes.save(running.session.id, note)
         except Exception as error:
-            worker.send(str(error))
-        else:
-            worker.send(None)
+            answer = str(error)
+        worker.answer(question, answer)
 
-    async def _parents(self, worker: Child, running: Running) -> None:
+    async def _parents(self, worker: Child, running: Running, question: int) -> None:
         answer: list[Parent] | str
         try:
             async with asyncio.timeout(SAVE_DEADLINE):
                 answer = await self._notes.parents(running.session.id, running.claimed.run_id)
         except Exception as error:
             answer = str(error)
-        worker.send(answer)
+        worker.answer(question, answer)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
