@@ -162,7 +162,7 @@ async def test_a_machine_without_room_for_processes(app: App, monkeypatch: pytes
 
     async with working(app, processes=2):
         with monkeypatch.context() as full:
-            full.setattr(processes, "_start_child", refuse)
+            full.setattr(processes, "start_child", refuse)
             receipts = await square.submit_many([{"number": number} for number in range(5)])
             runs = [await ended(app, receipt) for receipt in receipts]
         later = await ended(app, await square.submit(number=3))
@@ -272,7 +272,10 @@ async def many(app: App, task: Task, count: int) -> None:
         await ended(app, receipt)
 
 
-async def test_what_was_claimed_ahead_and_waits_is_given_back(app: App, ahead: None) -> None:
+async def test_what_was_claimed_ahead_and_waits_is_given_back(
+    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_PATIENCE", 2.0)  # long enough to be seen to wait
     square = app.task(process=True)(tasks.square)
     hang = app.task(process=True)(tasks.hang)
     async with working(app, processes=1):

@@ -196,6 +196,9 @@ class Attempts:
             case Stop.SHUTDOWN:
                 running.reported = False
                 return None
+            case Stop.TIMEOUT if not running.begun:
+                waited = monotonic() - running.began
+                return Failed(Failure(FailureClass.TIMEOUT, f"it had not begun {waited:.1f} s after it was claimed"))
             case Stop.TIMEOUT:
                 return timed_out(running.claimed)
             case Stop.CANCEL:
@@ -226,12 +229,12 @@ class Attempts:
             self._executors[running.definition.place].stop(running)
 
     def _time_is_over(self, running: Running) -> None:
-        """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is. What was
-        claimed ahead has its time from when it began."""
+        """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is. What has not
+        begun has its time from when it does."""
         timeout = (running.claimed.timeout_ms or 0) / 1000
-        begun = monotonic() if running.waits else running.began
-        if running.stop is None and begun + timeout > monotonic():
-            self._wheel.add(running, begun + timeout)
+        deadline = running.counts_from() + timeout
+        if running.stop is None and deadline > monotonic():
+            self._wheel.add(running, deadline)
         elif running.stop is None:
             self.stop(running, Stop.TIMEOUT)
             self._wheel.add(running, monotonic() + self._limits.lease.total_seconds())

@@ -37,12 +37,13 @@ def serve(end: socket) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
     pipe = Pipe(end)
+    imported: set[str] = set()
     while True:
         try:
             order: Order = pipe.order()
         except (EOFError, OSError):
             return
-        pipe.send(("outcome", order[0], _attempt(pipe, order)))
+        pipe.send(("outcome", order[0], _attempt(pipe, order, imported)))
 
 
 def _end_with_parent() -> None:
@@ -53,13 +54,16 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _attempt(pipe: Pipe, order: Order) -> Outcome:
+def _attempt(pipe: Pipe, order: Order, imported: set[str]) -> Outcome:
     number, module, qualname, claimed, task, queue, context_name, (max_result, max_log_lines), whose = order
     attempt_log = _ForwardingLog(task, max_log_lines, lambda line: pipe.send(("log", number, line)))
     context = SyncContext(claimed, _ANY_WORKER, task, queue, attempt_log, _Notebook(pipe, number))
     context.tenant_id, context.traceparent = whose
     try:
         function = find_function(module, qualname)
+        if module not in imported:
+            imported.add(module)
+            pipe.send(("begun", number, None))
         arguments = json.decode(claimed.args)
         current.set(lambda: context)
         if context_name is not None:

@@ -117,6 +117,7 @@ class LoopExecutor:
                 raise asyncio.CancelledError
             if self._shall_wait(running):
                 raise Snooze(_AT_ONCE)
+            running.begun = True
             arguments = json.decode(running.claimed.args)
             if definition.context_name is not None:
                 arguments[definition.context_name] = running.context()

@@ -1,111 +1,40 @@
 """Functions with `process=True`, each in a process of its own that can be killed.
 
-Children are spawned, never forked, and kept for the next attempt. The event loop talks to them over sockets: a thread
-for each would spend more on waiting for its turn than the rest of an attempt takes. Killing the child is how an attempt
-is stopped, and a child that dies ends its own attempt only.
+Children are kept for the next attempt. Killing the child is how an attempt is stopped, and a child that dies ends its
+own attempt only. One that dies before it has called the function has spent nothing: the run gets another child.
 
 Where functions are short, a few runs wait here for the next free child. If they wait for longer than they should,
 because a longer one came in between, they are given back for others to take.
 """
 
 import asyncio
-import multiprocessing
 import signal
-import socket
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from multiprocessing.context import SpawnProcess
-from typing import Any, cast
+from typing import Any
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed
-from duetime.worker import child
+from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
-from duetime.worker.frames import NO_QUESTION, Unpacker, pack
 from duetime.worker.notes import Notes
 from duetime.worker.pace import Pace
 from duetime.worker.running import Running
 from duetime.worker.threads import SAVE_DEADLINE
 
-_spawn = multiprocessing.get_context("spawn")
 _PATIENCE = 0.25
 """How long a run may wait here for a child."""
 _GIVEN_BACK = Snoozed(timedelta(0))
+_START_DEADLINE = 300.0
+"""How long a child may take to start and to import the module of a function. Its timeout counts after that."""
+_STARTS = 3
 _LAST_WORD = 5.0
 _QUESTIONS = ("checkpoint", "parents")
-
-
-class Child(asyncio.Protocol):
-    """A spawned process, as the event loop sees it."""
-
-    def __init__(
-        self,
-        process: SpawnProcess,
-        came: Callable[["Child"], None],
-        told: Callable[["Child", str, int, Any], None],
-        gone: Callable[["Child", Exception | None], None],
-    ) -> None:
-        self.process = process
-        self.running: Running | None = None
-        """What it is at."""
-        self.order = 0
-        """The number of that, or of what it was at last."""
-        self._killed = False
-        self._came = came
-        self._told = told
-        self._gone = gone
-        self._unpacker = Unpacker()
-        self._transport: asyncio.Transport | None = None
-        self._problem: Exception | None = None
-
-    def give(self, running: Running, order: tuple[Any, ...]) -> None:
-        self.running = running
-        self.order += 1
-        self._send(NO_QUESTION, (self.order, *order))
-
-    def answer(self, question: int, content: object) -> None:
-        self._send(question, content)
-
-    def _send(self, question: int, content: object) -> None:
-        assert self._transport is not None
-        if not self._transport.is_closing():  # it may have died while its answer was looked for
-            self._transport.write(pack((question, content)))
-
-    @property
-    def usable(self) -> bool:
-        """Whether it can be given a run: none is spent on a child that is on its way out."""
-        return not self._killed and self.process.is_alive()
-
-    def kill(self) -> None:
-        self._killed = True
-        self.process.kill()
-
-    def retire(self) -> None:
-        """Let it end by itself."""
-        assert self._transport is not None
-        self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
-        self._came(self)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            messages = self._unpacker.feed(data)
-        except Exception as error:
-            self._problem = error
-            self.kill()
-            return
-        for kind, order, content in messages:
-            self._told(self, kind, order, content)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._gone(self, self._problem)
 
 
 class ProcessExecutor:
@@ -137,11 +66,9 @@ class ProcessExecutor:
         self._closed = False
 
     def start(self, running: Running) -> None:
-        running.waits = True
         self._waiting[running] = monotonic()
         self._deal()
-        if self._watch is None and self._waiting:
-            self._watch = self._loop.call_later(_PATIENCE, self._give_back_late)
+        self._watch_those_that_wait()
 
     def stop(self, running: Running) -> None:
         if isinstance(running.handle, Child):
@@ -172,13 +99,11 @@ class ProcessExecutor:
 
     def _begin(self, worker: Child, running: Running) -> None:
         running.handle = worker
-        running.began = monotonic()
-        running.waits = False
-        worker.give(running, _order(running, self._limits))
+        worker.give(running, _order(running, self._limits), _START_DEADLINE)
 
     async def _add_child(self) -> None:
         try:
-            process, ours = await self._loop.run_in_executor(self._helpers, _start_child)
+            process, ours = await self._loop.run_in_executor(self._helpers, start_child)
             await self._loop.create_unix_connection(
                 lambda: Child(process, self._came, self._told, self._gone), sock=ours
             )
@@ -189,13 +114,18 @@ class ProcessExecutor:
                 self._finished(running, _unusable(error))
                 self._deal()
 
+    def _watch_those_that_wait(self) -> None:
+        if self._watch is None and self._waiting:
+            self._watch = self._loop.call_later(_PATIENCE, self._give_back_late)
+
     def _give_back_late(self) -> None:
+        self._watch = None
         enough = monotonic() - _PATIENCE
         all_busy = len(self._children) >= self._size and not self._idle
         late = [running for running, since in self._waiting.items() if all_busy and since <= enough]
         for running in late:
             del self._waiting[running]
-        self._watch = self._loop.call_later(_PATIENCE, self._give_back_late) if self._waiting else None
+        self._watch_those_that_wait()
         if late:
             self._claim_ahead(0)
         for running in late:
@@ -219,6 +149,8 @@ class ProcessExecutor:
                 worker.answer(content[0], "its attempt is over")
             return
         match kind:
+            case "begun":
+                worker.has_begun(running)
             case "progress":
                 self._notes.remember(running.session.id, content)
             case "checkpoint":
@@ -228,7 +160,7 @@ class ProcessExecutor:
             case "log":
                 running.attempt_log.add(*content)
             case "outcome":
-                worker.running = running.handle = None
+                worker.let_go()
                 self._idle.append(worker)
                 self._ended(running, content)
 
@@ -244,11 +176,24 @@ class ProcessExecutor:
         await self._loop.run_in_executor(self._helpers, worker.process.join, _LAST_WORD)
         exitcode = worker.process.exitcode
         worker.kill()  # it may have closed its end, and live on
-        running, worker.running = worker.running, None
-        if running is not None:
-            running.handle = None
-            how = Failed(Failure(FailureClass.ERROR, f"its process ended: {_how(exitcode)}"))
-            self._ended(running, how if problem is None else _unusable(problem))
+        running = worker.let_go()
+        if running is None:
+            return
+        if problem is not None:
+            self._ended(running, _unusable(problem))
+        elif not running.begun and self._may_start_again(running):
+            self._waiting[running] = monotonic()
+            self._waiting.move_to_end(running, last=False)
+            self._deal()
+            self._watch_those_that_wait()
+        else:
+            when = "" if running.begun else f" before it began, {running.false_starts} times"
+            self._ended(running, Failed(Failure(FailureClass.ERROR, f"its process ended{when}: {_how(exitcode)}")))
+
+    def _may_start_again(self, running: Running) -> bool:
+        """A child that died before it called the function has spent nothing; one that always does is no use."""
+        running.false_starts += 1
+        return running.false_starts < _STARTS and running.stop is None and not self._closed
 
     def _ended(self, running: Running, outcome: Outcome) -> None:
         self._claim_ahead(self._pace.ahead(monotonic() - running.began))
@@ -278,15 +223,6 @@ class ProcessExecutor:
         task = self._loop.create_task(work)
         self._doing.add(task)
         task.add_done_callback(self._doing.discard)
-
-
-def _start_child() -> tuple[SpawnProcess, socket.socket]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = _spawn.Process(target=child.serve, args=(theirs,), daemon=True)
-        process.start()
-    ours.setblocking(False)
-    return process, ours
 
 
 def _unusable(error: Exception) -> Outcome:

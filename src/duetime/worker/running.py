@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey
 from duetime.model.tracing import stored_traceparent
@@ -15,6 +16,10 @@ from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import BaseContext
 from duetime.worker.session import Session
 from duetime.worker.task import TaskDefinition
+
+START_ALLOWANCE = 20.0
+"""How long a run may wait for its first step before its timeout counts all the same: the reaper knows when it was
+claimed, and frees what is past its timeout by 30 s."""
 
 
 class Stop(Enum):
@@ -44,13 +49,25 @@ class Running(msgspec.Struct, eq=False):
     span: AttemptSpan | None = None
     """Where somebody traces it."""
     began: float = 0.0
-    waits: bool = False
-    """Whether it was claimed ahead, and has not begun."""
+    """When its time began to count, on the monotonic clock: with its claim, or in a process with its first step."""
+    begun: bool = False
+    """Whether it has taken its first step, or may have."""
+    false_starts: int = 0
+    """How many processes died before they got to it."""
     make_context: Callable[["Running"], BaseContext] | None = None
     log: AttemptLog | None = None
     told: int = 0
     """How many lines of it have been shown to others while it runs."""
     context_if_made: BaseContext | None = None
+
+    def begin_in_time(self) -> None:
+        """It takes its first step now, and what it waited for until now is not its time."""
+        self.began = self.counts_from()
+        self.begun = True
+
+    def counts_from(self) -> float:
+        """When its time began to count; until it has begun, when it would."""
+        return self.began if self.begun else min(monotonic(), self.began + START_ALLOWANCE)
 
     @property
     def attempt_log(self) -> AttemptLog:

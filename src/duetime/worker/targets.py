@@ -34,6 +34,7 @@ class TargetExecutor:
         try:
             if running.stop is not None:
                 raise asyncio.CancelledError
+            running.begun = True
             outcome: Outcome = await self._runner.run(running.claimed, running.lane)
         except asyncio.CancelledError:
             # Why it was stopped is known to whoever did it, and weighs more than this.

@@ -64,6 +64,7 @@ class ThreadExecutor:
         self._loop = asyncio.get_running_loop()
 
     def start(self, running: Running) -> None:
+        running.begun = True  # a thread may take it at any moment, and looks at nothing before
         running.make_context = self._new_context
         context = running.context()
         assert isinstance(context, SyncContext)

@@ -1,0 +1,65 @@
+"""How children begin: what they need for it is not the function's time, and costs its run nothing when it fails."""
+
+from datetime import timedelta
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+from duetime import App, FailureClass, RunState
+from duetime.engine.reaper import Reaper
+from duetime.worker import processes, running
+from tests.support import dying_start, slow_start, tasks
+from tests.support.working import ended, working
+
+
+async def test_a_timeout_counts_from_when_the_function_is_called(app: App) -> None:
+    quick = app.task(process=True, timeout="500ms", retries=0)(slow_start.quick)
+    hang = app.task(process=True, timeout="500ms", retries=0)(slow_start.hang)
+    square = app.task(process=True, timeout="500ms", retries=0)(tasks.square)
+    async with working(app, processes=1):
+        assert (await ended(app, await square.submit(number=3))).value == 9, "the child is warm now, but not for these"
+        for _ in range(2):
+            run = await ended(app, await quick.submit())
+            assert (run.state, run.value, len(run.attempts)) == (RunState.SUCCEEDED, "in time", 1)
+        late = await ended(app, await hang.submit())
+    assert (late.state, late.failure) == (RunState.FAILED, FailureClass.TIMEOUT)
+
+
+async def test_a_start_that_takes_too_long_counts(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reaper knows when a run was claimed, and its timeout. It shall never free what is still about to begin."""
+    assert signature(Reaper).parameters["overdue"].default >= timedelta(seconds=1.5 * running.START_ALLOWANCE)
+    monkeypatch.setattr(running, "START_ALLOWANCE", 0.2)
+    quick = app.task(process=True, timeout="300ms", retries=0)(slow_start.quick)
+    async with working(app, processes=1):
+        run = await ended(app, await quick.submit())
+    assert (run.state, run.failure) == (RunState.FAILED, FailureClass.TIMEOUT)
+    assert run.error.startswith("it had not begun 0."), run.error
+
+
+async def test_a_start_takes_no_longer_than_it_may(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = app.task(process=True, retries=0)(slow_start.quick)
+    square = app.task(process=True, retries=0)(tasks.square)
+    async with working(app, processes=1):
+        with monkeypatch.context() as impatient:
+            impatient.setattr(processes, "_START_DEADLINE", 0.3)
+            run = await ended(app, await quick.submit())
+        assert (await ended(app, await square.submit(number=3))).value == 9
+    assert (run.state, run.failure) == (RunState.FAILED, FailureClass.ERROR)
+    assert "its process could not be used: TimeoutError('it did not get to the function within 0.3 s')" in run.error
+
+
+@pytest.mark.parametrize("deaths", [2, 3])
+async def test_a_child_that_dies_before_it_begins_spends_nothing_a_few_times(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int
+) -> None:
+    (tmp_path / "deaths").write_text(str(deaths))
+    monkeypatch.setenv(dying_start.DEATHS, str(tmp_path / "deaths"))
+    quick = app.task(process=True, retries=0, delivery="at_most_once")(dying_start.quick)
+    async with working(app, processes=1):
+        run = await ended(app, await quick.submit())
+    assert len(run.attempts) == 1
+    if deaths == 2:
+        assert (run.state, run.value, run.attempt) == (RunState.SUCCEEDED, "alive", 1)
+    else:
+        assert (run.state, run.error) == (RunState.FAILED, "its process ended before it began, 3 times: exit code 7")
