@@ -1,5 +1,9 @@
 """How children begin: what they need for it is not the function's time, and costs its run nothing when it fails."""
 
+import os
+import signal
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from inspect import signature
 from pathlib import Path
@@ -10,6 +14,7 @@ from duetime import App, FailureClass, RunState
 from duetime.engine.reaper import Reaper
 from duetime.worker import processes, running
 from tests.support import dying_start, slow_start, tasks
+from tests.support.command import ROOT, Command
 from tests.support.working import ended, working
 
 
@@ -63,3 +68,44 @@ async def test_a_child_that_dies_before_it_begins_spends_nothing_a_few_times(
         assert (run.state, run.value, run.attempt) == (RunState.SUCCEEDED, "alive", 1)
     else:
         assert (run.state, run.error) == (RunState.FAILED, "its process ended before it began, 3 times: exit code 7")
+
+
+APP = """
+import duetime
+
+app = duetime.App()
+
+
+@app.task(process=True, retries=0)
+def quick():
+    pass
+
+
+@app.on_start
+async def plan():
+    await quick.submit()
+"""
+SLOW_PYTHON = """
+import sys
+import time
+
+if "--multiprocessing-fork" in sys.orig_argv:
+    with open("starts", "a") as starts:
+        print("one", file=starts)
+    time.sleep(1)
+"""
+
+
+def test_ctrl_c_while_a_child_starts_spends_nothing(tmp_path: Path) -> None:
+    """A terminal sends it to all processes of the command."""
+    (tmp_path / "plan.py").write_text(APP)
+    (tmp_path / "sitecustomize.py").write_text(SLOW_PYTHON)
+    with Command(tmp_path, "up", "plan:app", environ={"PYTHONPATH": f"{tmp_path}:{ROOT}"}) as up:
+        up.until(lambda _: (tmp_path / "starts").exists())
+        os.killpg(up.pid, signal.SIGINT)
+        assert up.ended() == 0
+    with closing(sqlite3.connect(tmp_path / "duetime-data" / "duetime.db")) as file:
+        ends = file.execute("select end_state, attempt, error from history").fetchall()
+    assert ends == [(4, 1, None)], "it succeeded, within the grace period"
+    assert (tmp_path / "starts").read_text() == "one\n", "in the child that was about to begin"
+    assert "KeyboardInterrupt" not in up.stderr

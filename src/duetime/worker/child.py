@@ -34,6 +34,7 @@ by the number of its own order, which is over."""
 def serve(end: socket) -> None:
     """Serve until the other side closes. Signals are the worker's business: it kills this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
     pipe = Pipe(end)

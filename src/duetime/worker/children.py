@@ -9,8 +9,11 @@ says when it gets there; of one that has called a function of that module before
 
 import asyncio
 import multiprocessing
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
@@ -122,9 +125,21 @@ def start_child() -> tuple[SpawnProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
         process = _spawn.Process(target=child.serve, args=(theirs,), daemon=True)
-        process.start()
+        with _ctrl_c_held_back():
+            process.start()
     ours.setblocking(False)
     return process, ours
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """A terminal sends Ctrl-C to children too: what is spawned here does not hear of it until it can ignore it."""
+    resource_tracker.ensure_running()  # starting it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _module(running: Running) -> str:
