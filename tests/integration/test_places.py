@@ -5,6 +5,7 @@ import contextlib
 import multiprocessing
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from duetime import App, FailureClass, LeaseLost, Receipt, RetryPolicy, RunState
 from duetime.model.attempt import AttemptState, RunNote
 from duetime.worker import pace, processes
 from duetime.worker.notes import Notes
+from duetime.worker.slots import Slots
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, quick_settings, working
@@ -320,6 +322,47 @@ async def test_what_was_claimed_ahead_can_be_cancelled(app: App, ahead: None, mo
         await app.cancel(waiting)
         assert (await ended(app, waiting)).state is RunState.CANCELLED
         assert (await app.runs(hanging))[0].state is RunState.RUNNING, "what runs in the process goes on"
+
+
+async def test_what_shall_never_start_twice_and_waits_is_handed_back(
+    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_PATIENCE", 60.0)
+    square = app.task(process=True)(tasks.square)
+    pay = app.task(name="pay", process=True, delivery="at_most_once")(tasks.square)
+    hang = app.task(process=True)(tasks.hang)
+    async with working(app, processes=1, grace=timedelta(0)):
+        await many(app, square, 20)
+        await are_claimed(app, [await hang.submit()])
+        waiting = await pay.submit(number=7)
+        await are_claimed(app, [waiting])
+    run = (await app.runs(waiting))[0]
+    assert (run.state, run.attempt, run.error) == (RunState.PENDING, 0, None)
+    async with working(app, processes=2):
+        assert (await ended(app, waiting)).value == 49
+
+
+async def test_what_shall_never_start_twice_is_not_claimed_ahead(
+    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If its worker died, it would have failed without having begun."""
+    square = app.task(process=True)(tasks.square)
+    pay = app.task(name="pay", process=True, delivery="at_most_once")(tasks.square)
+    claim_ahead, counts = Slots.claim_ahead, []
+
+    def noted(self: Slots, place: int, count: int) -> None:
+        counts.append(count)
+        claim_ahead(self, place, count)
+
+    monkeypatch.setattr(Slots, "claim_ahead", noted)
+    async with working(app, processes=1):
+        await many(app, square, 20)
+        assert counts[-1] > 0
+        counts.clear()
+        await many(app, pay, 40)
+        assert set(counts) == {0}
+        await many(app, square, 20)
+        assert counts[-1] > 0
 
 
 def alive(child: int) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from duetime import App, Context, FailureClass, JobState, NotFound, Receipt, RetryPolicy, Run, RunState, SyncContext
 from duetime.model.attempt import AttemptState
+from duetime.worker import executor
 from tests.support import tasks
 from tests.support.lying import Lie
 from tests.support.waiting import eventually
@@ -240,6 +241,26 @@ async def test_what_may_run_only_once_is_not_handed_back(app: App) -> None:
     run = await newest(app, receipt)
     assert (run.state, run.failure) == (RunState.FAILED, FailureClass.LOST)
     assert "never start twice" in run.error
+
+
+async def test_what_may_run_only_once_and_has_not_begun_is_handed_back(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_RUNS_A_TURN", 1)
+    begun, one = set[int](), asyncio.Event()
+
+    @app.task(delivery="at_most_once")
+    async def pay(number: int) -> None:
+        begun.add(number)
+        one.set()
+
+    async with working(app, slots=200, grace=timedelta(0)):
+        receipts = await pay.submit_many([{"number": number} for number in range(200)])
+        await asyncio.wait_for(one.wait(), 20)
+    runs = [await newest(app, receipt) for receipt in receipts]
+    waiting = [run for number, run in enumerate(runs) if number not in begun]
+    assert waiting, "the worker stopped before it had begun all of them"
+    assert {(run.state, run.attempt, run.error) for run in waiting} == {(RunState.PENDING, 0, None)}
 
 
 @pytest.mark.parametrize("happens", [True, False])

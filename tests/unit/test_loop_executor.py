@@ -41,4 +41,5 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
     assert found is running
     assert not isinstance(outcome, Succeeded)
     assert started == []
+    assert not running.begun
     assert ended.empty(), "it ends once"

@@ -36,4 +36,5 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
     assert found is running
     assert isinstance(outcome, Failed)
     assert outcome.failure.text == "it was stopped", "nobody looked at its target"
+    assert not running.begun
     assert ended.empty(), "it ends once"

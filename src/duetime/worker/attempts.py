@@ -12,7 +12,6 @@ from duetime.model.attempt import Claimed, Completion
 from duetime.model.completing import complete, not_tried, timed_out
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.health import Health, target_of
-from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.target import kind_of
@@ -191,11 +190,11 @@ class Attempts:
         match running.stop:
             case Stop.SHUTDOWN if isinstance(outcome, Succeeded) and not _may_have_noticed(running):
                 return outcome
-            case Stop.SHUTDOWN if decode_options(running.claimed.options).at_most_once:
-                return Failed(Failure(FailureClass.LOST, "its worker was stopped, and it shall never start twice"))
-            case Stop.SHUTDOWN:
+            case Stop.SHUTDOWN if running.may_start_again:
                 running.reported = False
                 return None
+            case Stop.SHUTDOWN:
+                return Failed(Failure(FailureClass.LOST, "its worker was stopped, and it shall never start twice"))
             case Stop.TIMEOUT if not running.begun:
                 waited = monotonic() - running.began
                 return Failed(Failure(FailureClass.TIMEOUT, f"it had not begun {waited:.1f} s after it was claimed"))

@@ -13,12 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
+from duetime.model.job import decode_options
 from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
@@ -181,7 +183,7 @@ class ProcessExecutor:
             return
         if problem is not None:
             self._ended(running, _unusable(problem))
-        elif not running.begun and self._may_start_again(running):
+        elif not running.begun and self._gets_another_child(running):
             self._waiting[running] = monotonic()
             self._waiting.move_to_end(running, last=False)
             self._deal()
@@ -190,13 +192,15 @@ class ProcessExecutor:
             when = "" if running.begun else f" before it began, {running.false_starts} times"
             self._ended(running, Failed(Failure(FailureClass.ERROR, f"its process ended{when}: {_how(exitcode)}")))
 
-    def _may_start_again(self, running: Running) -> bool:
+    def _gets_another_child(self, running: Running) -> bool:
         """A child that died before it called the function has spent nothing; one that always does is no use."""
         running.false_starts += 1
         return running.false_starts < _STARTS and running.stop is None and not self._closed
 
     def _ended(self, running: Running, outcome: Outcome) -> None:
-        self._claim_ahead(self._pace.ahead(monotonic() - running.began))
+        # If this worker died, those that may run only once would have failed where they waited: few shall.
+        only_once = decode_options(running.claimed.options).at_most_once
+        self._claim_ahead(self._pace.ahead(inf if only_once else monotonic() - running.began))
         self._finished(running, outcome)
         if not self._closed:
             self._deal()

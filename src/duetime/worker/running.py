@@ -9,6 +9,7 @@ import msgspec
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
+from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.tracing import stored_traceparent
 from duetime.telemetry.traces import AttemptSpan
@@ -68,6 +69,11 @@ class Running(msgspec.Struct, eq=False):
     def counts_from(self) -> float:
         """When its time began to count; until it has begun, when it would."""
         return self.began if self.begun else min(monotonic(), self.began + START_ALLOWANCE)
+
+    @property
+    def may_start_again(self) -> bool:
+        """Whether a worker that stops may hand it back."""
+        return not self.begun or not decode_options(self.claimed.options).at_most_once
 
     @property
     def attempt_log(self) -> AttemptLog:

@@ -18,7 +18,6 @@ from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
 from duetime.loop import Loop, surely
-from duetime.model.job import decode_options
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.reporting import Reporter
@@ -214,11 +213,9 @@ class Worker:
                 abandoned = [running for running in left if not running.reported]
                 for running in abandoned:
                     running.reported = True
-                # What shall never start twice is left for the reaper to end.
+                # What has begun and shall never start twice is left for the reaper to end.
                 back = [
-                    (running.claimed.run_id, running.claimed.fence)
-                    for running in abandoned
-                    if not decode_options(running.claimed.options).at_most_once
+                    (running.claimed.run_id, running.claimed.fence) for running in abandoned if running.may_start_again
                 ]
                 await surely(lambda: self._source.release(session.id, unanswered))
                 await surely(lambda: self._source.hand_back(session.id, back))
