@@ -108,6 +108,34 @@ async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time
     assert await state(store) is BreakerState.CLOSED
 
 
+async def test_it_closes_under_a_steady_load(store: Store, time: Time) -> None:
+    await report(store, 20, 20)
+    worker = await hand(store, timedelta(days=1))
+    for _ in range(60):
+        time.advance(seconds=5)
+        await submit(store, *(job() for _ in range(60)))
+        await store.tend_breakers()
+        if runs := await claim(worker, 5000):
+            await worker.succeed(*runs)
+            await report(store, len(runs))
+    assert await state(store) is BreakerState.CLOSED
+    assert len(await claim(worker)) == 0
+
+
+async def test_runs_whose_next_try_is_later_do_not_stand_before_it(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=1))
+    await submit(store, *(job() for _ in range(100)))
+    for run in await claim(worker):
+        await worker.retry(run, 3600)
+    await report(store, 20, 20)
+    time.advance(seconds=6)
+    await store.tend_breakers()
+    await report(store, 3)
+    time.advance(seconds=2)
+    await store.tend_breakers()
+    assert await state(store) is BreakerState.CLOSED
+
+
 async def test_a_breaker_can_be_reset(store: Store) -> None:
     await submit(store, job())
     await report(store, 20, 20)

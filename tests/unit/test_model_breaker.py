@@ -28,8 +28,8 @@ POLICY = BreakerPolicy()
 DOWN = Failed(Failure(FailureClass.NETWORK, "no route"))
 
 
-def breaker(state: BreakerState, tried: int = 0, failed: int = 0, trips: int = 1, flow: int | None = None) -> Breaker:
-    return Breaker(1, "api", state, NOW, NOW, trips, tried, failed, 0, flow)
+def breaker(state: BreakerState, tried: int = 0, failed: int = 0, trips: int = 1) -> Breaker:
+    return Breaker(1, "api", state, NOW, NOW, trips, tried, failed)
 
 
 @pytest.mark.parametrize(("error", "of_the_target"), [
@@ -69,15 +69,49 @@ def test_the_backlog_is_spread() -> None:
     assert few.rate.count == 4
 
 
+def recovering(flow: int, waited: int, now: datetime = NOW) -> Breaker:
+    """One whose time is over, that let through so many in 0.4 s while so many waited at first."""
+    since = now - timedelta(seconds=waited / flow * 0.4 + 1)
+    return Breaker(1, "api", BreakerState.RECOVERING, since, now, 1, flow=flow)
+
+
 def test_whoever_still_waits_then_does_not_come_all_at_once() -> None:
-    step = after_time(breaker(BreakerState.RECOVERING, flow=100), NOW, 5_000)
+    step = after_time(recovering(211, 20_000), NOW, 5_000)
     assert step is not None
     assert step.state is BreakerState.RECOVERING
     assert step.rate is not None
-    assert step.rate.count == 100
-    over = after_time(breaker(BreakerState.RECOVERING, flow=100), NOW, 100)
+    assert step.rate.count == 211
+    over = after_time(recovering(211, 20_000), NOW, 500)
     assert over is not None
     assert over.state is BreakerState.CLOSED
+
+
+def test_a_flow_that_those_who_wait_do_not_get_ahead_with_grows() -> None:
+    step = after_time(recovering(100, 5_000), NOW, 5_000)
+    assert step is not None
+    assert step.rate is not None
+    assert step.rate.count == 200
+    crowd = after_time(recovering(4, 0), NOW, 19_000)
+    assert crowd is not None
+    assert crowd.rate is not None
+    assert crowd.rate.count == 200, "they came in the meantime: over 38 s as well"
+
+
+@pytest.mark.parametrize("load", [5, 12, 50, 5_000])
+def test_it_closes_under_a_steady_load(load: int) -> None:
+    """So many runs a second arrive, and each succeeds."""
+    now, waiting, highest = NOW, 6.0 * load, 0.0
+    step = after_attempts(breaker(BreakerState.PROBING, 3), POLICY, now, int(waiting))
+    while step is not None and step.state is not BreakerState.CLOSED:
+        assert now < NOW + timedelta(minutes=3)
+        assert step.rate is not None
+        assert step.until is not None
+        begun, now = now, step.until
+        highest = step.rate.count / 0.4
+        waiting = max(0.0, waiting + (now - begun).total_seconds() * (load - highest))
+        held = Breaker(1, "api", step.state, begun, now, step.trips, flow=step.rate.count)
+        step = after_time(held, now, int(waiting))
+    assert highest <= max(10, 4 * load)
 
 
 def test_a_retry_waits_longer_when_a_target_has_had_its_share() -> None:

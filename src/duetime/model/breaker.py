@@ -22,6 +22,8 @@ from duetime.model.limits import Rate
 
 WINDOW = timedelta(seconds=30)
 PROBES = 3
+RECOVERY = timedelta(seconds=38)
+"""How long the backlog is spread over."""
 _OF_THE_TARGET = frozenset({FailureClass.TIMEOUT, FailureClass.TARGET_FAILED, FailureClass.NETWORK})
 _ERRORS_OF_THE_TARGET = frozenset(
     {"ConnectionError", "TimeoutError", "socket.gaierror", "httpx.TransportError"}
@@ -55,8 +57,6 @@ class BreakerPolicy(msgspec.Struct, frozen=True):
     pause: timedelta = timedelta(seconds=5)
     """How long it stays open the first time; then half as long again each time, up to `longest_pause`."""
     longest_pause: timedelta = timedelta(seconds=6)
-    recovery: timedelta = timedelta(seconds=38)
-    """How long the backlog is spread over."""
     retry_share: float = 0.2
     """Retries stay below this share of the attempts at a target…"""
     retry_floor: int = 10
@@ -117,20 +117,25 @@ def after_attempts(breaker: Breaker, policy: BreakerPolicy, now: datetime, waiti
     if breaker.state is BreakerState.PROBING:
         if breaker.failed:
             return _open(policy, now, breaker.trips + 1)
-        return _recover(policy, now, breaker.trips, waiting) if breaker.tried >= PROBES else None
+        return _flow(now, breaker.trips, waiting, _spread(waiting)) if breaker.tried >= PROBES else None
     if breaker.state is BreakerState.OPEN or breaker.tried < policy.least:
         return None
     return _open(policy, now, breaker.trips + 1) if breaker.failed > policy.share * breaker.tried else None
 
 
 def after_time(breaker: Breaker, now: datetime, waiting: int) -> Step | None:
-    """What follows when its time is over. Whoever still waits then goes on as before: they do not come all at once."""
+    """What follows when its time is over. Whoever still waits then does not come all at once either; but where as many
+    come as go, a flow would go on for ever, so it grows until those who wait become fewer."""
     if breaker.state is BreakerState.OPEN:
         return Step(BreakerState.PROBING, None, breaker.trips, PROBES, Rate(PROBES, _SECOND))
     if breaker.state is not BreakerState.RECOVERING:
         return None
     flow = breaker.flow or _LEAST_FLOW
-    return _flow(now, breaker.trips, waiting, flow) if waiting > flow / _FLOW_STEP.total_seconds() else CLOSE
+    if waiting <= flow * (_SECOND / _FLOW_STEP):
+        return CLOSE
+    if waiting > _waited(breaker, flow) / 2:
+        flow = max(2 * flow, _spread(waiting))
+    return _flow(now, breaker.trips, waiting, flow)
 
 
 def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
@@ -138,13 +143,19 @@ def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
     return Step(BreakerState.OPEN, now + pause, trips, running=0)
 
 
-def _recover(policy: BreakerPolicy, now: datetime, trips: int, waiting: int) -> Step:
-    return _flow(now, trips, waiting, max(_LEAST_FLOW, ceil(waiting * (_FLOW_STEP / policy.recovery))))
+def _spread(waiting: int) -> int:
+    """The flow that lets a backlog through in its time."""
+    return max(_LEAST_FLOW, ceil(waiting * (_FLOW_STEP / RECOVERY)))
 
 
 def _flow(now: datetime, trips: int, waiting: int, flow: int) -> Step:
     until = now + waiting / flow * _FLOW_STEP + _SECOND
     return Step(BreakerState.RECOVERING, until, trips, rate=Rate(flow, _FLOW_STEP))
+
+
+def _waited(breaker: Breaker, flow: int) -> float:
+    """How many waited when this flow began: its time was made for them."""
+    return 0.0 if breaker.until is None else (breaker.until - breaker.since - _SECOND) / _FLOW_STEP * flow
 
 
 def retry_delay(tally: Tally, policy: BreakerPolicy, delay: timedelta, random: Random) -> timedelta:

@@ -43,9 +43,10 @@ order by tenant_id, target for update skip locked;
 -- prune_attempts: forget what no breaker looks back at
 delete from duetime.attempts where at < duetime.clock() - $1::interval;
 
--- waiting_at: how many runs stand before a breaker, up to a cap
+-- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
-        select 1 from duetime.lanes l join duetime.runs r on r.lane_id = l.id and r.worker_id is null
+        select 1 from duetime.lanes l
+        join duetime.runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()
         where l.tenant_id = $1 and l.task = $2 limit $3) w)
     + (select count(*) from (
         select 1 from duetime.limits o join duetime.runs r on r.parked_by = o.id

@@ -35,9 +35,9 @@ select tenant_id, target from breakers where state in (1, 3) and until <= :now;
 -- prune_attempts: forget what no breaker looks back at
 delete from attempts where at < :now - :age;
 
--- waiting_at: how many runs stand before a breaker, up to a cap
+-- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
-        select 1 from lanes l join runs r on r.lane_id = l.id and r.worker_id is null
+        select 1 from lanes l join runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now
         where l.tenant_id = :tenant_id and l.task = :target limit :cap))
     + (select count(*) from (
         select 1 from limits o join runs r on r.parked_by = o.id
