@@ -6,8 +6,10 @@ from uuid import UUID
 import pytest
 
 from duetime.model.edit import Changes
+from duetime.model.failure import FailureClass
 from duetime.model.job import JobState
 from duetime.model.listing import JobFilter
+from duetime.model.run import RunState
 from duetime.model.schedule import Cron
 from duetime.store.protocol import Store
 from duetime.store.sqlite import SqliteStore
@@ -54,6 +56,38 @@ async def test_what_cannot_be_read_stops_nobody_else(
     time.advance(minutes=1)
     assert (await fire(store)).fired >= 1, "the other one goes on"
     await told(store, strange.job_id)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        b'{"rate_key":"m","rate":"100/w"}',
+        b'{"concurrency_key":"k","concurrency":99999999999}',
+        b'{"concurrency_key":"k","concurrency":0}',
+        b'{"concurrency_key":"\\u0000"}',
+        b'{"breaker_key":"' + b"b" * 9000 + b'"}',
+    ],
+)
+async def test_a_run_whose_limits_nobody_can_keep_to_fails_and_stops_nobody_else(store: Store, limits: bytes) -> None:
+    strange = await submit(store, job(options=limits))
+    after = await submit(store, job(task="count"), job(options=b'{"concurrency_key":"k"}'))
+    worker = await hand(store)
+    runs = await worker.claim()
+    assert len(runs) == 2
+    assert after.job_id in {run.job_id for run in runs}
+    assert strange.run_id is not None
+    ended = await store.run(TENANT, strange.run_id)
+    assert (ended.state, ended.attempt, ended.failure) == (RunState.FAILED, 0, FailureClass.ERROR)
+    assert ended.error is not None
+    assert ended.error.startswith("its limits cannot be kept to: ")
+    assert (await store.counts()).dead_letters == 1
+
+
+async def test_many_whose_limits_nobody_can_keep_to_fail_in_one_claim(store: Store) -> None:
+    await submit(store, *(job(options=b'{"rate_key":"m","rate":"100/w"}') for _ in range(50)))
+    good = await submit(store, job(options=b'{"rate_key":"m","rate":"100/m"}'))
+    assert [run.job_id for run in await (await hand(store)).claim(1)] == [good.job_id]
+    assert (await store.counts()).dead_letters == 50
 
 
 async def told(store: Store, job_id: UUID) -> None:

@@ -16,7 +16,9 @@ from uuid import UUID
 import msgspec
 
 from duetime.errors import InvalidInput
+from duetime.model.failure import bounded
 from duetime.model.job import Options
+from duetime.model.name import check_key
 
 MOST = 1_000_000
 """The highest number that a limit may say."""
@@ -92,8 +94,25 @@ class Terms(NamedTuple):
     period: timedelta | None = None
 
 
+def problem_of(options: Options) -> str | None:
+    """Why nobody here can keep to the limits that a run names; None: they can be kept to. A newer release may mean
+    something by them, and not all who write rows have asked us first."""
+    try:
+        for field in ("concurrency_key", "rate_key", "breaker_key"):
+            key = getattr(options, field)
+            if key is not None:
+                check_key(key, field)
+        if options.concurrency_key is not None:
+            check_running(options.concurrency, "concurrency")
+        if options.rate_key is not None and options.rate is not None:
+            parse_rate(options.rate)
+    except InvalidInput as error:
+        return bounded(f"its limits cannot be kept to: {error}", 1000)
+    return None
+
+
 def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Terms]:
-    """The limits that a run is under by its own keys."""
+    """The limits that a run without a problem is under by its own keys."""
     found: dict[Scope, Terms] = {}
     if options.concurrency_key is not None:
         found[Scope(tenant_id, LimitKind.KEY, options.concurrency_key)] = Terms(running=options.concurrency)

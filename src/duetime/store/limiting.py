@@ -61,7 +61,8 @@ def shared_scopes(key: LaneKey) -> tuple[Scope, ...]:
 
 
 def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Terms]:
-    """The limits that a run is under by its own keys, and by the breaker of what it calls where that is not closed."""
+    """The limits that a run without a problem is under by its own keys, and by the breaker of what it calls where that
+    is not closed."""
     scopes = scopes_of_run(key.tenant_id, options)
     target = Scope(key.tenant_id, LimitKind.TARGET, options.breaker_key or key.task)
     if rules.is_set(target):

@@ -69,6 +69,17 @@ async def _submit(session: "Session[asyncpg.Record]", **changed: Any) -> UUID:
         ("args", b"null"),
         ("options", b"1"),
         ("options", b" " * 70_000 + b"{}"),
+        ("options", b'{"concurrency_key":""}'),
+        ("options", b'{"concurrency_key":"' + b"k" * 256 + b'"}'),
+        ("options", b'{"rate_key":7,"rate":"1/s"}'),
+        ("options", b'{"breaker_key":"tab\\there"}'),
+        ("options", b'{"concurrency_key":"k","concurrency":0}'),
+        ("options", b'{"concurrency_key":"k","concurrency":99999999999}'),
+        ("options", b'{"concurrency_key":"k","concurrency":1.5}'),
+        ("options", b'{"rate_key":"m","rate":"100 per minute"}'),
+        ("options", b'{"rate_key":"m","rate":"0/m"}'),
+        ("options", b'{"rate_key":"m","rate":"1/99999d"}'),
+        ("options", b'{"rate_key":"m","rate":"1/0s"}'),
         ("timeout_ms", 0),
         ("timeout_ms", 604_800_001),
         ("idempotency_key", ""),
@@ -95,6 +106,24 @@ async def test_what_is_no_json_is_refused(
     with pytest.raises(asyncpg.DataError):
         await _submit(session, **{field: body})
     assert (await store.counts()).jobs == 0
+
+
+async def test_a_key_that_no_database_can_keep_is_refused(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    with pytest.raises(asyncpg.DataError):
+        await _submit(session, options=b'{"concurrency_key":"\\u0000"}')
+    assert (await store.counts()).jobs == 0
+
+
+async def test_limits_that_can_be_kept_to_are_taken(store: PostgresStore, session: "Session[asyncpg.Record]") -> None:
+    for options in (
+        b'{"concurrency_key":"customer 42","concurrency":1000000,"rate_key":null}',
+        b'{"rate_key":"m","rate":"100/m"}',
+        b'{"rate_key":"m","rate":"1/7d","breaker_key":"mail.example"}',
+    ):
+        await _submit(session, options=options)
+    assert (await store.counts()).jobs == 3
 
 
 async def test_times_that_no_scanner_could_read_are_refused(

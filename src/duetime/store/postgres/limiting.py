@@ -15,9 +15,11 @@ from msgspec.structs import astuple
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
+from duetime.model.failure import FailureClass
+from duetime.model.fingerprint import fingerprint
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, admit, room_of
+from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, admit, problem_of, room_of
 from duetime.model.worker import Seat
 from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.postgres.database import SQL, Connection, columns
@@ -76,7 +78,7 @@ class LimitingRole(Role):
         books = await _hold(connection, shared)
         room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
-        seen, said = await self._peek(connection, open_lanes, keys, number)
+        seen, said, failed = await self._peek(connection, open_lanes, keys, number)
         books |= await _hold(connection, said)
         counted: list[tuple[int, int]] = []
         chosen: dict[UUID, Candidate] = {}
@@ -92,8 +94,9 @@ class LimitingRole(Role):
             parked += admission.parked
             put_off += admission.put_off
         await _set_aside(connection, parked, put_off, books)
+        again = bool(parked or put_off or failed)
         if not counted and not chosen:
-            return [], bool(parked or put_off)
+            return [], again
         lanes = [lane for lane, _ in counted]
         asked = (lanes, [count for _, count in counted], [self.marks[lane] for lane in lanes], list(chosen))
         try:
@@ -102,22 +105,30 @@ class LimitingRole(Role):
             raise _Twice from None
         dealt = [(row[0], Claimed(*row[1:])) for row in rows]
         await _remember(connection, [run for _, run in dealt], keys, chosen, books)
-        return dealt, bool(parked or put_off)
+        return dealt, again
 
     async def _peek(
         self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
-    ) -> tuple[dict[int, list[Candidate]], dict[Scope, Terms]]:
-        """The runs at the heads of limited lanes that have room, and what they say of their keys."""
+    ) -> tuple[dict[int, list[Candidate]], dict[Scope, Terms], bool]:
+        """The runs at the heads of limited lanes that have room, what they say of their keys, and whether there were
+        some that nobody can start: they have ended."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
         said: dict[Scope, Terms] = {}
+        failed: list[tuple[UUID, str, str]] = []
         if room:
             marks = [self.marks[lane] for lane in room]
             depth = depth_of_peek(max(room.values()), number)
-            for lane, run_id, put_off, options in await connection.fetch(SQL["candidates"], list(room), marks, depth):
-                scopes = run_scopes(keys[lane], decode_options(options), self._rules) if keys[lane].keyed else {}
+            for lane, run_id, put_off, body in await connection.fetch(SQL["candidates"], list(room), marks, depth):
+                options = decode_options(body)
+                if keys[lane].keyed and (problem := problem_of(options)):
+                    failed.append((run_id, problem, fingerprint(FailureClass.ERROR, problem)))
+                    continue
+                scopes = run_scopes(keys[lane], options, self._rules) if keys[lane].keyed else {}
                 said |= scopes
                 seen[lane].append(candidate(run_id, put_off, scopes))
-        return seen, said
+        if failed:
+            await connection.execute(SQL["fail_waiting"], *columns(failed, 3))
+        return seen, said, bool(failed)
 
     async def free_parked(self, limit: int) -> int:
         """Give runs back their lanes that nobody came to free: whoever should have was stopped in the middle."""

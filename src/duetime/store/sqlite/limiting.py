@@ -5,13 +5,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from duetime.model.event import EventKind
+from duetime.model.failure import FailureClass
+from duetime.model.fingerprint import fingerprint
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, Scope, Terms, admit, give_back, room_for, room_of
+from duetime.model.limits import Book, Candidate, Scope, Terms, admit, give_back, problem_of, room_for, room_of
+from duetime.model.run import RunState
 from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import duration, identity, maybe_moment, microseconds, moment, packed, places, stamp
+from duetime.store.sqlite.settling import note_ends
+from duetime.store.sqlite.telling import is_heard, tell_of_runs
+from duetime.store.sqlite.values import (
+    duration,
+    identity,
+    listed,
+    maybe_moment,
+    microseconds,
+    moment,
+    packed,
+    places,
+    stamp,
+)
 
 
 class LimitingRole(Role):
@@ -55,8 +71,14 @@ class Limited:
             return [], False
         wanted = {"lane_id": lane_id, "now": self._now, "depth": depth_of_peek(room, number)}
         seen: list[Candidate] = []
-        for run_id, put_off, options in self._connection.rows("candidates", wanted):
-            scopes = run_scopes(key, decode_options(options), self._rules)
+        failed = False
+        for run_id, put_off, body in self._connection.rows("candidates", wanted):
+            options = decode_options(body)
+            if problem := problem_of(options):
+                self._fail(run_id, problem)
+                failed = True
+                continue
+            scopes = run_scopes(key, options, self._rules)
             self._hold(scopes)
             seen.append(candidate(identity(run_id), bool(put_off), scopes))
         chosen, parked, later = admit(seen, self._books, shared, take)
@@ -73,7 +95,14 @@ class Limited:
             ids = packed(chosen)
             rows = self._connection.rows("claim_limited", {**this, "ids": ids, "places": places(ids)})
             self._remember(rows, shared, {run.run_id: run for run in seen})
-        return rows, bool(parked or later)
+        return rows, bool(parked or later or failed)
+
+    def _fail(self, run_id: bytes, problem: str) -> None:
+        if is_heard(self._connection, self._now):
+            tell_of_runs(self._connection, self._now, EventKind.FAILED, [identity(run_id)])
+        note_ends(self._connection, self._now, run_id, listed([RunState.FAILED]))
+        words = {"error": problem, "fingerprint": fingerprint(FailureClass.ERROR, problem)}
+        self._connection.execute("fail_waiting", {"run_id": run_id, "now": self._now, **words})
 
     def _hold(self, scopes: Mapping[Scope, Terms]) -> None:
         for scope, said in scopes.items():

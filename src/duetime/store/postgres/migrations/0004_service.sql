@@ -240,6 +240,26 @@ begin
     from taken t;
 end $$;
 
+-- What is wrong with the limits that a job names; null: nothing.
+create function duetime.limits_problem(options json) returns text language sql immutable
+set search_path = pg_catalog, pg_temp as $$
+    select case
+        when exists (
+            select 1 from unnest(array['concurrency_key', 'rate_key', 'breaker_key']) as k(name)
+            where json_typeof(options -> k.name) not in ('string', 'null')
+                or options ->> k.name !~ '^[^[:cntrl:]]{1,255}$')
+            then 'options: a key has 1 to 255 printable characters'
+        when options ->> 'concurrency' !~ '^[0-9]{1,7}$'
+            or (options ->> 'concurrency')::integer not between 1 and 1000000
+            then 'options: concurrency must be 1 to 1,000,000'
+        when options ->> 'rate' !~ '^[0-9]{1,7}/[0-9]{0,5}[smhd]$'
+            or split_part(options ->> 'rate', '/', 1)::integer not between 1 and 1000000
+            or coalesce(substring(options ->> 'rate' from '/([0-9]+)'), '1')::bigint
+                * case right(options ->> 'rate', 1) when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end
+                not between 1 and 604800
+            then 'options: rate must be such as 100/m, 5/s or 10/30s; at most 7 days'
+    end $$;
+
 -- Submitting inside the caller's own transaction, now with labels and a reference to a payload.
 -- Submitting inside the caller's own transaction, on the caller's own connection and role. Always enters through
 -- `jobs` (a scanner finds it after the commit), never waits on a lane or sends a notification.
@@ -252,6 +272,7 @@ create function duetime.submit_job(
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     known duetime.keys;
+    limits_problem text;
     fire_at timestamptz := greatest(coalesce(due_at, duetime.clock() + coalesce(delay, interval '0')), duetime.clock());
     name constant text := '^[A-Za-z0-9_][A-Za-z0-9_.:/@-]{0,199}$';
     problem constant text := case
@@ -286,6 +307,10 @@ begin
     end if;
     if json_typeof(convert_from(options, 'UTF8')::json) <> 'object' then
         raise exception using errcode = 'DT400', message = 'options: must be a JSON object, or null';
+    end if;
+    limits_problem := duetime.limits_problem(convert_from(options, 'UTF8')::json);
+    if limits_problem is not null then
+        raise exception using errcode = 'DT400', message = limits_problem;
     end if;
     if idempotency_key is not null then
         if not pg_try_advisory_xact_lock(hashtextextended('duetime i ' || tenant_id || ' ' || idempotency_key, 0)) then

@@ -15,6 +15,32 @@ select * from duetime.count_limits($1::bigint[]);
 -- candidates: the first ready runs of limited lanes
 select * from duetime.candidates($1::int[], $2::timestamptz[], $3);
 
+-- fail_waiting: end runs that wait and can never start; they become dead letters too
+with held as materialized (
+    select id from duetime.runs where id = any($1::uuid[]) and worker_id is null order by id for update skip locked
+),
+done as (
+    delete from duetime.runs r using unnest($1::uuid[], $2::text[], $3::text[]) as x(id, error, fingerprint)
+    where r.id = x.id and r.id in (select id from held) returning r.*, x.error, x.fingerprint
+),
+kept as (
+    insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
+        failure, due_at, ready_at, finished_at, timeout_ms, args, options, error)
+    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 2, 5, 1, due_at, ready_at, duetime.now(), timeout_ms,
+        args, options, error
+    from done
+),
+told as (
+    insert into duetime.events (at, kind, tenant_id, ids)
+    select duetime.now(), 5, tenant_id, array_agg(id) from done
+    where (select l.until > duetime.now() from duetime.listening l where l.one) group by tenant_id
+)
+insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
+    timeout_ms, args, options, fingerprint)
+select id, job_id, tenant_id, home_lane, attempt, lost, 1, error, due_at, duetime.now(), timeout_ms, args, options,
+    fingerprint
+from done;
+
 -- claim_limited: lease ready runs while limits are held
 select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
     duetime.stamp(started_at), args, options, timeout_ms, checkpoint

@@ -26,6 +26,18 @@ from limits l join tenants t on t.id = l.tenant_id where l.id = :id;
 select id, put_off, options from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
 order by ready_at, id limit :depth;
 
+-- fail_waiting: end a run that waits and can never start; it becomes a dead letter too
+insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
+    due_at, ready_at, finished_at, timeout_ms, args, options, error)
+select id, job_id, tenant_id, home_lane, fence, attempt, lost, 2, 5, 1, due_at, ready_at, :now, timeout_ms, args,
+    options, :error
+from runs where id = :run_id and worker_id is null;
+insert into dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
+    timeout_ms, args, options, fingerprint)
+select id, job_id, tenant_id, home_lane, attempt, lost, 1, :error, due_at, :now, timeout_ms, args, options, :fingerprint
+from runs where id = :run_id and worker_id is null;
+delete from runs where id = :run_id and worker_id is null;
+
 -- claim_limited: lease chosen runs to a worker that is alive
 select r.id, r.job_id, r.lane_id, r.fence + 1, r.attempt + 1, r.lost, r.due_at, r.ready_at, :now, r.args, r.options,
     r.timeout_ms, r.checkpoint
