@@ -86,6 +86,18 @@ async def test_a_few_probes_decide(store: Store, time: Time) -> None:
     assert await state(store) is BreakerState.RECOVERING
 
 
+async def test_probes_that_take_minutes_decide_too(store: Store, time: Time) -> None:
+    await report(store, 20, 20)
+    time.advance(seconds=6)
+    await store.tend_breakers()
+    for _ in range(3):
+        assert await state(store) is BreakerState.PROBING
+        time.advance(minutes=5)
+        await report(store, 1)
+        await store.tend_breakers()
+    assert await state(store) is BreakerState.RECOVERING
+
+
 async def test_those_who_waited_do_not_come_all_at_once(store: Store, time: Time) -> None:
     await submit(store, *(job() for _ in range(1000)))
     await report(store, 20, 20)

@@ -87,7 +87,7 @@ class Breaker(msgspec.Struct, frozen=True):
     tried: int = 0
     failed: int = 0
     retried: int = 0
-    """Attempts within the window, of which so many failed, and so many were retries."""
+    """Attempts within the window (while it probes: since then), of which so many failed, and so many were retries."""
     flow: int | None = None
     """How many it lets through in 0.4 seconds, while it recovers."""
 

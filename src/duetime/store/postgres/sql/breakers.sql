@@ -6,7 +6,7 @@ order by x.tenant_id, x.target collate "C"
 on conflict (tenant_id, target, at) do update
 set tried = a.tried + excluded.tried, failed = a.failed + excluded.failed, retried = a.retried + excluded.retried;
 
--- sum_attempts: what attempts at targets came to within the window, and how their breakers stand
+-- sum_attempts: what attempts at targets came to within the window, or since they are probed, and how their breakers stand
 select x.tenant_id, x.target, coalesce(b.state, 0) as state, coalesce(b.since, duetime.clock()) as since, b.until,
     coalesce(b.trips, 0) as trips, coalesce(a.tried, 0) as tried, coalesce(a.failed, 0) as failed,
     coalesce(a.retried, 0) as retried, o.rate as flow
@@ -15,7 +15,8 @@ left join duetime.breakers b on b.tenant_id = x.tenant_id and b.target = x.targe
 left join duetime.limits o on o.tenant_id = x.tenant_id and o.kind = 5 and o.name = x.target
 cross join lateral (
     select sum(a.tried) as tried, sum(a.failed) as failed, sum(a.retried) as retried from duetime.attempts a
-    where a.tenant_id = x.tenant_id and a.target = x.target and a.at > duetime.clock() - $3::interval) a
+    where a.tenant_id = x.tenant_id and a.target = x.target
+        and (a.at > duetime.clock() - $3::interval or b.state = 2)) a
 order by x.tenant_id, x.target collate "C";
 
 -- hold_breaker: hold a breaker, made where it is missing
@@ -41,7 +42,8 @@ select tenant_id, target from duetime.breakers where state in (1, 3) and until <
 order by tenant_id, target for update skip locked;
 
 -- prune_attempts: forget what no breaker looks back at
-delete from duetime.attempts where at < duetime.clock() - $1::interval;
+delete from duetime.attempts a where a.at < duetime.clock() - $1::interval and not exists (
+    select 1 from duetime.breakers b where b.tenant_id = a.tenant_id and b.target = a.target and b.state = 2);
 
 -- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (

@@ -4,12 +4,12 @@ values (:tenant_id, :target, :now / 1000000 * 1000000, :tried, :failed, :retried
 on conflict (tenant_id, target, at) do update set tried = attempts.tried + excluded.tried,
     failed = attempts.failed + excluded.failed, retried = attempts.retried + excluded.retried;
 
--- sum_attempts: what attempts at a target came to within the window, and how its breaker stands
+-- sum_attempts: what attempts at a target came to within the window, or since it probes, and how its breaker stands
 select coalesce(b.state, 0), coalesce(b.since, :now), b.until, coalesce(b.trips, 0), coalesce(sum(a.tried), 0),
     coalesce(sum(a.failed), 0), coalesce(sum(a.retried), 0), o.rate
 from (select 1) left join breakers b on b.tenant_id = :tenant_id and b.target = :target
 left join limits o on o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target
-left join attempts a on a.tenant_id = :tenant_id and a.target = :target and a.at > :now - :window;
+left join attempts a on a.tenant_id = :tenant_id and a.target = :target and (a.at > :now - :window or b.state = 2);
 
 -- hold_breaker: a breaker, made where it is missing
 insert into breakers (tenant_id, target, since) values (:tenant_id, :target, :now)
@@ -33,7 +33,8 @@ delete from attempts where tenant_id = :tenant_id and target = :target;
 select tenant_id, target from breakers where state in (1, 3) and until <= :now;
 
 -- prune_attempts: forget what no breaker looks back at
-delete from attempts where at < :now - :age;
+delete from attempts where at < :now - :age and not exists (
+    select 1 from breakers b where b.tenant_id = attempts.tenant_id and b.target = attempts.target and b.state = 2);
 
 -- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
