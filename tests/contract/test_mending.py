@@ -9,10 +9,13 @@ import pytest
 
 from duetime.errors import Conflict, NotFound
 from duetime.ids import new_id, show
-from duetime.model.job import Options, encode_options
+from duetime.model.edit import Changes
+from duetime.model.job import Options, decode_options, encode_options
 from duetime.model.listing import DeadFilter, JobFilter, JobStatus, RunFilter
+from duetime.model.policy import Misfire
+from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
-from duetime.model.schedule import Every, Once
+from duetime.model.schedule import Cron, Every, Once
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import Time
@@ -102,6 +105,37 @@ async def test_a_run_that_is_over_is_repeated_by_a_new_one(store: Store, time: T
     assert (await store.job_status(TENANT, submitted.job_id)).status is JobStatus.SUCCEEDED
     for status, count in ((JobStatus.SUCCEEDED, 1), (JobStatus.FAILED, 0), (JobStatus.CANCELLED, 0)):
         assert len((await store.list_jobs(TENANT, JobFilter(status=status))).items) == count
+
+
+async def missed(store: Store, time: Time, **given: Any) -> tuple[UUID, UUID]:
+    """An hourly job that missed some occurrences, and the newest run that was not made."""
+    said = Options(misfire=Misfire("skip"), concurrency_key="c", retry=RetryPolicy(retries=9))
+    submitted = await submit(store, job(Cron("0 * * * *"), options=encode_options(said), **given))
+    time.advance(hours=3, minutes=30)
+    await fire(store)
+    skipped, *_ = await store.runs_of_job(TENANT, submitted.job_id)
+    assert skipped.state is RunState.SKIPPED
+    return submitted.job_id, skipped.id
+
+
+async def test_a_skipped_occurrence_is_repeated_with_what_its_job_says(store: Store, time: Time) -> None:
+    job_id, skipped = await missed(store, time, args=b'{"to":"ops"}', timeout_ms=5000)
+    await store.edit_job(TENANT, job_id, Changes(queue="mail"))
+    run = await store.retry_run(TENANT, skipped, NONCE)
+    assert (run.job_id, run.state, run.queue) == (job_id, RunState.PENDING, "mail")
+    claimed = await (await hand(store)).claim_one()
+    assert (claimed.run_id, claimed.args, claimed.timeout_ms) == (run.id, b'{"to":"ops"}', 5000)
+    said = decode_options(claimed.options)
+    assert (said.retry.retries, said.concurrency_key, said.replays) == (9, "c", show("run", skipped))
+
+
+async def test_a_skipped_occurrence_of_a_job_that_is_gone_is_not_repeated(store: Store, time: Time) -> None:
+    job_id, skipped = await missed(store, time)
+    await store.cancel_job(TENANT, job_id)
+    time.advance(minutes=1)
+    await store.prune(timedelta(seconds=1), HOUR, 1)
+    with pytest.raises(Conflict, match="nothing is kept"):
+        await store.retry_run(TENANT, skipped, NONCE)
 
 
 async def test_only_what_ended_badly_is_repeated(store: Store) -> None:

@@ -31,7 +31,7 @@ def repeat(
     old: UUID,
     job_id: UUID,
     lane_id: int,
-    args: bytes | None,
+    args: bytes,
     options: bytes | None,
     timeout_ms: int | None,
     *,
@@ -49,7 +49,7 @@ def repeat(
         lane_id,
         now,
         now + delay,
-        args if args is not None else b"{}",
+        args,
         encode_options(said),
         timeout_ms,
     )
@@ -61,6 +61,12 @@ def check_repeatable(run: UUID, state: RunState) -> None:
             f"{show('run', run)} is {state.name}",
             remedy="only a run that is RETRYING, FAILED, CANCELLED or SKIPPED can be retried",
         )
+
+
+def nothing_said(job_id: UUID) -> Conflict:
+    return Conflict(
+        f"nothing is kept any more of what {show('job', job_id)} would have run with", remedy="submit it again"
+    )
 
 
 def deleted_meanwhile(job_id: UUID) -> Conflict:

@@ -148,7 +148,8 @@ class Mending(Protocol):
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
         """Try a run again. One that is RETRYING becomes ready now; one that ended FAILED, CANCELLED or SKIPPED is
-        repeated by a new run, due now, which says so in its options (`replays`), and is a dead letter no more.
+        repeated by a new run, due now, which says so in its options (`replays`), and is a dead letter no more. An
+        occurrence that made no run is repeated with what its job says now.
 
         Raises `NotFound`, and `Conflict` for a run in any other state, or of a job that was deleted.
         """

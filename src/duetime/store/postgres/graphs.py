@@ -156,7 +156,7 @@ async def _rerun(connection: Connection, tenant_id: int, graph: Graph, nonce: by
     await connection.execute(SQL["open_graph"], tenant_id, graph.item.id, len(nodes))
 
 
-def _content(row: Row) -> tuple[UUID, int, bytes | None, bytes | None, int | None]:
+def _content(row: Row) -> tuple[UUID, int, bytes, bytes | None, int | None]:
     return row["job_id"], row["lane_id"], row["args"], row["options"], row["timeout_ms"]
 
 

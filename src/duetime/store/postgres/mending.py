@@ -6,13 +6,15 @@ from uuid import UUID
 
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
+from duetime.model.job import lane_of
 from duetime.model.listing import DeadFilter, Replayed
 from duetime.model.run import RunState
-from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, repeat
+from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
 from duetime.store.postgres.control import ControlRole
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.reading import find_job, find_run
 from duetime.store.protocol import Hint
+from duetime.store.views import Fields
 
 
 class MendingRole(ControlRole):
@@ -42,12 +44,21 @@ class MendingRole(ControlRole):
             if old is not None:
                 if await connection.fetchval(SQL["is_deleted"], tenant_id, old["job_id"]):
                     raise deleted_meanwhile(old["job_id"])
-                new = _repeat(run_id, old, await connection.fetchval(SQL["clock"]), nonce)
+                said = old if old["args"] is not None else await self._said(connection, tenant_id, old["job_id"])
+                new = _repeat(run_id, said, await connection.fetchval(SQL["clock"]), nonce)
                 await _replace(connection, tenant_id, [run_id], [new])
                 new_id = new.run_id
             found = await find_run(connection, tenant_id, new_id)
         self.hints.give(Hint.READY)
         return found
+
+    async def _said(self, connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
+        """What an occurrence that made no run is repeated with: what its job says now."""
+        row = await connection.fetchrow(SQL["what_job_says"], tenant_id, job_id)
+        if row is None:
+            raise nothing_said(job_id)
+        key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
+        return {**row, "lane_id": (await self.lane_book.ids_within(connection, [key]))[key]}
 
     async def replay_dead_letters(
         self,
@@ -77,7 +88,7 @@ class MendingRole(ControlRole):
         return len(rows)
 
 
-def _repeat(old: UUID, row: Row, now: datetime, nonce: bytes, delay: timedelta = timedelta(0)) -> Repeat:
+def _repeat(old: UUID, row: Fields, now: datetime, nonce: bytes, delay: timedelta = timedelta(0)) -> Repeat:
     return repeat(
         old,
         row["job_id"],

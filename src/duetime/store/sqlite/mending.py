@@ -7,9 +7,10 @@ from uuid import UUID
 
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
+from duetime.model.job import lane_of
 from duetime.model.listing import DeadFilter, Replayed
 from duetime.model.run import RunState
-from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, repeat
+from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import ControlRole
@@ -48,13 +49,23 @@ class MendingRole(ControlRole):
             job_id = old[0]["job_id"]
             if connection.value("is_deleted", {"tenant_id": tenant_id, "job_id": job_id.bytes}):
                 raise deleted_meanwhile(job_id)
-            new = _repeat(run_id, old[0], moment(now), nonce)
+            said = old[0] if old[0]["args"] is not None else self._said(connection, tenant_id, job_id)
+            new = _repeat(run_id, said, moment(now), nonce)
             _replace(connection, now, tenant_id, [run_id], [new])
             return read_run(connection, tenant_id, new.run_id)
 
         found = await self.database.run(work)
         self.hints.give(Hint.READY)
         return found
+
+    def _said(self, connection: Connection, tenant_id: int, job_id: UUID) -> dict[str, Any]:
+        """What an occurrence that made no run is repeated with: what its job says now."""
+        rows = connection.records("what_job_says", {"tenant_id": tenant_id, "job_id": job_id.bytes})
+        if not rows:
+            raise nothing_said(job_id)
+        (row,) = rows
+        key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
+        return {**row, "lane_id": self.lane_book.ids(connection, [key])[key]}
 
     async def replay_dead_letters(
         self,

@@ -13,6 +13,9 @@ where tenant_id = $1 and id = $2 and worker_id is null and lane_id is not null a
 select job_id, lane_id, end_state, args, options, timeout_ms from duetime.history
 where tenant_id = $1 and run_id = $2 and end_state is not null;
 
+-- what_job_says: what a run of a stored job is made of
+select id as job_id, task, queue, tier, args, options, timeout_ms from duetime.jobs where tenant_id = $1 and id = $2;
+
 -- lock_dead_letter: a dead letter, held against others who repeat it
 select job_id, lane_id, args, options, timeout_ms from duetime.dead_letters
 where tenant_id = $1 and run_id = $2 for update;

@@ -13,6 +13,9 @@ where tenant_id = :tenant_id and id = :run_id and worker_id is null and lane_id 
 select job_id, lane_id, end_state, args, options, timeout_ms from history
 where tenant_id = :tenant_id and run_id = :run_id and end_state is not null;
 
+-- what_job_says: what a run of a stored job is made of
+select id as job_id, task, queue, tier, args, options, timeout_ms from jobs where tenant_id = :tenant_id and id = :job_id;
+
 -- lock_dead_letter: a dead letter
 select job_id, lane_id, args, options, timeout_ms from dead_letters where tenant_id = :tenant_id and run_id = :run_id;
 
