@@ -15,7 +15,7 @@ from duetime.model.listing import DeadFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import After, Every, make_after
 from duetime.store.protocol import Store
-from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
+from tests.contract.hands import STRANGER, TENANT, Hand, cancelled, fire, hand, job, submit
 from tests.contract.worlds import Time
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -146,6 +146,48 @@ async def test_a_graph_runs_again_from_where_it_failed(store: Store) -> None:
     assert (await store.graph(TENANT, made.item.id)).item.status is GraphStatus.SUCCEEDED
     with pytest.raises(Conflict):
         await store.rerun_graph(TENANT, made.item.id, b"n")
+
+
+async def work_off(store: Store, worker: Hand) -> list[UUID]:
+    """Succeed in what can run until nothing is left; the jobs in the order in which they ran."""
+    order = []
+    await settle(store)
+    while runs := await worker.claim():
+        order += [run.job_id for run in runs]
+        await worker.succeed(*runs)
+        await settle(store)
+    return order
+
+
+async def test_a_graph_that_was_just_cancelled_runs_again(store: Store) -> None:
+    made = await store.submit_graph(TENANT, graph(*DIAMOND))
+    await store.cancel_graph(TENANT, made.item.id)
+    again = await store.rerun_graph(TENANT, made.item.id, b"n")
+    assert states(again) == {"a": "PENDING", "b": "BLOCKED", "c": "BLOCKED", "d": "BLOCKED"}
+    assert len(await work_off(store, await hand(store))) == 4
+    over = await store.graph(TENANT, made.item.id)
+    assert set(states(over).values()) == {"SUCCEEDED"} and over.item.status is GraphStatus.SUCCEEDED
+
+
+async def test_a_graph_runs_again_whose_failure_is_not_handed_on_yet(store: Store) -> None:
+    made = await store.submit_graph(TENANT, graph(("a", ""), ("b", "a"), ("c", "b")))
+    worker = await hand(store)
+    await worker.fail(await worker.claim_one())
+    again = await store.rerun_graph(TENANT, made.item.id, b"n")
+    assert states(again) == {"a": "PENDING", "b": "BLOCKED", "c": "BLOCKED"}
+    assert await work_off(store, worker) == [node.job_id for node in made.nodes]
+    assert (await store.graph(TENANT, made.item.id)).item.status is GraphStatus.SUCCEEDED
+
+
+async def test_a_parent_whose_success_is_not_handed_on_yet_counts_once(store: Store) -> None:
+    made = await store.submit_graph(TENANT, graph(("a", ""), ("b", ""), ("c", "ab")))
+    worker = await hand(store)
+    first, second = sorted(await worker.claim(), key=lambda run: run.job_id)
+    await worker.succeed(first)
+    await store.cancel_graph(TENANT, made.item.id)
+    await worker.complete(cancelled(second))
+    await store.rerun_graph(TENANT, made.item.id, b"n")
+    assert await work_off(store, worker) == [made.nodes[1].job_id, made.nodes[2].job_id]
 
 
 async def test_a_node_that_is_replayed_alone_is_not_run_again_with_the_rest(store: Store) -> None:

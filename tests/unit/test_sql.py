@@ -30,6 +30,7 @@ ONLY_POSTGRES = {
     "mark_dead": "part of `end_runs` in SQLite",
     "hold_blocked": "a file has one writer, so nothing can come between two statements",
     "hold_graph": "a file has one writer, so nothing can come between two statements",
+    "has_ends": "a file has one writer, so ends are handed on in the transaction that must see none",
     "hold_parents": "a file has one writer, so nothing can come between two statements",
     "which_deleted": "one job at a time in SQLite, by `is_deleted`",
     "blocks_of_day": "a file has no partitions: rows are numbered",

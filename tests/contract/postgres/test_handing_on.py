@@ -6,8 +6,9 @@ import asyncpg
 
 from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
-from tests.contract.hands import Hand, hand, job, submit
+from tests.contract.hands import TENANT, Hand, hand, job, submit
 from tests.contract.test_depending import ANY_END, child, settle, state
+from tests.contract.test_graphs import DIAMOND, graph, states, work_off
 from tests.support.waiting import eventually
 
 Session = asyncpg.Connection
@@ -101,3 +102,18 @@ async def test_an_end_that_another_node_hands_on_is_passed_over(
         assert await store.settle(10) == 1
         assert [run.job_id for run in await worker.claim()] == [children[1].job_id]
         assert await store.settle(10) == 0
+
+
+async def test_a_graph_runs_again_after_its_ends_that_another_node_hands_on(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    made = await store.submit_graph(TENANT, graph(*DIAMOND))
+    await store.cancel_graph(TENANT, made.item.id)
+    transaction = session.transaction()
+    await transaction.start()
+    await session.execute("delete from duetime.ended")
+    again = asyncio.create_task(store.rerun_graph(TENANT, made.item.id, b"n"))
+    await somebody_waits(session)
+    await transaction.rollback()
+    assert states(await again) == {"a": "PENDING", "b": "BLOCKED", "c": "BLOCKED", "d": "BLOCKED"}
+    assert len(await work_off(store, await hand(store))) == 4

@@ -65,12 +65,23 @@ class GraphRole(SettlingRole):
 
     @again_after_clash
     async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph:
-        async with self.database.acting_for(tenant_id) as connection:
-            await connection.fetchval(SQL["hold_graph"], tenant_id, graph_id)
-            await _rerun(connection, tenant_id, await _read(connection, tenant_id, graph_id), nonce)
-            found = await _read(connection, tenant_id, graph_id)
+        # An end that is handed on later would count for the runs that are made here. What is cancelled by handing on is
+        # noted when that commits: each level of the graph takes a turn.
+        while (found := await self._try_rerun(tenant_id, graph_id, nonce)) is None:
+            await self.settle_graph(tenant_id, graph_id)
         self.hints.give(Hint.READY)
         return found
+
+    async def _try_rerun(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph | None:
+        """None while there are ends to be handed on."""
+        async with self.database.acting_for(tenant_id) as connection:
+            await connection.fetchval(SQL["hold_graph"], tenant_id, graph_id)
+            graph = await _read(connection, tenant_id, graph_id)
+            # After the look at the graph: nobody hands an end on to the end while the graph is held.
+            if await connection.fetchval(SQL["has_ends"], tenant_id, graph_id):
+                return None
+            await _rerun(connection, tenant_id, graph, nonce)
+            return await _read(connection, tenant_id, graph_id)
 
     async def parents(
         self, tenant_id: int, run_id: UUID, after: UUID | None = None, limit: int = 100

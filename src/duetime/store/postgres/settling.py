@@ -20,14 +20,23 @@ class SettlingRole(Role):
     @again_after_clash
     async def settle(self, limit: int) -> int:
         async with self.database.transaction() as connection:
-            ended = [Ended(*row) for row in await connection.fetch(SQL["take_ended"], limit)]
-            if not ended:
-                return 0
-            ended.sort()
+            count = await self._hand_on(connection, await connection.fetch(SQL["take_ended"], limit))
+        if count:
+            self.hints.give(Hint.READY)
+        return count
+
+    async def settle_graph(self, tenant_id: int, graph_id: UUID) -> None:
+        """Hand on the ends of a graph's nodes, or wait until others have who are about to."""
+        async with self.database.transaction() as connection:
+            await self._hand_on(connection, await connection.fetch(SQL["take_ends_of_graph"], tenant_id, graph_id))
+
+    async def _hand_on(self, connection: Connection, rows: Sequence[Row]) -> int:
+        """Tell those who wait for these ends; how many there were."""
+        ended = sorted(Ended(*row) for row in rows)
+        if ended:
             await self._follow(connection, ended)
             await _settle_children(connection, ended)
             await _end_nodes(connection, ended)
-        self.hints.give(Hint.READY)
         return len(ended)
 
     async def _follow(self, connection: Connection, ended: Sequence[Ended]) -> None:

@@ -60,6 +60,9 @@ class GraphRole(SettlingRole):
 
     async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph:
         def work(connection: Connection, now: int) -> Graph:
+            # An end that is handed on later would count for the runs that are made here.
+            while self.hand_on(connection, now, connection.rows("take_ends_of_graph", _this(tenant_id, graph_id))):
+                pass
             _rerun(connection, now, tenant_id, _read(connection, tenant_id, graph_id), nonce)
             return _read(connection, tenant_id, graph_id)
 

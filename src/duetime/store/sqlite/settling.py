@@ -18,18 +18,22 @@ from duetime.store.sqlite.values import identity, maybe_moment, maybe_stamp, mom
 class SettlingRole(Role):
     async def settle(self, limit: int) -> int:
         def work(connection: Connection, now: int) -> int:
-            ended = [_ended(row) for row in connection.rows("take_ended", {"limit": limit})]
-            if ended:
-                connection.many("drop_ended", [{"run_id": item.run_id.bytes} for item in ended])
-                self._follow(connection, now, ended)
-                _settle_children(connection, now, ended)
-                _end_nodes(connection, now, ended)
-            return len(ended)
+            return self.hand_on(connection, now, connection.rows("take_ended", {"limit": limit}))
 
         count = await self.database.run(work)
         if count:
             self.hints.give(Hint.READY)
         return count
+
+    def hand_on(self, connection: Connection, now: int, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Tell those who wait for these ends; how many there were."""
+        ended = [_ended(row) for row in rows]
+        if ended:
+            connection.many("drop_ended", [{"run_id": item.run_id.bytes} for item in ended])
+            self._follow(connection, now, ended)
+            _settle_children(connection, now, ended)
+            _end_nodes(connection, now, ended)
+        return len(ended)
 
     def _follow(self, connection: Connection, now: int, ended: Sequence[Ended]) -> None:
         """Make the runs of jobs that run after these."""

@@ -3,6 +3,17 @@ delete from duetime.ended where run_id in (
     select run_id from duetime.ended order by run_id limit $1 for update skip locked)
 returning run_id, job_id, tenant_id, end_state, started_at, finished_at;
 
+-- take_ends_of_graph: those of the nodes of a graph; what another node hands on is waited for
+delete from duetime.ended where run_id in (
+    select e.run_id from duetime.nodes n join duetime.ended e on e.job_id = n.job_id
+    where n.graph_id = $2 and n.tenant_id = $1 order by e.run_id for update of e)
+returning run_id, job_id, tenant_id, end_state, started_at, finished_at;
+
+-- has_ends: whether ends of nodes of a graph have not been handed on
+select exists (
+    select 1 from duetime.nodes n join duetime.ended e on e.job_id = n.job_id
+    where n.graph_id = $2 and n.tenant_id = $1);
+
 -- count_ends: note on the edges from these parents how they ended, once
 update duetime.edges e set state = x.state
 from unnest($1::uuid[], $2::smallint[]) as x(job_id, state)

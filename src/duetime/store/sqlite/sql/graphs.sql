@@ -10,6 +10,11 @@ where r.followed;
 -- take_ended: ends that somebody waits for, to be handed on now
 select run_id, job_id, tenant_id, end_state, started_at, finished_at from ended order by run_id limit :limit;
 
+-- take_ends_of_graph: those of the nodes of a graph
+select e.run_id, e.job_id, e.tenant_id, e.end_state, e.started_at, e.finished_at
+from nodes n join ended e on e.job_id = n.job_id
+where n.graph_id = :graph_id and n.tenant_id = :tenant_id order by e.run_id;
+
 -- drop_ended: an end that is handed on
 delete from ended where run_id = :run_id;
 
