@@ -232,6 +232,21 @@ async def test_a_child_that_is_replaced_waits_for_its_new_parents(store: Store) 
     assert (await worker.claim_one()).args == b'{"n": 2}'
 
 
+@pytest.mark.parametrize("schedule", [Once(delay=HOUR), Every(HOUR)], ids=["once", "recurring"])
+async def test_a_stored_job_is_not_made_to_wait_under_its_key(store: Store, schedule: Once | Every) -> None:
+    parent = await submit(store, job(Once(delay=2 * HOUR)))
+    stored = await submit(store, job(schedule, key="k", args=b'{"n": 1}'))
+    with pytest.raises(InvalidInput, match="is stored already") as refused:
+        await submit(store, child(parent.job_id, key="k", args=b'{"n": 2}'))
+    assert refused.value.field == "depends_on"
+    found = await store.job(TENANT, stored.job_id)
+    assert (found.args, found.next_run, found.version) == (b'{"n": 1}', stored.next_run, 1)
+    assert await (await hand(store)).claim() == []
+    await store.cancel_job(TENANT, stored.job_id)
+    dependent = await submit(store, child(parent.job_id, key="k", args=b'{"n": 2}'))
+    assert dependent.created and await state(store, dependent.job_id) is RunState.BLOCKED
+
+
 async def test_what_cannot_be_waited_for_is_refused(store: Store) -> None:
     recurring = await submit(store, job(Every(HOUR)))
     foreign = await store.submit(STRANGER, [job(tenant_id=STRANGER)])

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.errors import JobBusy, KeyReused
+from duetime.errors import InvalidInput, JobBusy, KeyReused
 from duetime.model.graph import NewGraph
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import NOW
@@ -122,6 +122,12 @@ def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | 
         next_run = min(waiting, default=known.next_run if row is None else row["next_fire_at"])
         return Submitted(known.job_id, next_run, runs[-1].id if runs else None, created=False)
     if row is not None:
+        if job.depends_on is not None:
+            raise InvalidInput(
+                f"the job with the key {job.key!r} is stored already, and an edit cannot make it wait for others",
+                field="depends_on",
+                remedy="cancel it first, or use another key",
+            )
         return Editable(known.job_id, standing)
     if not all(run.unclaimed for run in runs):
         raise JobBusy(
