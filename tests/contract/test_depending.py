@@ -8,9 +8,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from duetime.errors import InvalidInput
+from duetime.errors import Conflict, InvalidInput
 from duetime.ids import new_id, show
 from duetime.model.dependency import DependsOn, Need, Otherwise, Rule, Wanted
+from duetime.model.edit import Changes
 from duetime.model.job import NewJob, Options, encode_options
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
@@ -245,6 +246,34 @@ async def test_a_stored_job_is_not_made_to_wait_under_its_key(store: Store, sche
     await store.cancel_job(TENANT, stored.job_id)
     dependent = await submit(store, child(parent.job_id, key="k", args=b'{"n": 2}'))
     assert dependent.created and await state(store, dependent.job_id) is RunState.BLOCKED
+
+
+@pytest.mark.parametrize("delay", [timedelta(seconds=5), HOUR], ids=["waiting", "stored"])
+async def test_a_job_that_others_wait_for_does_not_become_one_that_repeats(
+    store: Store, time: Time, delay: timedelta
+) -> None:
+    parent = await submit(store, job(Once(delay=delay), key="k"))
+    dependent = await submit(store, child(parent.job_id))
+    with pytest.raises(Conflict, match="wait for"):
+        await submit(store, job(Every(HOUR), key="k"))
+    if delay == HOUR:
+        with pytest.raises(Conflict, match="wait for"):
+            await store.edit_job(TENANT, parent.job_id, Changes(schedule=Every(HOUR)))
+    time.advance(hours=1)
+    await fire(store)
+    worker = await hand(store)
+    run = await worker.claim_one()
+    assert run.job_id == parent.job_id
+    await worker.succeed(run)
+    await settle(store)
+    assert await state(store, dependent.job_id) is RunState.PENDING
+
+
+async def test_a_job_whose_children_are_over_may_become_one_that_repeats(store: Store) -> None:
+    parent = await submit(store, job(Once(delay=HOUR)))
+    dependent = await submit(store, child(parent.job_id))
+    await store.cancel_job(TENANT, dependent.job_id)
+    assert (await store.edit_job(TENANT, parent.job_id, Changes(schedule=Every(HOUR)))).version == 2
 
 
 async def test_what_cannot_be_waited_for_is_refused(store: Store) -> None:

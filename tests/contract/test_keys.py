@@ -6,9 +6,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from duetime.errors import JobBusy, KeyInFlight, KeyReused
+from duetime.errors import InvalidInput, JobBusy, KeyInFlight, KeyReused
 from duetime.model.job import JobState, NewJob, Submitted
-from duetime.model.schedule import Every, Once
+from duetime.model.schedule import Cron, Every, Once
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
@@ -120,6 +120,15 @@ async def test_a_withdrawn_run_is_no_end(store: Store) -> None:
     later = await submit(store, job(IN_AN_HOUR, key="report"))
     assert await store.runs_of_job(TENANT, later.job_id) == []
     assert (await store.counts()).history == 0
+
+
+async def test_a_schedule_that_is_over_replaces_nothing(store: Store, time: Time) -> None:
+    first = await submit(store, job(Once(delay=timedelta(seconds=5)), key="k"))
+    over = Cron("0 9 * * *", end_at=time.now - timedelta(days=1))
+    with pytest.raises(InvalidInput, match="no occurrence left"):
+        await submit(store, job(over, key="k"))
+    time.advance(seconds=5)
+    assert (await (await hand(store)).claim_one()).job_id == first.job_id
 
 
 async def test_a_one_off_that_has_started_cannot_be_replaced(store: Store) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from duetime.errors import InvalidInput, StaleVersion
+from duetime.errors import Conflict, InvalidInput, StaleVersion
 from duetime.ids import show, time_of
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
@@ -22,7 +22,7 @@ from duetime.model.firing import scan_time
 from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options
 from duetime.model.schedule import After, Every, Once, Schedule, encode_schedule, same_schedule, shown_schedule
 from duetime.store.keys import LiveRun
-from duetime.store.placing import past_note
+from duetime.store.placing import no_occurrence_left, past_note
 from duetime.store.steering import HELD, last_occurrence
 from duetime.store.views import Fields
 
@@ -141,6 +141,21 @@ def changes_rhythm(changes: Changes) -> bool:
     return changes.schedule is not UNSET and not isinstance(changes.schedule, Once)
 
 
+def comes_to_repeat(row: Fields, changes: Changes) -> bool:
+    """Whether an edit makes a job that runs once one that repeats."""
+    return changes_rhythm(changes) and not row["recurring"]
+
+
+def check_nobody_waits(job_id: UUID, waits: object) -> None:
+    """Who depends on a job waits for its one end, which a job that repeats has not: it may be cancelled before any."""
+    if waits:
+        raise Conflict(
+            f"other jobs wait for the end of {show('job', job_id)}: it cannot become one that repeats",
+            field="schedule",
+            remedy="create another job, or cancel those that wait",
+        )
+
+
 def calendars_named(changes: Changes) -> tuple[str, ...]:
     """The calendars that an edit needs to know."""
     return () if changes.schedule is UNSET or isinstance(changes.schedule, Once) else changes.schedule.calendars
@@ -191,7 +206,7 @@ def _start(schedule: Schedule, options: Options, after: datetime | None, now: da
     ahead = after if after is not None and after > now else None
     next_fire_at = schedule.next_after(ahead or now)
     if next_fire_at is None:
-        raise InvalidInput("has no occurrence left: nothing was changed", field="schedule", remedy="cancel the job")
+        raise no_occurrence_left()
     exact = options.is_decided_when_due
     return schedule, NewCursor(next_fire_at, scan_time(next_fire_at, after=ahead, exact=exact), ahead, exact)
 

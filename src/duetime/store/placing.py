@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from duetime.duration import format_duration
+from duetime.errors import InvalidInput
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.firing import scan_time
 from duetime.model.job import NewJob, decode_options
@@ -38,7 +39,7 @@ def calendars_of(job: NewJob) -> tuple[str, ...]:
 
 
 def first_fire(placed: Placed, now: datetime, calendars: Sequence[Calendar] = ()) -> FirstFire | None:
-    """A recurring job's first fire after `now`; None if there is none."""
+    """A recurring job's first fire after `now`; None if there is none, which must not take the place of another job."""
     schedule = placed.job.schedule
     assert not isinstance(schedule, Once)
     schedule = schedule.holding(dates_of(schedule.calendars, calendars))
@@ -46,10 +47,16 @@ def first_fire(placed: Placed, now: datetime, calendars: Sequence[Calendar] = ()
         schedule = schedule.anchored(now)
     next_fire_at = schedule.next_after(now)
     if next_fire_at is None:
+        if not placed.created:
+            raise no_occurrence_left()
         return None
     exact = decode_options(placed.job.options).is_decided_when_due
     scan_at = scan_time(next_fire_at, exact=exact)
     return FirstFire(encode_schedule(schedule), next_fire_at, scan_at, exact)
+
+
+def no_occurrence_left() -> InvalidInput:
+    return InvalidInput("has no occurrence left: nothing was changed", field="schedule", remedy="cancel the job")
 
 
 def past_note(asked: datetime | None, due_at: datetime) -> str | None:

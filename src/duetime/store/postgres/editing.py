@@ -7,7 +7,15 @@ from uuid import UUID
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.job import Job, lane_of
-from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
+from duetime.store.editing import (
+    Edit,
+    calendars_named,
+    changes_rhythm,
+    check_nobody_waits,
+    check_version,
+    comes_to_repeat,
+    plan_edit,
+)
 from duetime.store.keys import LiveRun
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
@@ -40,6 +48,8 @@ class EditingRole(ReadingRole):
         changes: Changes,
     ) -> Edit | None:
         """Edit a job that is held against firing, together with its live runs; None when nothing changes."""
+        if comes_to_repeat(row, changes):
+            check_nobody_waits(job_id, await connection.fetchval(SQL["is_waited_for"], tenant_id, job_id))
         calendars = await hold_calendars(connection, tenant_id, calendars_named(changes))
         # Read after every lock is held: a new cursor lies after this moment.
         now: datetime = await connection.fetchval(SQL["clock"])

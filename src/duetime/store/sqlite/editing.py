@@ -6,7 +6,15 @@ from uuid import UUID
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.job import Job, lane_of
-from duetime.store.editing import Edit, calendars_named, changes_rhythm, check_version, plan_edit
+from duetime.store.editing import (
+    Edit,
+    calendars_named,
+    changes_rhythm,
+    check_nobody_waits,
+    check_version,
+    comes_to_repeat,
+    plan_edit,
+)
 from duetime.store.keys import LiveRun
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
@@ -45,6 +53,8 @@ class EditingRole(ReadingRole):
         """Edit a job; None when nothing changes."""
         calendars = hold_calendars(connection, tenant_id, calendars_named(changes))
         of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+        if comes_to_repeat(row, changes):
+            check_nobody_waits(job_id, connection.value("is_waited_for", of_job))
         ended = connection.value("ended_runs_of_job", {**of_job, "limit": 1}) if changes_rhythm(changes) else None
         newest = None if ended is None else identity(ended)
         edit = plan_edit(job_id, row, runs, changes, moment(now), calendars, newest)

@@ -174,6 +174,12 @@ select x.parent_id, x.child_id, $1, x.state
 from unnest($2::uuid[], $3::uuid[], $4::smallint[]) as x(parent_id, child_id, state)
 on conflict (parent_id, child_id) do update set state = excluded.state;
 
+-- is_waited_for: whether a run waits for the end of a job
+select true from duetime.edges e
+join duetime.dependents d on d.job_id = e.child_id and not d.settled
+join duetime.runs r on r.id = d.run_id and r.lane_id is null and r.waits = 2
+where e.tenant_id = $1 and e.parent_id = $2 and e.state is null limit 1;
+
 -- drop_edges: forget what jobs depended on
 with rules as (delete from duetime.dependents where tenant_id = $1 and job_id = any($2::uuid[]))
 delete from duetime.edges where tenant_id = $1 and child_id = any($2::uuid[]);

@@ -104,6 +104,12 @@ on conflict (job_id) do update set run_id = excluded.run_id, need = excluded.nee
 insert into edges (tenant_id, parent_id, child_id, state) values (?, ?, ?, ?)
 on conflict (parent_id, child_id) do update set state = excluded.state;
 
+-- is_waited_for: whether a run waits for the end of a job
+select 1 from edges e
+join dependents d on d.job_id = e.child_id and not d.settled
+join runs r on r.id = d.run_id and r.lane_id is null and r.waits = 2
+where e.tenant_id = :tenant_id and e.parent_id = :job_id and e.state is null limit 1;
+
 -- drop_edges: forget what a job depended on
 delete from dependents where tenant_id = :tenant_id and job_id = :job_id;
 delete from edges where tenant_id = :tenant_id and child_id = :job_id;
