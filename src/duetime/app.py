@@ -271,7 +271,8 @@ class App(Graphing):
     async def backfill(
         self, job: JobLike, start: datetime | str, end: datetime | str, *, limit: int = 1000, rate: float = 10.0
     ) -> int:
-        """Make the runs of a past range, `rate` a second; refused when there would be more than `limit`."""
+        """Make the runs of a past range, `rate` a second, and say how many; refused when it holds more than `limit`.
+        What lies ahead of now is left out: it fires by itself."""
         store = await self._jobs()
         found = await store.job(DEFAULT_TENANT, job_identity(job))
         fires = fires_between(found.schedule, check_moment(start, "start"), check_moment(end, "end"), limit)

@@ -142,6 +142,19 @@ async def test_a_backfill_makes_the_runs_of_a_past_range_at_its_rate(store: Stor
     assert len(await worker.claim()) == 2
 
 
+async def test_a_backfill_leaves_what_lies_ahead_to_the_rhythm(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE))
+    fires = [START + number * MINUTE for number in (-1, 0, 1, 2)]
+    assert await store.backfill_job(TENANT, submitted.job_id, fires, b"x", rate=1000.0) == 2
+    assert {run.due_at for run in await store.runs_of_job(TENANT, submitted.job_id)} == {START - MINUTE, START}
+    assert await store.backfill_job(TENANT, submitted.job_id, fires[2:], b"y", rate=1000.0) == 0
+    for _ in range(2):
+        time.advance(minutes=1)
+        await fire(store)
+    runs = await store.runs_of_job(TENANT, submitted.job_id)
+    assert sorted(run.due_at for run in runs) == fires
+
+
 async def test_a_pause_takes_back_no_run_that_somebody_asked_for(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY_MINUTE))
     worker = await hand(store, timedelta(hours=1))

@@ -271,7 +271,8 @@ class Control(Protocol):
     async def backfill_job(
         self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
     ) -> int:
-        """Make a run for each of these moments, ready one after the other at `rate` a second; returns how many."""
+        """Make a run for each of these moments that is not ahead of now, ready one after the other at `rate` a second;
+        returns how many."""
 
 
 class Calendars(Protocol):

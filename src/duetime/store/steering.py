@@ -77,6 +77,8 @@ def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:
 def backfilled(
     job_id: UUID, fires: Sequence[datetime], now: datetime, nonce: bytes, rate: float
 ) -> list[tuple[UUID, datetime, datetime]]:
-    """The runs of a past range: each due at its own time, ready one after the other at the given rate a second."""
+    """The runs of a past range: each due at its own time, ready one after the other at the given rate a second. What
+    lies ahead is left out: it would run before its time, and once more when the rhythm comes to it."""
     pause = timedelta(seconds=1 / rate)
-    return [(run_id(job_id, fire, nonce), fire, now + place * pause) for place, fire in enumerate(fires)]
+    past = [fire for fire in fires if fire <= now]
+    return [(run_id(job_id, fire, nonce), fire, now + place * pause) for place, fire in enumerate(past)]

@@ -133,7 +133,7 @@ async def resume_job(call: Call) -> StatusAnswer:
     "/v1/jobs/{job_id}/backfill", Action.CONTROL, body=BackfillRequest, answer=Backfilled, status=202, problems=(409,)
 )
 async def backfill_job(call: Call) -> Backfilled:
-    """Make the runs of a past range, at a given rate."""
+    """Make the runs of a past range, at a given rate. What lies ahead of now is left out: it fires by itself."""
     store, job_id, request = call.service.store, call.identity("job"), call.body
     job = await store.job(call.tenant_id, job_id)
     start, end = check_moment(request.start, "start"), check_moment(request.end, "end")
