@@ -81,6 +81,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a policy that is none": ({"to": 1, "retry": {"retries": 3}}, "retry: must be a RetryPolicy, not dict"),
     "a policy of text": ({"to": 1, "retry": RetryPolicy(retries="3")}, "retry.retries: '3' is not a number"),
     "a negative backoff": ({"to": 1, "retry": RetryPolicy(base=-1)}, "retry.base: -1 is not a number of seconds"),
+    "a backoff beyond numbers": ({"to": 1, "retry": RetryPolicy(cap=10**400)}, f"retry.cap: {10**400} is not"),
     "an endless backoff": ({"to": 1, "retry": RetryPolicy(cap=float("inf"))}, "retry.cap: inf is not a number"),
     "an error as text": ({"to": 1, "retry": RetryPolicy(retry_on="KeyError")}, "retry.retry_on: 'KeyError' is not a"),
     "an error that is none": ({"to": 1, "retry": RetryPolicy(give_up_on=(int,))}, "retry.give_up_on: must be text"),

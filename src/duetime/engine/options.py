@@ -1,6 +1,5 @@
 """What a submission says beyond task, arguments and schedule: checked, and made the options of a job."""
 
-import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal
@@ -17,6 +16,7 @@ from duetime.model.policy import (
     Misfire,
     MisfireMode,
     Overlap,
+    is_amount,
     make_jitter,
     make_max_runs,
     make_misfire,
@@ -130,7 +130,7 @@ def check_retry(policy: RetryPolicy) -> RetryPolicy:
         )
     for field in ("base", "factor", "cap"):
         value = getattr(policy, field)
-        if type(value) not in (int, float) or not 0 <= value < math.inf:
+        if not is_amount(value):
             raise InvalidInput(f"{value!r} is not a number of seconds or a factor", field=f"retry.{field}")
     return msgspec.structs.replace(
         policy,

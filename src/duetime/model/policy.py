@@ -1,7 +1,8 @@
 """Policies of a recurring job: what becomes of occurrences that were missed, and of those that meet a run under way."""
 
 from datetime import timedelta
-from typing import Literal
+from sys import float_info
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,9 +45,14 @@ def make_misfire(value: object) -> Misfire:
         raise InvalidInput(f"{value.mode!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
     if type(value.most) is not int or not 1 <= value.most <= MOST_CAUGHT_UP:
         raise InvalidInput("most is out of range", field="misfire.most", remedy=f"1 to {MOST_CAUGHT_UP}")
-    if not (value.after >= 0 and value.age > 0):
-        raise InvalidInput("after and age are seconds", field="misfire", remedy="0 or more, and more than 0")
+    if not (is_amount(value.after) and is_amount(value.age) and value.age > 0):
+        raise InvalidInput("after and age are seconds", field="misfire", remedy="finite: 0 or more, and more than 0")
     return value
+
+
+def is_amount(value: Any) -> bool:
+    """Whether this is a number that is read back as it is stored: what is endless would make all options unreadable."""
+    return type(value) in (int, float) and 0 <= value <= float_info.max
 
 
 def make_overlap(value: object) -> Overlap:
