@@ -222,7 +222,7 @@ async def test_a_login_link_works_once(api: Served) -> None:
     write = {"Content-Type": "application/json"} | cookie
     foreign = write | {"Sec-Fetch-Site": "cross-site"}
     own = write | {"Sec-Fetch-Site": "same-origin"}
-    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 401
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 403
     assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=own)).status == 201
     edited = {"Cookie": cookie["Cookie"][:-9] + "AAA" + cookie["Cookie"][-6:]}
     assert (await api.get("/v1/jobs", key=None, headers=edited)).status == 401

@@ -109,7 +109,7 @@ async def test_a_key_begins_a_session(api: Served) -> None:
     session = {"Cookie": cookie.partition(";")[0]}
     assert (await api.get("/v1/me", key=None, headers=session)).json["role"] == "root"
     foreign = {**session, "Sec-Fetch-Site": "cross-site"}
-    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 401
+    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 403
     out = await api.post("/logout", key=None, headers=session)
     assert "Max-Age=0" in out.headers["Set-Cookie"]
 

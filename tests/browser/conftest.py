@@ -22,6 +22,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SETTING = "DUETIME_TEST_CHROMIUM"
 PATIENCE = 20_000
 """Milliseconds."""
+ELSEWHERE = "jobs.example.test"
+"""A name under which the browser finds this machine, and does not know that it does."""
 WIDE: ViewportSize = {"width": 1360, "height": 900}
 
 
@@ -44,7 +46,8 @@ def chromium() -> str:
 def browser() -> Iterator[Browser]:
     path = chromium()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        args = ["--no-sandbox", "--disable-gpu", f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1"]
+        browser = playwright.chromium.launch(executable_path=path, args=args)
         yield browser
         browser.close()
 

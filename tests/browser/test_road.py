@@ -5,7 +5,7 @@ import time
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import Looking, Shop, log_in
+from tests.browser.conftest import ELSEWHERE, Looking, Shop, log_in
 
 TASK = "shop.send_report"
 
@@ -237,6 +237,19 @@ def test_logging_in_and_out(context: BrowserContext, shop: Shop) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
     page.goto(f"{shop.url}/login?token=used")
     expect(page.get_by_text("That link was used already")).to_be_visible()
+
+
+def test_over_plain_http_under_a_name_of_its_own(context: BrowserContext, shop: Shop) -> None:
+    made = shop.submit("ping", name="Far away", every="1h")
+    page = context.new_page()
+    page.goto(f"{shop.url.replace('127.0.0.1', ELSEWHERE)}/jobs/{made['job_id']}")
+    assert ELSEWHERE in page.url
+    page.get_by_label("API key").fill(shop.key)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("main .card .badge")).to_have_text("Paused")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
 
 
 def test_a_session_that_ends_asks_for_another(context: BrowserContext, shop: Shop) -> None:

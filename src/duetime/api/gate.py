@@ -13,6 +13,7 @@ from uuid import UUID
 from duetime.api.caller import NOBODY, Caller
 from duetime.api.endpoint import Endpoint
 from duetime.api.memory import Memory
+from duetime.api.origin import is_own, refusal
 from duetime.api.problems import FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
 from duetime.api.sessions import Sessions
 from duetime.clock import monotonic
@@ -103,9 +104,7 @@ class Gate:
         return key
 
     async def _key_of_session(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
-        # Another site's page may make a browser send our cookie along, but cannot speak as this one.
-        foreign = changes and headers.get(b"sec-fetch-site") != b"same-origin"
-        hash = None if foreign else await self._sessions.key_hash(headers[b"cookie"].decode("latin-1"))
+        hash = await self._sessions.key_hash(headers[b"cookie"].decode("latin-1"))
         key = None if hash is None else await self._known(hash)
         if key is None:
             raise Problem(
@@ -115,6 +114,8 @@ class Gate:
                 remedy="log in with a new link",
                 headers=_CHALLENGE,
             )
+        if changes and not is_own(headers):
+            raise refusal("use this server's own page; a proxy before it has to pass the header Host on")
         return key
 
     async def _known(self, hash: bytes) -> ApiKey | None:

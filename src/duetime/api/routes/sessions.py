@@ -3,7 +3,8 @@
 from importlib.metadata import version
 
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.problems import FORBIDDEN, UNAUTHENTICATED, Problem
+from duetime.api.origin import may_log_in, refusal
+from duetime.api.problems import UNAUTHENTICATED, Problem
 from duetime.model.access import ALLOWED, Action
 from duetime.model.key_text import hash_of, looks_like_key
 from duetime.wire.fields import Nothing
@@ -71,5 +72,5 @@ async def get_me(call: Call) -> Me:
 
 def _refuse_other_sites(call: Call) -> None:
     """A page of another site shall neither log somebody in here as somebody else, nor out."""
-    if call.header(b"sec-fetch-site") not in (None, "same-origin", "none"):
-        raise Problem(FORBIDDEN, "the request comes from another site", remedy="log in on this server's own page")
+    if not may_log_in(call.headers):
+        raise refusal("log in on this server's own page")
