@@ -2,8 +2,9 @@
 
 import re
 import time
+from typing import Any
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.conftest import ELSEWHERE, Looking, Shop, log_in
 
@@ -121,6 +122,29 @@ def test_dead_letters_are_replayed_and_discarded_together(looking: Looking) -> N
     page.get_by_role("button", name="Discard them").click()
     expect(page.get_by_text("Discarded 3 dead letters")).to_be_visible()
     expect(discarded).to_have_count(0)
+
+
+def test_a_replay_is_stopped_and_takes_what_is_dead_by_then(looking: Looking) -> None:
+    jobs = [{"task": "shop.shout", "args": {"text": "boom: many"}, "retries": 0}] * 101
+    looking.shop.ask("POST", "/v1/jobs/batch", jobs)
+    page = looking.go("/dead-letters")
+    group = page.get_by_role("article").filter(has_text="boom: many")
+    held: list[Route] = []
+    page.route("**/v1/dead-letters/replay", lambda route: held.append(route))
+    with page.expect_request("**/v1/dead-letters/replay"):
+        group.get_by_role("button", name="Replay 101").click()
+    group.get_by_role("button", name="Stop").click()
+    held[0].continue_()
+    expect(page.get_by_text("Replayed 100 dead letters")).to_be_visible()
+    page.unroute("**/v1/dead-letters/replay")
+
+    asked: list[dict[str, Any]] = []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "/replay" in request.url else None)
+    group.get_by_role("button", name="Replay 101").click()  # they failed again
+    expect(page.get_by_text("Replayed 101 dead letters")).to_be_visible()
+    first, second = asked
+    assert first["end_time"] == second["end_time"]
+    assert first["delay"] == 0 < second["delay"] <= 100 / second["rate"]
 
 
 def test_a_graph_is_drawn_and_followed(looking: Looking) -> None:

@@ -16,6 +16,7 @@ from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.job import DEFAULT_TENANT
 from tests.support.command import Command, run
 from tests.support.served import Served
+from tests.support.waiting import eventually
 from tests.support.working import working
 
 Duetime = Callable[..., Awaitable[Result]]
@@ -49,6 +50,38 @@ def refused(result: Result) -> str:
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     (line,) = result.stderr.splitlines()
     return line
+
+
+async def until_dead(app: App, count: int) -> None:
+    store = await app.store()
+
+    async def are_dead() -> bool:
+        return (await store.counts()).dead_letters == count
+
+    await eventually(are_dead)
+
+
+async def test_what_dies_again_is_not_replayed_again(
+    app: App, duetime: Duetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.cli.runs.AT_ONCE", 1)
+    tried: list[int] = []
+
+    @app.task(name="broken", retries=0)
+    async def broken(number: int) -> None:
+        tried.append(number)
+        if len(tried) < 60:  # for ever, as far as this test can see
+            raise ValueError("the cause is still there")
+
+    async with working(app):
+        for number in range(10):
+            await app.submit(broken, number=number)
+        await until_dead(app, 10)
+        assert facts(await duetime("dead", "replay", "--all", "--rate", "10000", "--json")) == [{"replayed": 10}]
+        await eventually(lambda: len(tried) == 20)
+        await until_dead(app, 10)
+    assert sorted(tried) == sorted([*range(10), *range(10)])
+    assert facts(await duetime("dead", "discard", "--all", "--json")) == [{"discarded": 10}]
 
 
 async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:

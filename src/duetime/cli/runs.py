@@ -23,6 +23,9 @@ Error = Annotated[str | None, typer.Option("--error", help="Only those whose err
 Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only those of this group.")]
 Everything = Annotated[bool, typer.Option("--all", help="All that there are, when nothing else is said.")]
 
+AT_ONCE = 1000
+"""How many dead letters one request takes."""
+
 
 @runs.command("list")
 @talks
@@ -128,14 +131,14 @@ def replay(
     rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs a second.")] = 100.0,
 ) -> None:
     """Repeat dead letters as new runs: one, those that match, or --all."""
-    wanted = _wanted(run, task, queue, job, error, fingerprint, everything=everything)
+    wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
     count, more, began = 0, True, monotonic()
     with Progress(console=err, transient=True, disable=talk.json) as progress:
         under_way = progress.add_task("replaying", total=None)
         while more:
             # Each request begins where the one before ends: together they keep to the rate.
             answer = talk.client.replay_dead_letters(
-                rate=rate, delay=max(0.0, began + count / rate - monotonic()), **wanted
+                limit=AT_ONCE, rate=rate, delay=max(0.0, began + count / rate - monotonic()), **wanted
             )
             count, more = count + len(answer.runs), answer.more and bool(answer.runs)
             progress.update(under_way, completed=count)
@@ -155,11 +158,17 @@ def discard(
     everything: Everything = False,
 ) -> None:
     """Remove dead letters: one, those that match, or --all."""
-    wanted = _wanted(run, task, queue, job, error, fingerprint, everything=everything)
+    wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
     count = 0
-    while discarded := talk.client.discard_dead_letters(**wanted).discarded:
+    while discarded := talk.client.discard_dead_letters(limit=AT_ONCE, **wanted).discarded:
         count += discarded
     talk.say(f"{count:,} are removed", discarded=count)
+
+
+def _until_now(talk: Talk, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Those that are dead by now, on the server's clock: what dies while they are taken is another matter. Where the
+    cause is still there, what is replayed dies again, and would be replayed for ever."""
+    return wanted | {"end_time": talk.client.get_me().now}
 
 
 def first_line(text: str | None) -> str:

@@ -5,12 +5,13 @@ import { complain, say } from "../core/doing.js";
 import { get, post } from "../core/http.js";
 import { ofKind } from "../core/live.js";
 import { may } from "../core/session.js";
-import { html, useState } from "../core/view.js";
+import { html, useRef, useState } from "../core/view.js";
 import { number, plural } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
 
 const AT_ONCE = 100;
+const RATE = 100;
 
 export function DeadLetters() {
   const { data, error, reload } = useData((signal) => get("/v1/dead-letters/groups", {}, signal), ["dead letters"], {
@@ -30,17 +31,26 @@ function Group({ group, reload, more }) {
   const [progress, setProgress] = useState(null);
   const count = `${number(group.count)}${more ? "+" : ""}`;
 
-  /** Some at a time, so that it can be seen how far it is. */
-  const work = async (verb, word, step) => {
+  const wanted = useRef(true);
+  const stop = () => (wanted.current = false);
+
+  /** Some at a time, so that it can be seen how far it is, and stopped. Only those that are dead by now: where the cause
+   * is still there, what is replayed dies again, and would be replayed for ever. */
+  const work = async (verb, word, more, step) => {
+    const of = count;
     let done = 0;
-    setProgress({ word, done });
+    wanted.current = true;
+    setProgress({ word, done, of });
     try {
-      for (let again = true; again; ) {
-        const answer = await post(`/v1/dead-letters/${verb}`, { fingerprint: group.fingerprint, limit: AT_ONCE });
-        const [made, isMore] = step(answer);
+      const { now: end_time } = await get("/v1/me");
+      const began = performance.now();
+      for (let again = true; again && wanted.current; ) {
+        const late = (performance.now() - began) / 1000;
+        const body = { fingerprint: group.fingerprint, end_time, limit: AT_ONCE, ...more(done, late) };
+        const [made, isMore] = step(await post(`/v1/dead-letters/${verb}`, body));
         done += made;
         again = isMore && made > 0;
-        setProgress({ word, done });
+        setProgress({ word, done, of });
       }
       say(`${word} ${plural(done, "dead letter")}`);
     } catch (error) {
@@ -49,11 +59,13 @@ function Group({ group, reload, more }) {
     setProgress(null);
     reload();
   };
-  const replay = () => work("replay", "Replayed", (answer) => [answer.runs.length, answer.more]);
+  // Each request begins where the one before ends: together they keep to the rate.
+  const pace = (done, late) => ({ rate: RATE, delay: Math.max(0, done / RATE - late) });
+  const replay = () => work("replay", "Replayed", pace, (answer) => [answer.runs.length, answer.more]);
   const discard = async () => {
     const text = "They cannot be replayed afterwards. The history of the runs stays until its retention is over.";
     if (await askBack({ title: `Discard ${count} dead letters?`, text, yes: "Discard them" })) {
-      await work("discard", "Discarded", (answer) => [answer.discarded, answer.discarded === AT_ONCE]);
+      await work("discard", "Discarded", () => ({}), (answer) => [answer.discarded, answer.discarded === AT_ONCE]);
     }
   };
   return html`<article class="card">
@@ -66,7 +78,8 @@ function Group({ group, reload, more }) {
     ${may("control") && html`<div class="buttons actions">
       <button class="main" disabled=${Boolean(progress)} onClick=${replay}>Replay ${count}</button>
       <button class="danger" disabled=${Boolean(progress)} onClick=${discard}>Discard ${count}</button>
-      ${progress && html`<span class="soft" role="status">${progress.word} ${number(progress.done)} of ${count}</span>`}
+      ${progress && html`<button onClick=${stop}>Stop</button>`}
+      ${progress && html`<span class="soft" role="status">${progress.word} ${number(progress.done)} of ${progress.of}</span>`}
     </div>`}
   </article>`;
 }
