@@ -9,6 +9,7 @@ what may be shown of it.
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -27,6 +28,8 @@ DEFAULT_FILE = Path("duetime.toml")
 
 # The test suite's own variables; they are not settings, and may be set while settings are loaded.
 _TEST_PREFIX = "DUETIME_TEST_"
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?$")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,9 +293,24 @@ def _from_file(file: Path | None, environ: Mapping[str, str]) -> dict[str, _Give
 def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     names = {_variable(name): name for name in _KINDS}
     ours = [key for key in environ if key.startswith(PREFIX) and not key.startswith(_TEST_PREFIX)]
+    linked = [key for key in ours if _is_service_link(key, environ[key])]
+    for key in linked:
+        if key in names:
+            raise SettingsError(
+                f"{key} is {environ[key]!r}: Kubernetes wrote that, because of what a Service is called",
+                field=names[key],
+                remedy=f"set enableServiceLinks: false in the pod, or {key} to a port, or call the Service otherwise",
+            )
+    ours = [key for key in ours if key not in linked]
     for key in ours:
         _known(key, [*names, CONFIG_VARIABLE], f"the variable {key} is no setting")
     return {names[key]: _Given(key, environ[key]) for key in ours if key in names and environ[key].strip()}
+
+
+def _is_service_link(key: str, value: str) -> bool:
+    """Whether Kubernetes gave this variable to the pod, as it does for each Service: one that is called duetime-server
+    makes DUETIME_SERVER_SERVICE_HOST, DUETIME_SERVER_PORT and more, which nobody set."""
+    return bool(_SERVICE_LINK.search(key) or (key.endswith("_PORT") and _SERVICE_ADDRESS.match(value)))
 
 
 def _from_flags(flags: Mapping[str, object]) -> dict[str, _Given]:

@@ -246,6 +246,13 @@ def test_the_chart_makes_workers_and_rules() -> None:
     assert objects["PrometheusRule", "test"]["spec"] == ALERTS, "the chart's copy of the rules is the current one"
 
 
+def test_a_release_called_duetime_tells_its_pods_nothing_that_reads_like_a_setting() -> None:
+    objects = CHART.render("duetime", worker={"enabled": True, "app": "shop.jobs:app"})
+    assert "duetime-server" in {each["metadata"]["name"] for each in objects if each["kind"] == "Service"}
+    pods = [each["spec"]["template"]["spec"] for each in objects if each["kind"] in ("Deployment", "Job")]
+    assert len(pods) == 3 and all(pod["enableServiceLinks"] is False for pod in pods)
+
+
 def test_a_worker_without_an_app_is_refused() -> None:
     with pytest.raises(ValueError, match=r"worker\.app"):
         CHART.render(worker={"enabled": True})

@@ -22,12 +22,12 @@ class Chart:
         for file in sorted(folder.glob("templates/*.tpl")):
             self._render(_parse(file.read_text()), {})
 
-    def render(self, **values: Any) -> list[dict[str, Any]]:
-        """Every object that the chart makes with these values."""
+    def render(self, release: str = "test", /, **values: Any) -> list[dict[str, Any]]:
+        """Every object that the chart makes with these values, for a release of this name."""
         context = {
             "Values": _merged(self._values, values),
             "Chart": {"AppVersion": self._chart["appVersion"], "Name": self._chart["name"]},
-            "Release": {"Name": "test", "Service": "Helm"},
+            "Release": {"Name": release, "Service": "Helm"},
         }
         found: list[dict[str, Any]] = []
         for file in sorted(self._folder.glob("templates/*.yaml")):

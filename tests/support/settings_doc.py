@@ -19,7 +19,8 @@ a flag is stronger than the variable.
 - A variable that is empty counts as not set.
 - A relative path starts from the working directory, whichever source it comes from.
 - A name that is not in the table is refused, and so is a value that is out of bounds: the message names the
-  file, the variable or the flag to mend.
+  file, the variable or the flag to mend. What Kubernetes tells a pod about Services (`DUETIME_SERVER_SERVICE_HOST`,
+  where one is called duetime-server) is not meant for duetime, and passed over.
 
 ```toml
 # duetime.toml

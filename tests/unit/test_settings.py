@@ -65,6 +65,24 @@ class TestSources:
     def test_variables_of_others_and_of_the_tests_are_none_of_our_business(self) -> None:
         assert loaded(environ={"PORT": "x", "DUETIMER": "x", "DUETIME_TEST_PG_BIN": "x"}) == Settings()
 
+    def test_what_kubernetes_tells_about_services_that_are_called_duetime_is_no_setting(self) -> None:
+        told = {
+            "DUETIME_SERVER_SERVICE_HOST": "10.96.7.1",
+            "DUETIME_SERVER_SERVICE_PORT": "8420",
+            "DUETIME_SERVER_SERVICE_PORT_HTTP": "8420",
+            "DUETIME_SERVER_PORT": "tcp://10.96.7.1:8420",
+            "DUETIME_SERVER_PORT_8420_TCP": "tcp://10.96.7.1:8420",
+            "DUETIME_SERVER_PORT_8420_TCP_PROTO": "tcp",
+            "DUETIME_SERVER_PORT_8420_TCP_ADDR": "10.96.7.1",
+        }
+        assert loaded(environ=told) == Settings()
+        assert "DUETIME_SERVER_PORT is no setting" in refused(environ={"DUETIME_SERVER_PORT": "8420"})
+
+    @pytest.mark.parametrize("variable", ["DUETIME_PORT", "DUETIME_METRICS_PORT"])
+    def test_a_port_that_kubernetes_wrote_over_is_told_apart_from_a_wrong_one(self, variable: str) -> None:
+        message = refused(environ={variable: "tcp://10.96.7.1:8420"})
+        assert "Kubernetes" in message and "enableServiceLinks: false" in message
+
     def test_a_named_file_is_read_instead_of_the_default_one(self, tmp_path: Path) -> None:
         Path("duetime.toml").write_text("port = 1")
         (tmp_path / "variable.toml").write_text("port = 2")

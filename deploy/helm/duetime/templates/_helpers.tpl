@@ -11,6 +11,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "duetime.pod" -}}
 automountServiceAccountToken: false
+# What Kubernetes tells about a Service called duetime-… reads like settings of duetime.
+enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001
