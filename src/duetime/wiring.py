@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import signal
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import TypedDict, Unpack
 
@@ -30,6 +29,7 @@ from duetime.errors import AccessDenied
 from duetime.loop import Loop
 from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.settings import Settings
+from duetime.signals import stopped_by_signals
 from duetime.store.observed import ObservedStore
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
@@ -85,14 +85,12 @@ class RemoteNode:
         self._worker = worker = make_worker(
             self._app, source, settings, observe=self._observe, meters=self._meters, tracer=self._tracer
         )
-        lag = Loop("loop lag", LoopLag(self._meters).tick)
-        shown = metrics_shown(registry_of(self._meters), settings.host, settings.metrics_port)
+        meters = self._meters
+        shown = metrics_shown(registry_of(meters), meters.pulse, settings.host, settings.metrics_port)
         try:
-            with _signals(self.stop), shown:
-                async with asyncio.TaskGroup() as group:
-                    working = group.create_task(worker.run(), name="duetime worker")
-                    working.add_done_callback(lambda _: lag.stop())
-                    group.create_task(lag.run(), name="duetime loop lag")
+            with stopped_by_signals(self.stop), shown:
+                async with _looking_at_itself(meters), asyncio.TaskGroup() as group:
+                    group.create_task(worker.run(), name="duetime worker")
                     self._starting = group.create_task(self._start(ready), name="duetime start hooks")
         finally:
             await self._app.close()
@@ -150,7 +148,7 @@ class Node:
         observed = ObservedStore(store_for(self._settings), self.meters, self._tracer)
         store = observed.as_store
         try:
-            with _signals(self.stop):
+            with stopped_by_signals(self.stop):
                 # Who was stopped meanwhile has nothing yet that could have been told.
                 if await self._open(store) and not self._stopped:
                     await self._run_on(observed, ready)
@@ -203,7 +201,7 @@ class Node:
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
             store.listen(service.desk.hint)
         registry = registry_of(self.meters) if service is None else service.metrics.registry
-        shown = metrics_shown(registry, self._settings.host, self._settings.metrics_port)
+        shown = metrics_shown(registry, self.meters.pulse, self._settings.host, self._settings.metrics_port)
         runner = self._target_runner(store) if self._with_targets else None
         with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
             seen: Seen = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
@@ -212,7 +210,7 @@ class Node:
             if runner is not None:
                 # Beside the app's own: neither takes the other's slots.
                 self._workers.append(make_target_worker(runner, store, self._settings, **seen))
-            async with asyncio.TaskGroup() as group:
+            async with _looking_at_itself(self.meters), asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
                 for worker in self._workers:
@@ -234,7 +232,7 @@ class Node:
         store, gauges, settings = observed.as_store, self.meters.gauges, self._settings
         gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
         gauges["duetime_pool_connections"] = lambda: {(): float(store.connections()[1])}
-        loops = [Loop("loop lag", LoopLag(self.meters).tick)]
+        loops = []
         if self._with_loops:
             surveyor = Surveyor(store, self.meters, know_tiers=observed.know_tiers, unserved=lambda: watcher.unserved)
             loops.append(Loop("surveyor", surveyor.tick, jitter=0.2))
@@ -323,15 +321,13 @@ def _limits(settings: Settings) -> WorkerLimits:
     )
 
 
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT stop in good order; the second one at once."""
-    loop = asyncio.get_running_loop()
-    kinds = (signal.SIGTERM, signal.SIGINT)
-    for kind in kinds:
-        loop.add_signal_handler(kind, stop)
+@asynccontextmanager
+async def _looking_at_itself(meters: Meters) -> AsyncIterator[None]:
+    """Until everything else has ended: a worker that is stopping, and lets its runs finish, is alive."""
+    lag = Loop("loop lag", LoopLag(meters).tick)
+    looking = asyncio.create_task(lag.run(), name=f"duetime {lag.name}")
     try:
         yield
     finally:
-        for kind in kinds:
-            loop.remove_signal_handler(kind)
+        lag.stop()
+        await looking

@@ -138,7 +138,8 @@ def test_the_image_is_small_and_nobodys_root() -> None:
     installs = [words for name, words in steps if name == "RUN" and "pip install" in words]
     assert all("--no-cache-dir" in words for words in installs) and "--require-hashes" in installs[0]
     environment = dict(re.findall(r"(DUETIME_\w+)=(\S+)", dict(last)["ENV"]))
-    load(None, environment, {})
+    settings = load(None, environment, {})
+    assert f"127.0.0.1:{settings.metrics_port}/livez" in dict(last)["HEALTHCHECK"], "metrics alone answer for ever"
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     for name, words in steps:
         if name == "COPY" and not words.startswith("--from"):
@@ -220,7 +221,7 @@ def test_the_chart_makes_servers() -> None:
     (container,) = pod["containers"]
     assert container["image"] == "duetime:0.1.0" and container["args"] == ["server"]
     assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"http": 8420, "metrics": 9464}
-    assert container["livenessProbe"]["httpGet"]["path"] in {endpoint.path for endpoint in ENDPOINTS}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
     assert container["readinessProbe"]["httpGet"]["path"] in {endpoint.path for endpoint in ENDPOINTS}
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     labels = server["template"]["metadata"]["labels"]
@@ -240,6 +241,7 @@ def test_the_chart_makes_workers_and_rules() -> None:
     pod = objects["Deployment", "test-worker"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == "shop:7" and container["args"] == ["worker", "shop.jobs:app"]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}, "see telemetry/serving.py"
     assert container["env"] == [{"name": "DUETIME_GRACE", "value": "30"}] and pod["terminationGracePeriodSeconds"] == 45
     assert objects["ConfigMap", "test-settings"]["data"]["DUETIME_RETENTION"] == "7d"
     assert ("Job", "test-migrate") not in objects and ("PodMonitor", "test") in objects

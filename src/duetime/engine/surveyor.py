@@ -115,14 +115,18 @@ class Surveyor:
 
 
 class LoopLag:
-    """How late the event loop does things: what blocks it delays everything in this process."""
+    """How late the event loop does things: what blocks it delays everything in this process. It beats the pulse, for
+    those who look at it from threads: a loop that is blocked for good counts nothing any more."""
 
     def __init__(self, meters: Meters, *, interval: float = 0.25) -> None:
         self._meters = meters
         self._interval = interval
         self._expected: float | None = None
+        pulse = meters.pulse
+        meters.gauges["duetime_event_loop_stalled_seconds"] = lambda: {(): pulse.stalled}
 
     async def tick(self) -> float:
+        self._meters.pulse.beat()
         now = monotonic()
         if self._expected is not None:
             self._meters.loop_lag.add(max(0.0, now - self._expected))

@@ -25,6 +25,7 @@ class _GaugeText(NamedTuple):
 GAUGES = {
     "duetime_slots": _GaugeText("How many attempts may be under way in this worker.", ("place",)),
     "duetime_slots_used": _GaugeText("How many attempts are under way in this worker.", ("place",)),
+    "duetime_event_loop_stalled_seconds": _GaugeText("For how long the event loop has done nothing at all."),
     "duetime_pool_connections": _GaugeText("Connections to the database that this process may have."),
     "duetime_pool_connections_used": _GaugeText("Connections to the database that are in use."),
     "duetime_queue_depth": _GaugeText("Runs that are due and wait, by priority; counted up to a cap.", ("priority",)),

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from duetime.telemetry.buckets import DURATIONS, LAGS, SIZES, TIMINGS, Buckets
+from duetime.telemetry.pulse import Pulse
 
 Labelled = Mapping[tuple[str, ...], float]
 Gauge = Callable[[], Labelled]
@@ -29,6 +30,7 @@ class Meters:
         self.due_lag = Buckets(LAGS)
         self.run_duration = Buckets(DURATIONS)
         self.loop_lag = Buckets(TIMINGS)
+        self.pulse = Pulse()
         self.work = {name: Work() for name in ("submit", "fire", "claim", "complete")}
         self.runs: Counter[str] = Counter()
         """Ended runs by their end."""

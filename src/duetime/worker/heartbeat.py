@@ -16,6 +16,7 @@ from duetime.clock import monotonic
 from duetime.errors import DuetimeError, LeaseLost
 from duetime.loop import spread
 from duetime.model.worker import Renewal
+from duetime.telemetry.pulse import Pulse
 from duetime.worker.session import Session
 from duetime.worker.source import Source
 
@@ -24,6 +25,7 @@ log = logging.getLogger("duetime.worker")
 _STOP_AT = 0.8
 _RETRY = 0.5
 _SPREAD = 0.2
+_LOOK_EVERY = 1.0
 
 
 class Heartbeat:
@@ -40,6 +42,7 @@ class Heartbeat:
         renewed: Callable[[Renewal], None],
         lost: Callable[[Session], None],
         in_thread: bool = True,
+        pulse: Pulse | None = None,
     ) -> None:
         self._source = source
         self._session = session
@@ -49,6 +52,7 @@ class Heartbeat:
         self._renewed = renewed
         self._lost = lost
         self._home = asyncio.get_running_loop()
+        self._pulse = pulse
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = threading.Event()
         self._awake: asyncio.Event | None = None
@@ -94,6 +98,7 @@ class Heartbeat:
         opened = False
         # On its own, because a renewal that hangs may also hang while it is being given up.
         watch = asyncio.create_task(self._watch())
+        looking = asyncio.create_task(self._look_home())
         try:
             while not self._stopping.is_set() and not watch.done():
                 delay = _RETRY
@@ -112,6 +117,7 @@ class Heartbeat:
                 await self._sleep(delay)
         finally:
             watch.cancel()
+            looking.cancel()
             await source.close()
 
     async def _watch(self) -> None:
@@ -123,6 +129,13 @@ class Heartbeat:
         if not self._stopping.is_set():
             log.error("the lease could not be renewed in time: the worker stops its runs")
             self._tell_lost()
+
+    async def _look_home(self) -> None:
+        """Tell when the worker's event loop stands still. Its lease goes on: a run that computes there shall not start
+        a second time elsewhere; ending the process is for whoever watches it."""
+        while self._pulse is not None and self._thread is not None:
+            await asyncio.sleep(_LOOK_EVERY)
+            self._pulse.tell()
 
     async def _renew(self, source: Source) -> float:
         sent = monotonic()

@@ -61,6 +61,7 @@ class Worker:
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
         self._session: Session | None = None
+        self._pulse = None if meters is None else meters.pulse
         self._completer = Completer(source)
         self._attempts = attempts = Attempts(
             source,
@@ -179,6 +180,7 @@ class Worker:
                 renewed=self._renewed,
                 lost=self._lease_lost,
                 in_thread=self._limits.heartbeat_thread,
+                pulse=self._pulse,
             )
             heartbeat.start()
             log.info("%s registered: %d tasks", show("wrk", session.id), len(self._attempts.tasks))

@@ -1,0 +1,91 @@
+"""Signals that stop a process: the first in good order, the second at once, and that even when the event loop hangs.
+
+An event loop's handler runs on it, and Python's in the main thread, so that neither runs while a task blocks both in
+some library. What the interpreter itself does at a signal always happens: it writes a byte to a socket. A thread reads
+it, tells the event loop, and ends the process when a second signal finds nobody who hears it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+log = logging.getLogger("duetime")
+
+_KINDS = (signal.SIGTERM, signal.SIGINT)
+_PATIENCE = 1.0
+"""Seconds in which an event loop that goes on hears a signal."""
+
+
+@contextlib.contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on this event loop at each signal inside the block; leave when it cannot even hear the second."""
+    handlers = {kind: signal.signal(kind, _noted) for kind in _KINDS}
+    for kind in _KINDS:
+        signal.siginterrupt(kind, False)
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    listener = _Listener(ours, before, asyncio.get_running_loop(), stop)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        for kind, handler in handlers.items():
+            signal.signal(kind, handler)
+        listener.end()
+        theirs.close()
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """The listener hears of it; without a handler the signal would end the process."""
+
+
+class _Listener(threading.Thread):
+    def __init__(
+        self, socket: socket.socket, before: int, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]
+    ) -> None:
+        super().__init__(name="duetime-signals", daemon=True)
+        self._socket = socket
+        self._before = before
+        self._loop = loop
+        self._stop_loop = stop
+        self._heard = threading.Event()
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        self._over.set()
+        self._heard.set()
+
+    def run(self) -> None:
+        times = 0
+        with self._socket:
+            while byte := self._socket.recv(1):
+                if byte[0] in _KINDS:
+                    times += 1
+                    self._pass_on(byte[0], times)
+                elif self._before != -1:
+                    # The event loop has it at heart that handlers of others run.
+                    with contextlib.suppress(OSError):
+                        os.write(self._before, byte)
+
+    def _pass_on(self, number: int, times: int) -> None:
+        self._heard.clear()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._hear)
+        if self._over.is_set() or self._heard.wait(_PATIENCE):
+            return
+        if times > 1:
+            log.error("the event loop hangs: leaving at once; what runs here starts elsewhere when the lease is over")
+            os._exit(128 + number)
+        log.warning("the event loop hangs: this stops when it goes on, and at once at a second signal")
+
+    def _hear(self) -> None:
+        self._heard.set()
+        self._stop_loop()
