@@ -10,12 +10,13 @@ from duetime.engine.options import Duration, add_policies, check_duration, check
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model import json
+from duetime.model.defaults import NOTHING_SAID, Defaults
 from duetime.model.job import NewJob, Said
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.schedule import Once, Schedule
 from duetime.needs import read_depends_on
 from duetime.targets.checking import TargetRules, unchecked
-from duetime.task import RESERVED, Defaults, Task
+from duetime.task import RESERVED, Task
 
 Policies = tuple[Misfire | MisfireMode | None, Overlap | None, Duration | None, int | None]
 """Misfire, overlap, jitter and the maximum count of a recurring job."""
@@ -96,7 +97,7 @@ def make_target_job(
     if target is None and callback_url is None:
         raise InvalidInput("says what to do", field="task", remedy="give a task, target= or callback_url=")
     task, body = (unchecked if rules is None else rules.make)(target, callback_url, arguments)
-    return _ready(*(task, body, Defaults(), schedule, options), max_payload=max_payload, policies=policies, said=said)
+    return _ready(*(task, body, NOTHING_SAID, schedule, options), max_payload=max_payload, policies=policies, said=said)
 
 
 def _ready(

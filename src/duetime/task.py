@@ -2,16 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
-
-import msgspec
 
 from duetime.engine.intake import check_timeout
 from duetime.engine.options import Delivery, Duration, Priority, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, Options
-from duetime.model.lane import Tier
+from duetime.model.defaults import Defaults
+from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE
 from duetime.model.name import check_name
 from duetime.model.retry import RetryPolicy
 from duetime.model.target import check_not_reserved
@@ -63,15 +61,6 @@ RESERVED = frozenset(
     }
 )
 """What `submit` and `schedule` take for themselves; a task's parameters may not be called so."""
-
-
-class Defaults(msgspec.Struct, frozen=True):
-    """What a task's jobs get unless a submission says otherwise."""
-
-    queue: str = DEFAULT_QUEUE
-    tier: Tier = Tier.MEDIUM
-    timeout: timedelta | None = None
-    options: Options = DEFAULT_OPTIONS
 
 
 class Task(Generic[P, R]):

@@ -288,7 +288,8 @@ def _tracer(settings: Settings) -> Tracer | None:
 
 def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Seen]) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
-    return Worker(source, tasks, _limits(settings), **seen)
+    defaults = {name: task.defaults for name, task in app.tasks.items()}
+    return Worker(source, tasks, _limits(settings), defaults=defaults, **seen)
 
 
 def make_target_worker(runner: TargetRunner, store: Store, settings: Settings, **seen: Unpack[Seen]) -> Worker:

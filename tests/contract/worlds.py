@@ -41,7 +41,7 @@ _TABLES = (
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
     *("limits", "holds", "starts", "breakers", "attempts"),
     *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
-    *("handovers", "tenant_secrets", "signing_secrets"),
+    *("handovers", "tenant_secrets", "signing_secrets", "tasks"),
 )
 _EMPTY = """
 truncate duetime.audit;

@@ -13,6 +13,7 @@ from duetime import App, AsyncClient, ServerUnavailable
 from duetime.cli.main import application
 from duetime.model.access import Role
 from duetime.model.breaker import BreakerPolicy, Tally
+from duetime.model.defaults import Defaults
 from duetime.model.job import DEFAULT_TENANT
 from tests.support.command import Command, run
 from tests.support.served import Served
@@ -103,6 +104,27 @@ async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
         table = await duetime("jobs", "--task", "greet")
         assert [line.split()[2] for line in table.stdout.splitlines()[1:]] == ["FAILED", "SUCCEEDED"]
         assert (await duetime("workers")).stdout.count("greet") == 1
+
+
+async def test_a_job_by_hand_gets_what_its_task_says(app: App, duetime: Duetime) -> None:
+    @app.task(name="charge", delivery="at_most_once", timeout="5s", queue="billing", priority="HIGH")
+    async def charge(customer: int) -> int:
+        return customer
+
+    async with working(app):
+        await eventually(lambda: _told(app))
+        (run,) = facts(await duetime("submit", "charge", "customer:=7", "--wait", "20s", "--json"))
+        assert (run["status"], run["queue"]) == ("SUCCEEDED", "billing")
+        (job,) = facts(await duetime("jobs", "show", run["job_id"], "--json"))
+        wanted = {"queue": "billing", "priority": "HIGH", "timeout": 5.0, "delivery": "at_most_once"}
+        assert job.items() >= wanted.items() and job["retry"]["retries"] == 0
+        (receipt,) = facts(await duetime("submit", "charge", "customer:=7", "--queue", "default", "--json"))
+        (job,) = facts(await duetime("jobs", "show", receipt["job_id"], "--json"))
+        assert (job["queue"], job["delivery"]) == ("default", "at_most_once")
+
+
+async def _told(app: App) -> dict[str, Defaults]:
+    return await (await app.store()).task_defaults(DEFAULT_TENANT)
 
 
 async def test_a_schedule_is_steered(duetime: Duetime) -> None:

@@ -9,20 +9,22 @@ from uuid import UUID
 import msgspec
 
 from duetime.engine.graphs import chain_after, make_depends_on, make_rule
-from duetime.engine.intake import prepare
-from duetime.engine.options import add_keys, add_policies, add_warning, check_duration, check_retry
+from duetime.engine.intake import check_timeout, fingerprint_of, prepare
+from duetime.engine.options import add_keys, add_policies, add_warning, check_duration, check_retry, make_options
 from duetime.errors import InvalidInput
 from duetime.ids import parse
+from duetime.model.defaults import NOTHING_SAID, Defaults
 from duetime.model.dependency import DependsOn, Rule
-from duetime.model.job import DEFAULT_OPTIONS, NewJob, Options, Said
-from duetime.model.lane import Tier
-from duetime.model.name import check_key
+from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, NewJob, Options, Said, encode_options
+from duetime.model.lane import LaneKey, Tier
+from duetime.model.name import check_key, check_name
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import NOW, After, Once, Schedule, make_schedule
 from duetime.model.target import check_not_reserved
 from duetime.targets.checking import TargetRules
 from duetime.wire.jobs import DependsOnBody, JobRequest, MisfireBody, RetryBody
+from duetime.wire.workers import TaskDefaults
 
 _NO_ARGS: Mapping[str, Any] = {}
 _POLICIES = ("misfire", "overlap", "jitter", "max_runs")
@@ -52,32 +54,53 @@ def make_job(
     tenant_id: int,
     max_payload: int,
     targets: TargetRules,
+    defaults: Mapping[str, Defaults],
     now: datetime | None = None,
     idempotency_key: str | None = None,
     job_id: UUID | None = None,
 ) -> NewJob:
-    """A job ready to be stored. `now` is needed where the request `needs_the_day`."""
+    """A job ready to be stored; what the request leaves out is as its task says. `now` is needed where the request
+    `needs_the_day`."""
     schedule = _schedule(request, now)
     depends_on = _depends_on(request)
     if depends_on is not None and not isinstance(schedule, Once):
         raise InvalidInput("goes with a job that runs once", field="depends_on", remedy="use after")
     task, args = _what(request, targets)
-    return prepare(
+    usual = defaults.get(task, NOTHING_SAID)
+    job = prepare(
         task=task,
         args=args,
         max_payload=max_payload,
         tenant_id=tenant_id,
         schedule=schedule,
-        queue=request.queue,
-        tier=Tier[request.priority],
-        options=_options(request, recurring=not isinstance(schedule, _NOT_RECURRING)),
-        timeout=None if request.timeout is None else check_duration(request.timeout, "timeout"),
+        queue=usual.queue if request.queue is None else request.queue,
+        tier=usual.tier if request.priority is None else Tier[request.priority],
+        options=_options(request, usual.options, recurring=not isinstance(schedule, _NOT_RECURRING)),
+        timeout=usual.timeout if request.timeout is None else check_duration(request.timeout, "timeout"),
         key=request.key,
         idempotency_key=idempotency_key if request.idempotency_key is None else request.idempotency_key,
         job_id=job_id,
         said=None if schedule is NOW else _said(request, schedule),
         depends_on=depends_on,
     )
+    if usual is NOTHING_SAID or job.idempotency_key is None:
+        return job
+    # The same request is the same one after a deployment that lets the task say something else.
+    asked = as_asked(request, job)
+    whole = (asked.lane, asked.schedule, asked.args, asked.options, asked.timeout_ms, asked.said, asked.depends_on)
+    return msgspec.structs.replace(job, fingerprint=fingerprint_of(*whole))
+
+
+def as_asked(request: JobRequest, job: NewJob) -> NewJob:
+    """A job without what its task says: by this a request is known again, whatever is known of the task then."""
+    try:
+        options = _options(request, DEFAULT_OPTIONS, recurring=not isinstance(job.schedule, _NOT_RECURRING))
+    except InvalidInput:
+        return job  # it makes sense only beside what the task says, such as a rate for the task's rate_key
+    queue, tier = request.queue or DEFAULT_QUEUE, Tier[request.priority or "MEDIUM"]
+    lane = LaneKey(job.lane.tenant_id, queue, tier, job.lane.task, keyed=options.is_keyed)
+    timeout_ms = None if request.timeout is None else job.timeout_ms
+    return msgspec.structs.replace(job, lane=lane, options=encode_options(options), timeout_ms=timeout_ms)
 
 
 def _depends_on(request: JobRequest) -> DependsOn | None:
@@ -124,30 +147,32 @@ def _said(request: JobRequest, schedule: Schedule) -> Said | None:
     return Said("run_in", str(request.run_in), request.tz)
 
 
-def _options(request: JobRequest, *, recurring: bool) -> Options:
+def _options(request: JobRequest, usual: Options, *, recurring: bool) -> Options:
     if not recurring and _choices(request) == _NO_CHOICES:
-        return DEFAULT_OPTIONS
+        return usual
     policies = (request.misfire, request.overlap, request.jitter, request.max_runs)
     if not recurring:
         for name, value in zip(_POLICIES, policies, strict=True):
             if value is not None:
                 raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
-    options = DEFAULT_OPTIONS
+    options = usual
     if (
         request.retries is not None
         or request.retry is not None
         or request.tags
-        or request.delivery != "at_least_once"
+        or request.delivery is not None
         or request.key is not None
         or request.name is not None
         or request.owner is not None
         or request.payload_ref is not None
     ):
-        options = Options(
+        at_most_once = usual.at_most_once if request.delivery is None else request.delivery == "at_most_once"
+        options = msgspec.structs.replace(
+            usual,
             name=_text(request.name, "name"),
             tags=request.tags,
-            retry=_retry(request),
-            at_most_once=request.delivery == "at_most_once",
+            retry=_retry(request, usual.retry, at_most_once=at_most_once),
+            at_most_once=at_most_once,
             key=request.key,
             owner=_text(request.owner, "owner"),
             payload_ref=_text(request.payload_ref, "payload_ref"),
@@ -166,14 +191,16 @@ def _options(request: JobRequest, *, recurring: bool) -> Options:
     )
 
 
-def _retry(request: JobRequest) -> RetryPolicy:
-    if request.delivery == "at_most_once":
+def _retry(request: JobRequest, usual: RetryPolicy, *, at_most_once: bool) -> RetryPolicy:
+    if at_most_once:
         if request.retries or (request.retry is not None and request.retry.retries):
             raise InvalidInput(
-                "at_most_once means that nothing is tried again", field="retries", remedy="leave retries out"
+                "at_most_once means that nothing is tried again",
+                field="retries",
+                remedy="leave retries out" if request.delivery else "leave retries out, or give delivery",
             )
         return RetryPolicy(retries=0)
-    policy = RetryPolicy() if request.retry is None else retry_policy(request.retry)
+    policy = usual if request.retry is None else retry_policy(request.retry)
     return policy if request.retries is None else msgspec.structs.replace(policy, retries=request.retries)
 
 
@@ -183,3 +210,23 @@ def retry_policy(body: RetryBody) -> RetryPolicy:
 
 def _text(value: str | None, field: str) -> str | None:
     return None if value is None else check_key(value, field)
+
+
+def read_defaults(body: TaskDefaults) -> Defaults:
+    """What a task says of its jobs, checked as what a job says."""
+    options = make_options(
+        DEFAULT_OPTIONS,
+        retries=body.retries,
+        retry=None if body.retry is None else retry_policy(body.retry),
+        delivery=body.delivery,
+        concurrency_key=body.concurrency_key,
+        concurrency=body.concurrency,
+        rate_key=body.rate_key,
+        rate=body.rate,
+        warn_after=body.warn_after,
+    )
+    timeout = None if body.timeout is None else check_duration(body.timeout, "timeout")
+    if timeout is not None:
+        check_timeout(timeout)
+    queue = DEFAULT_QUEUE if body.queue is None else check_name(body.queue, "queue")
+    return Defaults(queue, Tier[body.priority or "MEDIUM"], timeout, options)

@@ -1,13 +1,19 @@
-"""Whether any worker has a task: a job for a task that nobody has is stored with a warning, or refused (a setting)."""
+"""What is known of tasks: whether any worker has one, and what it says of its jobs.
+
+A job for a task that nobody has is stored with a warning, or refused (a setting).
+"""
+
+from collections.abc import Mapping
 
 from duetime.api.memory import Memory
 from duetime.errors import InvalidInput
+from duetime.model.defaults import Defaults
 from duetime.model.target import kind_of
 from duetime.settings import Settings
 from duetime.store.protocol import Store
 
 REMEMBERED = 2.0
-"""Seconds: a worker that starts is known within that time."""
+"""Seconds: a worker that starts, and what it tells, is known within that time."""
 
 
 class Tasks:
@@ -15,6 +21,7 @@ class Tasks:
         self._store = store
         self._refuse = settings.unknown_tasks == "refuse"
         self._known: Memory[int, frozenset[str]] = Memory(REMEMBERED)
+        self._defaults: Memory[int, Mapping[str, Defaults]] = Memory(REMEMBERED)
 
     async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
         """What to warn of. Raises `InvalidInput` where unknown tasks are refused."""
@@ -34,3 +41,8 @@ class Tasks:
             found = await self._store.tasks(tenant_id)
             known = self._known.put(tenant_id, frozenset(info.name for info in found))
         return task in known
+
+    async def defaults(self, tenant_id: int) -> Mapping[str, Defaults]:
+        """What tasks say of a tenant's jobs, by name."""
+        known = self._defaults.get(tenant_id)
+        return known if known is not None else self._defaults.put(tenant_id, await self._store.task_defaults(tenant_id))

@@ -31,8 +31,9 @@ def job_request(job: NewJob) -> dict[str, Any]:
         "owner": options.owner,
         "payload_ref": options.payload_ref,
         "tags": list(options.tags) or None,
-        "delivery": "at_most_once" if options.at_most_once else None,
-        "retry": None if options.at_most_once else msgspec.to_builtins(options.retry) or None,
+        # Even where it is as usual: else the server would take what the task's worker has told.
+        "delivery": "at_most_once" if options.at_most_once else "at_least_once",
+        "retry": None if options.at_most_once else msgspec.to_builtins(options.retry),
         "concurrency_key": options.concurrency_key,
         "concurrency": None if options.concurrency_key is None else options.concurrency,
         "rate_key": options.rate_key,

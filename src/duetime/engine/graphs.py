@@ -5,6 +5,8 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model.dependency import DependsOn, Need, Otherwise, Rule, Wanted
@@ -26,6 +28,8 @@ class Wish(NamedTuple):
     job: NewJob
     parents: Sequence[str] = ()
     rule: Rule = Rule()
+    asked: NewJob | None = None
+    """The job by which the request is known again, where it is another one than what is stored."""
 
 
 def make_rule(need: object, on: object, otherwise: object) -> Rule:
@@ -75,7 +79,11 @@ def make_graph(wishes: Mapping[str, Wish], *, name: str | None = None, idempoten
         check_key(name, "name")
     if idempotency_key is None:
         return NewGraph(new_id(), nodes, name)
-    return NewGraph(new_id(), nodes, name, check_key(idempotency_key, "idempotency_key"), _fingerprint(nodes, name))
+    asked = [
+        node if wish.asked is None else msgspec.structs.replace(node, job=wish.asked)
+        for node, wish in zip(nodes, wishes.values(), strict=True)
+    ]
+    return NewGraph(new_id(), nodes, name, check_key(idempotency_key, "idempotency_key"), _fingerprint(asked, name))
 
 
 def _check_node(node: str, job: NewJob) -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.model.defaults import Defaults
 from duetime.model.target import is_target
 
 
@@ -20,6 +21,8 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     """The only tenant that it works for; None: all of them, as one who may reach the database does."""
     version: str = ""
     """What it is made of, as it says itself, such as `duetime 0.1.0`."""
+    defaults: dict[str, Defaults] = {}
+    """What its tasks say of their jobs; of those that are not named here, what was told before stays."""
 
 
 class Worker(msgspec.Struct, frozen=True):

@@ -187,7 +187,7 @@ class Claiming(Protocol):
 
 class Leasing(Protocol):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
-        """Begin a worker's lease; returns its end."""
+        """Begin a worker's lease; returns its end. What it tells of its tasks is kept when it is gone."""
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
         """Extend the lease, from now. Raises `LeaseLost` when the worker was reaped, has left or is unknown.

@@ -14,6 +14,7 @@ from duetime.model.alert import Alert, AlertRule
 from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally
+from duetime.model.defaults import Defaults
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.figures import Ahead, Recent, Standing
 from duetime.model.lane import Tier
@@ -191,6 +192,10 @@ class Queues(Protocol):
 
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         """The tasks that live workers have for this tenant, by name."""
+
+    async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
+        """What tasks say of their jobs, by name, as the worker told that registered last, alive or not; those that say
+        nothing are left out."""
 
 
 class Breakers(Protocol):

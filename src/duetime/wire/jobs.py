@@ -23,6 +23,7 @@ from duetime.wire.fields import (
 )
 
 Names = Annotated[tuple[Name, ...], Meta(max_length=50)]
+Delivery = Literal["at_least_once", "at_most_once"]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
 
 
@@ -106,12 +107,14 @@ class JobRequest(Request, frozen=True):
     start_at: Moment | None = None
     end_at: Moment | None = None
     exclude: ExcludeBody | None = None
-    queue: Name = "default"
-    priority: PriorityName = "MEDIUM"
+    queue: Annotated[Name, Meta(description="What its task says, or `default`, unless given.")] | None = None
+    priority: Annotated[PriorityName, Meta(description="What its task says, or `MEDIUM`, unless given.")] | None = None
     retries: Retries | None = None
     retry: RetryBody | None = None
     timeout: Length | None = None
-    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    delivery: Annotated[Delivery, Meta(description="What its task says, or `at_least_once`, unless given.")] | None = (
+        None
+    )
     misfire: MisfireMode | MisfireBody | None = None
     overlap: Overlap | None = None
     jitter: Length | None = None
@@ -157,7 +160,7 @@ class JobPatch(Request, frozen=True):
     retries: Retries | UnsetType = UNSET
     retry: RetryBody | UnsetType = UNSET
     timeout: Length | UnsetType | None = UNSET
-    delivery: Literal["at_least_once", "at_most_once"] | UnsetType = UNSET
+    delivery: Delivery | UnsetType = UNSET
     misfire: MisfireMode | MisfireBody | UnsetType = UNSET
     overlap: Overlap | UnsetType = UNSET
     jitter: Length | UnsetType = UNSET
@@ -259,7 +262,7 @@ class JobView(JobSummary, frozen=True, kw_only=True):
     timeout: float | None
     """Seconds."""
     retry: RetryBody
-    delivery: Literal["at_least_once", "at_most_once"]
+    delivery: Delivery
     misfire: MisfireBody
     overlap: Overlap
     jitter: float

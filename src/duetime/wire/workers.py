@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from duetime.wire.fields import Length, PriorityName, RateText, Text
+from duetime.wire.jobs import Delivery, Retries, RetryBody
+
 MOST_RUNS = 1000
 """Runs in one claim, completions in one report."""
 LONGEST_WAIT = 60.0
@@ -36,6 +39,22 @@ class Answer(msgspec.Struct):
     """What it gets back."""
 
 
+class TaskDefaults(Request):
+    """What the jobs of a task get where their submission leaves it out, in the words of `POST /v1/jobs`."""
+
+    queue: Name | None = None
+    priority: PriorityName | None = None
+    retries: Retries | None = None
+    retry: RetryBody | None = None
+    timeout: Length | None = None
+    delivery: Delivery | None = None
+    concurrency_key: Text | None = None
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    rate_key: Text | None = None
+    rate: RateText | None = None
+    warn_after: Length | None = None
+
+
 class Registration(Request):
     """A worker that begins."""
 
@@ -51,6 +70,8 @@ class Registration(Request):
     """Seconds that it may stay silent; the server's own setting when it is left out."""
     version: Annotated[str, msgspec.Meta(max_length=100)] = ""
     """What it is made of, for people, such as `shop-worker 2.1`."""
+    defaults: Annotated[dict[Name, TaskDefaults], msgspec.Meta(max_length=10_000)] = {}
+    """What its tasks say of their jobs; of those that are not named here, what a worker told before stays."""
 
 
 class Registered(Answer):

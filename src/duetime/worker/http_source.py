@@ -23,6 +23,7 @@ from duetime.wire import workers as wire
 from duetime.worker.http_claimer import HttpClaimer
 from duetime.worker.source import Wants
 from duetime.worker.wire import Wire
+from duetime.worker.wire_defaults import wire_defaults
 from duetime.worker.wire_logs import wire_logs
 
 _TRACEBACK = "\nTraceback "
@@ -54,7 +55,13 @@ class HttpSource:
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
         body = wire.Registration(
-            worker.name, list(worker.tasks), list(worker.queues), worker.slots, lease.total_seconds(), worker.version
+            worker.name,
+            list(worker.tasks),
+            list(worker.queues),
+            worker.slots,
+            lease.total_seconds(),
+            worker.version,
+            {name: wire_defaults(defaults) for name, defaults in worker.defaults.items()},
         )
         answer = await self._server.call("POST", "/v1/workers", body, wire.Registered)
         return parse("wrk", answer.worker_id)

@@ -18,6 +18,7 @@ from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreUnavailable
 from duetime.ids import show
 from duetime.loop import Loop, surely
+from duetime.model.defaults import Defaults
 from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.reporting import Reporter
@@ -50,6 +51,7 @@ class Worker:
         tasks: Mapping[str, TaskDefinition],
         limits: WorkerLimits,
         *,
+        defaults: Mapping[str, Defaults] | None = None,
         targets: TargetRunner | None = None,
         observe: Observer | None = None,
         meters: Meters | None = None,
@@ -57,6 +59,7 @@ class Worker:
     ) -> None:
         self._source = source
         self._limits = limits
+        self._defaults = dict(defaults or {})
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
@@ -189,9 +192,15 @@ class Worker:
 
     def _describe(self, session: Session) -> WorkerInfo:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        tasks = tuple(sorted(self._attempts.tasks))
-        version = f"duetime {__version__}"
-        return WorkerInfo(session.id, name, tasks, self._limits.queues, self._attempts.slots.total, version=version)
+        return WorkerInfo(
+            session.id,
+            name,
+            tuple(sorted(self._attempts.tasks)),
+            self._limits.queues,
+            self._attempts.slots.total,
+            version=f"duetime {__version__}",
+            defaults=self._defaults,
+        )
 
     async def _finish_within_grace(self) -> None:
         if self._attempts:

@@ -99,6 +99,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     taken: set[tuple[str, str]] = set()
     batch_key = call.header(b"idempotency-key")
     digest = b"" if batch_key is None else blake2b(call.body, digest_size=16).digest()
+    defaults = await call.service.tasks.defaults(call.tenant_id)
     now = None
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
         if index % _BREATH == _BREATH - 1:
@@ -112,6 +113,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
                 tenant_id=call.tenant_id,
                 max_payload=call.service.settings.max_payload,
                 targets=call.service.targets,
+                defaults=defaults,
                 now=now,
                 idempotency_key=None if batch_key is None else f"{batch_key}/{index}",
                 job_id=job_id,

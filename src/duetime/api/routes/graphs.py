@@ -8,7 +8,7 @@ import msgspec
 from duetime import ids
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.graph_views import graph_summary, graph_view, parent_view
-from duetime.api.submitting import make_job, needs_the_day
+from duetime.api.submitting import as_asked, make_job, needs_the_day
 from duetime.engine.graphs import Wish, make_graph, make_rule
 from duetime.errors import InvalidInput
 from duetime.ids import show
@@ -98,6 +98,8 @@ async def list_parents(call: Call) -> ParentPage:
 async def _make(call: Call, request: GraphRequest) -> NewGraph:
     wishes = {}
     settings = call.service.settings
+    defaults = await call.service.tasks.defaults(call.tenant_id)
+    key = call.header(b"idempotency-key")
     now = await call.service.store.now() if any(needs_the_day(node) for node in request.nodes.values()) else None
     job_ids = ids.new_ids(len(request.nodes))
     for index, ((name, node), job_id) in enumerate(zip(request.nodes.items(), job_ids, strict=True)):
@@ -112,6 +114,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
                 tenant_id=call.tenant_id,
                 max_payload=settings.max_payload,
                 targets=call.service.targets,
+                defaults=defaults,
                 now=now,
                 job_id=job_id,
             )
@@ -119,8 +122,9 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
         except InvalidInput as error:
             field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
             raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
-        wishes[name] = Wish(job, parents, rule)
-    return make_graph(wishes, name=request.name, idempotency_key=call.header(b"idempotency-key"))
+        asked = as_asked(alone, job) if key is not None and job.lane.task in defaults else None
+        wishes[name] = Wish(job, parents, rule, asked)
+    return make_graph(wishes, name=request.name, idempotency_key=key)
 
 
 def _rule(given: NodeDependsOn) -> tuple[tuple[str, ...], Rule]:

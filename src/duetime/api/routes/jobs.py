@@ -49,6 +49,7 @@ async def create_job(call: Call) -> Reply:
         tenant_id=call.tenant_id,
         max_payload=service.settings.max_payload,
         targets=service.targets,
+        defaults=await service.tasks.defaults(call.tenant_id),
         now=await service.store.now() if needs_the_day(request) else None,
         idempotency_key=_idempotency_key(call, request.idempotency_key),
     )

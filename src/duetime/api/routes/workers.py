@@ -14,6 +14,7 @@ import msgspec
 from duetime.api.endpoint import Call, Routes
 from duetime.api.gate import Admission
 from duetime.api.problems import FORBIDDEN, Problem
+from duetime.api.submitting import read_defaults
 from duetime.engine.desk import Reported
 from duetime.engine.line import Turn, Waiting
 from duetime.errors import InvalidInput, NotFound
@@ -21,6 +22,7 @@ from duetime.ids import new_id, parse, show
 from duetime.model import json
 from duetime.model.access import Action
 from duetime.model.attempt import AttemptState, Claimed, Completion, RunNote
+from duetime.model.defaults import Defaults
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.lane import LaneKey
@@ -70,7 +72,8 @@ async def register_worker(call: Call) -> Registered:
         if not text.isprintable():
             raise InvalidInput("holds characters that cannot be shown", field=field, remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    info = WorkerInfo(new_id(), body.name, tasks, _queues(call, body.queues), body.slots, call.tenant_id, body.version)
+    queues, defaults = _queues(call, body.queues), {name: _defaults(name, body) for name in body.defaults}
+    info = WorkerInfo(new_id(), body.name, tasks, queues, body.slots, call.tenant_id, body.version, defaults)
     worker = await call.service.desk.register(info, lease)
     seconds = lease.total_seconds()
     return Registered(
@@ -281,6 +284,17 @@ def _run_id(item: Report | Note | HeldRun | AskParents, field: str) -> UUID:
     try:
         return parse("run", item.run_id)
     except InvalidInput as error:
+        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
+
+
+def _defaults(name: str, body: Registration) -> Defaults:
+    at = f"defaults.{name}"
+    if name not in body.tasks:
+        raise InvalidInput(f"{name!r} is not one of its tasks", field=at, remedy="name it in tasks, too")
+    try:
+        return read_defaults(body.defaults[name])
+    except InvalidInput as error:
+        field = at if error.field is None else f"{at}.{error.field}"
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
 
 

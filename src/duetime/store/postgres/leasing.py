@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.errors import LeaseLost
+from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
@@ -16,6 +17,11 @@ from duetime.store.protocol import Hint
 class LeasingRole(Role):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
         self.marks.forget()
+        if worker.defaults:
+            # In one order, so that two workers which begin at once do not wait for each other in a circle; and as a
+            # statement of its own: who freezes right after it holds up nobody.
+            told = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
+            await self.database.execute("tell_tasks", worker.tenant_id, *columns(told, 2))
         lease_until: datetime = await self.database.fetchval(
             "register_worker",
             worker.id,

@@ -45,6 +45,8 @@ class PruningRole(Role):
         removed += await self._prune_keys(idempotency_retention, batch)
         removed += await self.database.execute("prune_events", _EVENTS, batch)
         await self.database.execute("prune_live_logs", _LIVE_LOGS, batch)
+        await self.database.execute("see_tasks", retention / 2)
+        removed += await self.database.execute("prune_tasks", retention, batch)
         removed += await self.database.execute("prune_limits", batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self.database.execute("prune_deleted_jobs", longest, batch)

@@ -1,5 +1,6 @@
-"""Queues: paused and resumed, counted up to a cap; and the tasks that live workers have."""
+"""Queues: paused and resumed, counted up to a cap; the tasks that live workers have, and what tasks say."""
 
+from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.postgres.database import SQL
@@ -47,3 +48,8 @@ class QueueRole(LimitingRole):
     async def tasks(self, tenant_id: int) -> list[TaskInfo]:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
             return task_infos((row[0], row[1]) for row in await connection.fetch(SQL["list_tasks"], tenant_id))
+
+    async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            rows = await connection.fetch(SQL["list_task_defaults"], tenant_id)
+        return {row[0]: decode_defaults(row[1]) for row in rows}

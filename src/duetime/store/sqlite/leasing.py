@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from duetime.errors import LeaseLost
+from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
@@ -16,7 +17,13 @@ from duetime.store.sqlite.values import identity, listed, microseconds, moment, 
 
 class LeasingRole(Role):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
+        told = [(name, encode_defaults(defaults)) for name, defaults in worker.defaults.items()]
+
         def work(connection: Connection, now: int) -> int:
+            for name, said in told:
+                connection.execute(
+                    "tell_tasks", {"tenant_id": worker.tenant_id, "name": name, "said": said, "now": now}
+                )
             lease_until: int = connection.value(
                 "register_worker",
                 {

@@ -44,6 +44,8 @@ class PruningRole(Role):
         removed += await self._prune_keys(idempotency_retention, batch)
         removed += await self._prune("prune_events", _EVENTS, batch)
         await self._prune("prune_live_logs", _LIVE_LOGS, batch)
+        await self._prune("see_tasks", retention / 2, batch)
+        removed += await self._prune("prune_tasks", retention, batch)
         removed += await self._prune("prune_limits", _KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", longest, batch)

@@ -1,5 +1,6 @@
-"""Queues: paused and resumed, counted up to a cap; and the tasks that live workers have."""
+"""Queues: paused and resumed, counted up to a cap; the tasks that live workers have, and what tasks say."""
 
+from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.protocol import Hint
@@ -54,6 +55,11 @@ class QueueRole(Role):
             return task_infos((name, names(queues)) for name, queues in rows)
 
         return await self.database.run(work)
+
+    async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
+        wanted = {"tenant_id": tenant_id}
+        rows = await self.database.run(lambda connection, _: connection.rows("list_task_defaults", wanted))
+        return {name: decode_defaults(said) for name, said in rows}
 
     async def _steer(self, statement: str, tenant_id: int, queue: str) -> Queue:
         def work(connection: Connection, now: int) -> Queue:

@@ -18,8 +18,8 @@ const EMPTY = {
   when: "",
   tz: zone,
   args: "{}",
-  queue: "default",
-  priority: "MEDIUM",
+  queue: "",
+  priority: "",
   tags: "",
   retries: "",
   timeout: "",
@@ -46,17 +46,17 @@ function valuesOf(job, args, { schedule }) {
   };
 }
 
-/** The fields of a request; what is empty is left to the server. */
+/** The fields of a request; what is empty is as the task says, or as the server has it. */
 function fieldsOf(values) {
   const fields = {
     task: values.task.trim(),
     args: JSON.parse(values.args || "{}"),
-    queue: values.queue.trim() || "default",
-    priority: values.priority,
     tags: values.tags.split(",").map((tag) => tag.trim()).filter(Boolean),
   };
   if (values.when.trim()) Object.assign(fields, { when: values.when.trim(), tz: values.tz });
   if (values.name.trim()) fields.name = values.name.trim();
+  if (values.queue.trim()) fields.queue = values.queue.trim();
+  if (values.priority) fields.priority = values.priority;
   if (values.retries !== "") fields.retries = Number(values.retries);
   if (values.timeout !== "") fields.timeout = /^[0-9.]+$/.test(values.timeout) ? Number(values.timeout) : values.timeout;
   if (values.overlap) fields.overlap = values.overlap;
@@ -155,16 +155,17 @@ function Form({ start, save, verb, fixed = false }) {
         <summary>Queue, priority, retries and more</summary>
         <div class="form">
           <div class="pair">
-            <label><span>Queue</span><input ...${field("queue")} /></label>
+            <label><span>Queue</span><input ...${field("queue", { placeholder: "as its task says" })} /></label>
             <label><span>Priority</span>
               <select ...${field("priority", { onChange: set("priority") })}>
+                ${!fixed && html`<option value="">as its task says</option>`}
                 ${["HIGH", "MEDIUM", "LOW"].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
               </select>
             </label>
           </div>
           <div class="pair">
-            <label><span>Retries</span><input ...${field("retries", { type: "number", min: 0, max: 1000, placeholder: "3" })} /></label>
-            <label><span>Timeout</span><input ...${field("timeout", { placeholder: "none; such as 90s" })} /></label>
+            <label><span>Retries</span><input ...${field("retries", { type: "number", min: 0, max: 1000, placeholder: "as its task says" })} /></label>
+            <label><span>Timeout</span><input ...${field("timeout", { placeholder: fixed ? "none; such as 90s" : "as its task says" })} /></label>
             <label><span>When it overlaps</span>
               <select ...${field("overlap", { onChange: set("overlap") })}>
                 <option value="">as usual</option>

@@ -86,3 +86,14 @@ delete from duetime.live_logs where run_id in (
     select g.run_id from duetime.live_logs g where g.at < duetime.clock() - $1::interval
         and (select true from duetime.runs r where r.id = g.run_id and r.fence = g.fence limit 1) is null
     order by g.at limit $2);
+
+-- see_tasks: what live workers have is not forgotten, however long ago they began
+update duetime.tasks set seen_at = duetime.clock() where ctid in (
+    select t.ctid from duetime.tasks t where t.seen_at < duetime.clock() - $1::interval and exists (
+        select 1 from duetime.workers w where t.name = any(w.tasks) and w.tenant_id is not distinct from t.tenant_id)
+    for update of t skip locked);
+
+-- prune_tasks: forget what was told of tasks that nobody has had for long
+delete from duetime.tasks where ctid in (
+    select t.ctid from duetime.tasks t where t.seen_at < duetime.clock() - $1::interval order by t.seen_at limit $2
+    for update skip locked);

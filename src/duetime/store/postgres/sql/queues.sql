@@ -43,3 +43,9 @@ select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id wh
 -- list_tasks: the tasks of live workers for a tenant, one row for each worker
 select t.name, w.queues from duetime.workers w cross join lateral unnest(w.tasks) as t(name)
 where w.lease_until > duetime.now() and coalesce(w.tenant_id, $1) = $1 order by t.name;
+
+-- list_task_defaults: what tasks say of a tenant's jobs, as it was told last
+select name, said from (
+    select distinct on (name) name, said from duetime.tasks where coalesce(tenant_id, $1) = $1
+    order by name, seen_at desc, tenant_id nulls last
+) last where said is not null;

@@ -5,6 +5,10 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
     held_since = case when lease_until > :now then min(held_since, :now) else :now end
 returning lease_until;
 
+-- tell_tasks: keep what a worker tells of one of its tasks
+insert into tasks (tenant_id, name, said, seen_at) values (:tenant_id, :name, :said, :now)
+on conflict (coalesce(tenant_id, -1), name) do update set said = excluded.said, seen_at = excluded.seen_at;
+
 -- renew_lease: extend the lease of a worker that was not reaped
 update workers set lease_until = :now + :lease, heard_at = :now,
     held_since = case when lease_until > :now then min(held_since, :now) else :now end

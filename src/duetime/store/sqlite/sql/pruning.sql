@@ -63,3 +63,11 @@ delete from live_logs where run_id in (
     select g.run_id from live_logs g where g.at < :now - :age
         and not exists (select 1 from runs r where r.id = g.run_id and r.fence = g.fence)
     order by g.at limit :batch);
+
+-- see_tasks: what live workers have is not forgotten, however long ago they began
+update tasks set seen_at = :now
+where seen_at < :now - :age and exists (
+    select 1 from workers w, json_each(w.tasks) x where x.value = tasks.name and w.tenant_id is tasks.tenant_id);
+
+-- prune_tasks: forget what was told of tasks that nobody has had for long
+delete from tasks where rowid in (select rowid from tasks where seen_at < :now - :age order by seen_at limit :batch);

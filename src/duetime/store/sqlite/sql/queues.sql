@@ -43,3 +43,9 @@ select l.id from tenants t join lanes l on l.tenant_id = t.id where t.state = 1;
 -- list_tasks: the tasks of live workers for a tenant, one row for each worker
 select t.value, w.queues from workers w, json_each(w.tasks) t
 where w.lease_until > :now and coalesce(w.tenant_id, :tenant_id) = :tenant_id order by t.value;
+
+-- list_task_defaults: what tasks say of a tenant's jobs, as it was told last
+select name, said from (
+    select name, said, row_number() over (partition by name order by seen_at desc, tenant_id desc nulls last) as place
+    from tasks where coalesce(tenant_id, :tenant_id) = :tenant_id
+) where place = 1 and said is not null;

@@ -1,0 +1,40 @@
+"""What a task says of its jobs: they get it unless a submission says otherwise, whoever submits.
+
+A worker tells it when it registers, and the store keeps it while no worker is up. Only what was said is kept: a field
+at its default says nothing.
+"""
+
+from datetime import timedelta
+from functools import lru_cache
+
+import msgspec
+
+from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE, Options
+from duetime.model.lane import Tier
+
+
+class Defaults(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a task's jobs get unless a submission says otherwise."""
+
+    queue: str = DEFAULT_QUEUE
+    tier: Tier = Tier.MEDIUM
+    timeout: timedelta | None = None
+    options: Options = DEFAULT_OPTIONS
+
+
+NOTHING_SAID = Defaults()
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Defaults)
+
+
+def encode_defaults(defaults: Defaults) -> bytes | None:
+    return None if defaults == NOTHING_SAID else _encoder.encode(defaults)
+
+
+@lru_cache(maxsize=4096)
+def decode_defaults(body: bytes) -> Defaults:
+    """Never raises: one row that newer code wrote must not stop submissions."""
+    try:
+        return _decoder.decode(body)
+    except (msgspec.DecodeError, ValueError):
+        return NOTHING_SAID

@@ -1,0 +1,13 @@
+-- What tasks say of their jobs (model/defaults.py), so that it holds whoever submits. Beside the workers, because it holds
+-- while none is up, too.
+create table duetime.tasks (
+    tenant_id integer, -- null: told by a worker for all
+    name text not null,
+    said bytea, -- null: nothing
+    seen_at timestamptz not null
+);
+create unique index tasks_by_name on duetime.tasks (coalesce(tenant_id, -1), name);
+alter table duetime.tasks enable row level security;
+create policy serving on duetime.tasks for select to duetime_tenant
+    using (duetime.current_tenant() is not null and coalesce(tenant_id, duetime.current_tenant()) = duetime.current_tenant());
+grant select on duetime.tasks to duetime_tenant;

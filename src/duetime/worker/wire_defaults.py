@@ -1,0 +1,29 @@
+"""What a task says of its jobs, in the words of the worker protocol."""
+
+from typing import cast
+
+import msgspec
+
+from duetime.model.defaults import NOTHING_SAID, Defaults
+from duetime.model.job import DEFAULT_OPTIONS
+from duetime.wire.fields import PriorityName
+from duetime.wire.jobs import RetryBody
+from duetime.wire.workers import TaskDefaults
+
+
+def wire_defaults(defaults: Defaults) -> TaskDefaults:
+    """Only what was said: a server need not be told what holds anyway."""
+    options = defaults.options
+    has_retry = options.retry != DEFAULT_OPTIONS.retry
+    return TaskDefaults(
+        queue=None if defaults.queue == NOTHING_SAID.queue else defaults.queue,
+        priority=None if defaults.tier == NOTHING_SAID.tier else cast(PriorityName, defaults.tier.name),
+        retry=RetryBody(**msgspec.structs.asdict(options.retry)) if has_retry else None,
+        timeout=None if defaults.timeout is None else defaults.timeout.total_seconds(),
+        delivery="at_most_once" if options.at_most_once else None,
+        concurrency_key=options.concurrency_key,
+        concurrency=None if options.concurrency_key is None else options.concurrency,
+        rate_key=options.rate_key,
+        rate=options.rate,
+        warn_after=options.warn_after,
+    )

@@ -1,0 +1,70 @@
+"""What tasks say of their jobs: told by workers, kept while none is up."""
+
+from datetime import timedelta
+
+from duetime.ids import new_id
+from duetime.model.defaults import NOTHING_SAID, Defaults
+from duetime.model.job import Options
+from duetime.model.lane import Tier
+from duetime.model.retry import RetryPolicy
+from duetime.model.worker import WorkerInfo
+from duetime.store.protocol import Store
+from tests.contract.hands import LEASE, STRANGER, TENANT
+from tests.contract.worlds import Time
+
+DAY = timedelta(days=1)
+CAREFUL = Options(retry=RetryPolicy(retries=0), at_most_once=True, rate_key="bank", rate="10/m", warn_after=5.0)
+CHARGE = Defaults("billing", Tier.HIGH, timedelta(seconds=5), CAREFUL)
+
+
+async def tell(
+    store: Store, *, tenant_id: int | None = None, lease: timedelta = LEASE, **defaults: Defaults
+) -> WorkerInfo:
+    tasks = tuple(defaults) or ("charge", "greet")
+    worker = WorkerInfo(new_id(), "w", tasks, (), 10, tenant_id, defaults=defaults)
+    await store.register(worker, lease)
+    return worker
+
+
+async def test_what_a_worker_tells_stays_when_it_is_gone(store: Store, other: Store) -> None:
+    assert await store.task_defaults(TENANT) == {}
+    worker = await tell(store, charge=CHARGE, greet=NOTHING_SAID)
+    await store.leave(worker.id)
+    assert await other.task_defaults(TENANT) == {"charge": CHARGE}
+    assert await other.task_defaults(STRANGER) == {"charge": CHARGE}, "it works for all"
+
+
+async def test_the_newest_word_holds(store: Store, time: Time) -> None:
+    await tell(store, charge=CHARGE, greet=CHARGE)
+    time.advance(seconds=1)
+    await tell(store, charge=Defaults("slow"), greet=NOTHING_SAID)
+    assert await store.task_defaults(TENANT) == {"charge": Defaults("slow")}
+    time.advance(seconds=1)
+    await tell(store)
+    assert await store.task_defaults(TENANT) == {"charge": Defaults("slow")}, "who says nothing of it changes nothing"
+
+
+async def test_what_a_tenants_worker_tells_is_for_that_tenant(store: Store, time: Time) -> None:
+    await tell(store, charge=CHARGE, greet=CHARGE)
+    time.advance(seconds=1)
+    await tell(store, tenant_id=STRANGER, charge=Defaults("theirs"), greet=NOTHING_SAID)
+    assert await store.task_defaults(TENANT) == {"charge": CHARGE, "greet": CHARGE}
+    assert await store.task_defaults(STRANGER) == {"charge": Defaults("theirs")}
+    time.advance(seconds=1)
+    await tell(store, charge=CHARGE)
+    assert await store.task_defaults(STRANGER) == {"charge": CHARGE}
+
+
+async def test_what_nobody_has_had_for_long_is_forgotten(store: Store, time: Time) -> None:
+    gone = await tell(store, old=CHARGE)
+    await store.leave(gone.id)
+    keeper = await tell(store, lease=timedelta(days=100), charge=CHARGE)
+    time.advance(hours=23)
+    await store.prune(DAY, DAY)
+    assert (await store.task_defaults(TENANT)).keys() == {"old", "charge"}
+    time.advance(days=3)
+    await store.prune(DAY, DAY)
+    assert await store.task_defaults(TENANT) == {"charge": CHARGE}
+    await store.leave(keeper.id)
+    await store.prune(DAY, DAY)
+    assert await store.task_defaults(TENANT) == {"charge": CHARGE}, "a deployment takes a moment"
