@@ -88,7 +88,7 @@ def make_job(
     # The same request is the same one after a deployment that lets the task say something else.
     asked = as_asked(request, job)
     whole = (asked.lane, asked.schedule, asked.args, asked.options, asked.timeout_ms, asked.said, asked.depends_on)
-    return msgspec.structs.replace(job, fingerprint=fingerprint_of(*whole))
+    return msgspec.structs.replace(job, request_fingerprint=fingerprint_of(*whole))
 
 
 def as_asked(request: JobRequest, job: NewJob) -> NewJob:

@@ -135,8 +135,8 @@ class NewJob(msgspec.Struct, frozen=True):
     depends_on: DependsOn | None = None
     """What it waits for."""
     request_fingerprint: bytes | None = None
-    """A hash of the whole request, where it asked for more than this job: what an idempotency key is bound to then. The
-    job that a `key` names is the same in any request."""
+    """A hash of the request, where it asked for more than this job, or left to the task what the job has: what an
+    idempotency key is bound to then. The job that a `key` names is the same in any request."""
 
     def first_run_id(self) -> UUID:
         """The id of the run of a one-off job that goes straight to its run."""
