@@ -1,14 +1,15 @@
 """Pausing, resuming, triggering and backfilling: the rhythm stays what it was."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
 from duetime.errors import Conflict, NotFound
+from duetime.model.edit import Changes
 from duetime.model.job import JobState, Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
-from duetime.model.schedule import Cron, Once
+from duetime.model.schedule import Cron, Once, make_exclusion
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time
@@ -31,6 +32,44 @@ async def test_a_paused_job_takes_back_what_was_fired_ahead_and_owes_it_again(st
     await fire(store)
     (run,) = await store.runs_of_job(TENANT, submitted.job_id)
     assert (run.due_at, run.state) == (START + MINUTE, RunState.PENDING)
+
+
+@pytest.mark.parametrize("change", ["calendar", "zones", "schedule"])
+async def test_what_a_pause_took_back_is_owed_whatever_changes_meanwhile(store: Store, time: Time, change: str) -> None:
+    await store.set_calendar(TENANT, "holidays", (date(2026, 12, 25),))
+    rhythm = Cron("* * * * *", "Europe/Berlin", exclude=make_exclusion(calendars=("holidays",)))
+    submitted = await submit(store, job(rhythm))
+    time.advance(seconds=50)
+    await fire(store)
+    await store.pause_job(TENANT, submitted.job_id)
+    if change == "calendar":
+        await store.set_calendar(TENANT, "holidays", (date(2026, 12, 25), date(2027, 1, 1)))
+    elif change == "zones":
+        await store.recompute_zones("another", 10)
+    else:
+        await store.edit_job(TENANT, submitted.job_id, Changes(schedule=Cron("* 9 * * *")))
+    assert (await store.job(TENANT, submitted.job_id)).next_run == START + MINUTE
+    time.advance(seconds=20)
+    await store.resume_job(TENANT, submitted.job_id)
+    await fire(store)
+    (run,) = await store.runs_of_job(TENANT, submitted.job_id)
+    assert (run.due_at, run.state) == (START + MINUTE, RunState.PENDING)
+
+
+async def test_what_was_fired_before_a_pause_does_not_fire_again_when_the_clock_is_put_back(
+    store: Store, time: Time
+) -> None:
+    await store.set_calendar(TENANT, "holidays", ())
+    submitted = await submit(store, job(Cron("* * * * *", exclude=make_exclusion(calendars=("holidays",)))))
+    time.advance(minutes=1)
+    await fire(store)
+    await (await hand(store)).claim_one()
+    time.advance(seconds=50)
+    await fire(store)
+    await store.pause_job(TENANT, submitted.job_id)
+    time.advance(minutes=-1)
+    await store.set_calendar(TENANT, "holidays", (date(2026, 12, 25),))
+    assert (await store.job(TENANT, submitted.job_id)).next_run == START + 2 * MINUTE
 
 
 async def test_a_claimed_run_is_not_taken_back_by_a_pause(store: Store, time: Time) -> None:

@@ -16,6 +16,9 @@ HELD = datetime(9999, 1, 1, tzinfo=UTC)
 """When a cursor comes into view that is held: not before somebody resumes its job."""
 
 
+_MOMENT = timedelta(microseconds=1)
+
+
 class Cursor(NamedTuple):
     next_fire_at: datetime
     scan_at: datetime
@@ -40,10 +43,28 @@ def last_occurrence(job_id: UUID, row: Fields) -> UUID | None:
     return None if row["last_fire_at"] is None else run_id(job_id, row["last_fire_at"])
 
 
-def owed_fire(row: Fields, withdrawn: int) -> datetime | None:
-    """The fire that a paused cursor is held at: one that was made ahead and taken back is owed again."""
-    fire: datetime | None = row["last_fire_at"] if withdrawn and row["last_fire_at"] else row["next_fire_at"]
-    return fire
+class Held(NamedTuple):
+    """A paused cursor."""
+
+    next_fire_at: datetime
+    last_fire_at: datetime | None
+
+
+def held_cursor(row: Fields, withdrawn: int) -> Held | None:
+    """What a paused cursor is held at: a fire whose run was taken back is owed again, and the last is the one before.
+    None for a job without a cursor."""
+    if row["next_fire_at"] is None:
+        return None
+    last = row["last_fire_at"]
+    return Held(last, _fire_before(row, last)) if withdrawn and last else Held(row["next_fire_at"], last)
+
+
+def _fire_before(row: Fields, fire: datetime) -> datetime | None:
+    try:
+        schedule = decode_schedule(row["schedule"])
+    except UnusableSchedule:
+        return None
+    return None if isinstance(schedule, Once) else schedule.latest_until(fire - _MOMENT)
 
 
 def cursor_after_pause(row: Fields, now: datetime) -> Cursor | None:

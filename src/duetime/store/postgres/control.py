@@ -20,9 +20,9 @@ from duetime.store.protocol import Hint
 from duetime.store.steering import (
     backfilled,
     cursor_after_pause,
+    held_cursor,
     last_occurrence,
     manual_run,
-    owed_fire,
 )
 from duetime.store.views import Fields
 
@@ -124,9 +124,9 @@ async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fiel
     """Take back what was fired ahead, and hold the cursor at the fire that is owed."""
     last = last_occurrence(job_id, row)
     withdrawn = 0 if last is None else affected(await connection.execute(SQL["withdraw_run"], tenant_id, last))
-    owed = owed_fire(row, withdrawn)
-    if owed is not None:
-        await connection.execute(SQL["hold_cursor"], job_id, owed, withdrawn)
+    held = held_cursor(row, withdrawn)
+    if held is not None:
+        await connection.execute(SQL["hold_cursor"], job_id, *held, withdrawn)
     await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.PAUSED)
 
 

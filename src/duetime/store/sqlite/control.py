@@ -17,13 +17,13 @@ from duetime.store.sqlite.editing import steerable
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
 from duetime.store.sqlite.telling import tell
-from duetime.store.sqlite.values import identity, moment, stamp
+from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 from duetime.store.steering import (
     backfilled,
     cursor_after_pause,
+    held_cursor,
     last_occurrence,
     manual_run,
-    owed_fire,
 )
 from duetime.store.views import Fields
 
@@ -69,10 +69,10 @@ class ControlRole(ReadingRole):
                 withdrawn = 0
                 if last is not None:
                     withdrawn = connection.execute("withdraw_run", {"tenant_id": tenant_id, "run_id": last.bytes})
-                owed = owed_fire(row, withdrawn)
-                if owed is not None:
-                    held = {**of_job, "next_fire_at": stamp(owed), "withdrawn": withdrawn}
-                    connection.execute("hold_cursor", held)
+                held = held_cursor(row, withdrawn)
+                if held is not None:
+                    place = {"next_fire_at": stamp(held.next_fire_at), "last_fire_at": maybe_stamp(held.last_fire_at)}
+                    connection.execute("hold_cursor", {**of_job, **place, "withdrawn": withdrawn})
                 connection.execute("set_job_state", {**of_job, "state": JobState.PAUSED})
                 tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return read_job(connection, tenant_id, job_id)

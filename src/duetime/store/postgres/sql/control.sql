@@ -66,7 +66,8 @@ where j.tenant_id = $1 and j.id = $2 and not exists (select 1 from duetime.delet
 for update of j;
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
-update duetime.cursors set scan_at = '9999-01-01Z', next_fire_at = $2, made = greatest(0, made - $3) where job_id = $1;
+update duetime.cursors
+set scan_at = '9999-01-01Z', next_fire_at = $2, last_fire_at = $3, made = greatest(0, made - $4) where job_id = $1;
 
 -- put_cursor: bring a cursor back into view
 insert into duetime.cursors (job_id, scan_at, next_fire_at, exact, made, missed)

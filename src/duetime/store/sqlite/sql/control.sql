@@ -41,7 +41,8 @@ from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_i
     and not exists (select 1 from deleted_jobs d where d.job_id = j.id);
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
-update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, made = max(0, made - :withdrawn)
+update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, last_fire_at = :last_fire_at,
+    made = max(0, made - :withdrawn)
 where job_id = :job_id;
 
 -- put_cursor: bring a cursor back into view
