@@ -105,6 +105,18 @@ async def test_an_idempotency_key_answers_the_same_graph(store: Store) -> None:
         await store.submit_graph(TENANT, msgspec.structs.replace(graph(*DIAMOND, key="k"), fingerprint=b"other"))
 
 
+async def test_an_idempotency_key_is_kept_while_its_graph_runs(store: Store, time: Time) -> None:
+    made = await store.submit_graph(TENANT, graph(("a", ""), key="k"))
+    for _ in range(2):
+        time.advance(hours=25)
+        await store.prune(30 * DAY, 30 * DAY, idempotency_retention=DAY)
+        again = await store.submit_graph(TENANT, graph(("a", ""), key="k"))
+        assert (again.item.id, again.created) == (made.item.id, False)
+    await work_off(store, await hand(store))
+    await store.prune(30 * DAY, 30 * DAY, idempotency_retention=DAY)
+    assert (await store.submit_graph(TENANT, graph(("a", ""), key="k"))).created
+
+
 async def test_a_graph_is_cancelled(store: Store) -> None:
     made = await store.submit_graph(TENANT, graph(*DIAMOND))
     worker = await hand(store, DAY)

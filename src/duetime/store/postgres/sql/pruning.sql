@@ -8,7 +8,7 @@ delete from duetime.dead_letters where run_id in (
     select run_id from duetime.dead_letters where died_at < duetime.now() - $1::interval order by died_at limit $2
     for update skip locked);
 
--- prune_keys: remove old keys whose job is not alive any more, a part in turn; where the part ends, and how many went
+-- prune_keys: remove old keys whose job or graph is not alive any more, a part in turn; where the part ends, and how many went
 with part as materialized (
     select coalesce($3::timestamptz, '-infinity') as after, duetime.now() - $1::interval as before, (
         select k.created_at from duetime.keys k
@@ -22,6 +22,7 @@ gone as (
             and k.created_at <= (select coalesce(until, before) from part)
             and not exists (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2)
             and not exists (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
+            and not exists (select 1 from duetime.graphs g where g.id = k.job_id and g.ended_at is null)
         for update skip locked))
     returning 1
 )

@@ -15,12 +15,13 @@ delete from dead_letters where run_id in (
 select created_at from keys where created_at > :after and created_at < :before order by created_at
 limit 1 offset :batch - 1;
 
--- prune_keys: remove those keys of a part whose job is not alive any more
+-- prune_keys: remove those keys of a part whose job or graph is not alive any more
 delete from keys where (tenant_id, kind, key) in (
     select k.tenant_id, k.kind, k.key from keys k
     where k.created_at > :after and k.created_at < :before and k.created_at <= :until
         and not exists (select 1 from jobs j where j.id = k.job_id and j.state < 2)
-        and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id));
+        and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
+        and not exists (select 1 from graphs g where g.id = k.job_id and g.ended_at is null));
 
 -- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
 delete from deleted_jobs where job_id in (
