@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 from duetime.api.routes.batches import MOST
 from duetime.app import App
+from duetime.ids import new_id
 from duetime.model.access import Role
+from duetime.model.worker import WorkerInfo
 from tests.support.served import Answer, Served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, working
@@ -144,6 +147,16 @@ async def test_a_task_that_nobody_has(api: Served) -> None:
     assert (await api.get(f"/v1/jobs/{waits['job_id']}/status")).json["waiting_for"] == "no_worker"
     later = (await api.post("/v1/jobs", {"task": "t", "run_in": "1h"})).json
     assert (await api.get(f"/v1/jobs/{later['job_id']}/status")).json["waiting_for"] is None
+
+
+async def test_a_task_whose_name_is_nearly_right(api: Served) -> None:
+    tasks = ("reports.send_report", "reports.pay")
+    await api.store.register(WorkerInfo(new_id(), "a", tasks, (), 1), timedelta(minutes=1))
+    for given in ("send_report", "report.send_report", "reports.sendreport"):
+        [warning] = (await api.post("/v1/jobs", {"task": given})).json["warnings"]
+        assert warning.endswith("did you mean 'reports.send_report'?"), given
+    [warning] = (await api.post("/v1/jobs", {"task": "mail"})).json["warnings"]
+    assert warning.endswith("the job waits until one does")
 
 
 async def test_steering(api: Served) -> None:

@@ -57,8 +57,21 @@ def test_an_app_that_is_not_there(tmp_path: Path, name: str, message: str) -> No
 def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import shop_that_is_not_there\n")
     code, failed = run(tmp_path, "worker", "shop:app")
-    assert code == 1
-    assert "ModuleNotFoundError: No module named 'shop_that_is_not_there'" in failed.stderr
+    assert code == 2
+    *frames, line = failed.stderr.splitlines()
+    assert "shop.py" in frames[0] and "ModuleNotFoundError: No module named 'shop_that_is_not_there'" in frames[-1]
+    assert line.endswith("app: shop cannot be imported: ModuleNotFoundError: No module named 'shop_that_is_not_there'")
+    assert len(frames) == 3, "nothing of typer and importlib"
+    (tmp_path / "shop.py").write_text("import duetime\n\napp = = duetime.App()\n")
+    code, failed = run(tmp_path, "check", "shop:app", "--json")
+    assert (code, "app = = duetime.App()" in failed.stderr) == (2, True)
+    assert failed.lines[0]["message"].startswith("shop cannot be imported: SyntaxError: invalid syntax")
+    (tmp_path / "stock.py").write_text(
+        "import duetime\n\napp = duetime.App()\n\n\n@app.task(timeout='soon')\ndef t(): ...\n"
+    )
+    (tmp_path / "shop.py").write_text("from stock import app\n")
+    code, failed = run(tmp_path, "worker", "shop:app")
+    assert code == 2 and "stock.py" in failed.stderr and "line 6" in failed.stderr
     (tmp_path / "shop.py").write_text("import duetime\napp = duetime.App()\n")
     code, failed = run(tmp_path, "worker", "shop:app")
     assert (code, "app: shop:app has no tasks (decorate a function with @app.task)" in only_line(failed)) == (2, True)
