@@ -248,6 +248,47 @@ def test_the_chart_makes_workers_and_rules() -> None:
     assert objects["PrometheusRule", "test"]["spec"] == ALERTS, "the chart's copy of the rules is the current one"
 
 
+def test_settings_of_the_chart_arrive_as_texts() -> None:
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in CHART.render(settings={"DUETIME_SLOTS": 50})}
+    assert objects["ConfigMap", "test-settings"]["data"]["DUETIME_SLOTS"] == "50", "a ConfigMap takes nothing but texts"
+    assert load(None, objects["ConfigMap", "test-settings"]["data"], {}).slots == 50
+
+
+def test_other_settings_make_other_pods() -> None:
+    def checksums(**settings: object) -> list[str]:
+        objects = CHART.render(settings=settings, worker={"enabled": True, "app": "shop.jobs:app"})
+        pods = [each["spec"]["template"] for each in objects if each["kind"] == "Deployment"]
+        return [pod["metadata"]["annotations"]["checksum/settings"] for pod in pods]
+
+    assert len(checksums()) == 2 and checksums() == checksums()
+    assert not set(checksums()) & set(checksums(DUETIME_SLOTS=50))
+
+
+def test_the_migration_has_settings_of_its_own_and_leaves_nothing_behind() -> None:
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in CHART.render()}
+    assert "annotations" not in objects["ConfigMap", "test-settings"]["metadata"], "Helm owns it, and takes it away"
+    hook, job = objects["ConfigMap", "test-migrate"], objects["Job", "test-migrate"]
+    assert hook["data"] == objects["ConfigMap", "test-settings"]["data"]
+    for each in (hook, job):
+        assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    weights = [int(each["metadata"]["annotations"]["helm.sh/hook-weight"]) for each in (hook, job)]
+    assert weights[0] < weights[1], "it is there before the job"
+    for each, settings in ((job, "test-migrate"), (objects["Deployment", "test-server"], "test-settings")):
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        assert container["envFrom"] == [{"configMapRef": {"name": settings}}, {"secretRef": {"name": "duetime"}}]
+
+
+def test_a_worker_has_the_image_that_all_have_unless_it_has_its_own() -> None:
+    def image(**worker: object) -> str:
+        objects = CHART.render(image={"tag": "2.0"}, worker={"enabled": True, "app": "shop.jobs:app"} | worker)
+        (pod,) = (each["spec"]["template"]["spec"] for each in objects if each["metadata"]["name"] == "test-worker")
+        found: str = pod["containers"][0]["image"]
+        return found
+
+    assert image() == "duetime:2.0"
+    assert image(image={"repository": "shop", "tag": "7"}) == "shop:7"
+
+
 def test_a_release_called_duetime_tells_its_pods_nothing_that_reads_like_a_setting() -> None:
     objects = CHART.render("duetime", worker={"enabled": True, "app": "shop.jobs:app"})
     assert "duetime-server" in {each["metadata"]["name"] for each in objects if each["kind"] == "Service"}

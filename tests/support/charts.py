@@ -1,10 +1,11 @@
 """Renders the templates of the Helm chart, as far as the chart uses Helm's language, for machines without Helm.
 
-It knows values, `if`, `define` and `include`, and the few functions that the chart uses; anything else is an error, so
-that a template that this cannot judge is not taken for a good one.
+It knows values, `if`, `range`, `define` and `include`, and the few functions that the chart uses; anything else is an
+error, so that a template that this cannot judge is not taken for a good one.
 """
 
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ class Chart:
                     written.append(node)
                 case ("if", condition, then, otherwise):
                     written.append(self._render(then if self._value(condition, context) else otherwise, context))
+                case ("range", names, over, body):
+                    for pair in sorted((self._value(over, context) or {}).items()):  # as Go goes through a map
+                        written.append(self._render(body, context | dict(zip(names, pair, strict=True))))
                 case ("define", name, body):
                     self._defined[name] = body
                 case ("value", code):
@@ -63,7 +67,10 @@ class Chart:
         arguments = [self._word(word, context) for word in rest] + given
         match name:
             case "quote":
-                return '"' + str(arguments[0]).replace('"', '\\"') + '"'
+                text = str(arguments[0]).lower() if isinstance(arguments[0], bool) else str(arguments[0])
+                return '"' + text.replace('"', '\\"') + '"'
+            case "sha256sum":
+                return sha256(arguments[0].encode()).hexdigest()
             case "default":
                 return arguments[1] or arguments[0]
             case "nindent":
@@ -92,6 +99,8 @@ class Chart:
             return int(word)
         if word == ".":
             return context
+        if word.startswith("$"):
+            return context[word]
         if not word.startswith("."):
             raise ValueError(f"this renderer does not know {word!r}")
         found: Any = context
@@ -117,12 +126,17 @@ def _parse(text: str) -> list[Any]:
         elif code == "else":
             kind, condition, body, _ = stack.pop()
             stack.append((kind, condition, [], body))
+        elif code.startswith("range "):
+            stack.append(("range", code[6:], [], []))
         elif code.startswith("define "):
             stack.append(("define", code[7:].strip('"'), [], []))
         elif code == "end":
             kind, what, body, earlier = stack.pop()
             if kind == "if":
                 stack[-1][2].append(("if", what, earlier or body, body if earlier else []))
+            elif kind == "range":
+                names, over = what.split(" := ")
+                stack[-1][2].append(("range", names.split(", "), over, body))
             else:
                 stack[-1][2].append(("define", what, body))
         else:

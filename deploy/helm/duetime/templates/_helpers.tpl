@@ -27,9 +27,23 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities:
     drop: [ALL]
+{{- end }}
+
+{{- define "duetime.environment" -}}
 envFrom:
   - configMapRef:
       name: {{ .Release.Name }}-settings
   - secretRef:
       name: {{ .Values.secretName }}
+{{- end }}
+
+{{- define "duetime.settings" -}}
+DUETIME_HOST: "0.0.0.0"
+DUETIME_PORT: {{ .Values.server.service.port | quote }}
+DUETIME_METRICS_PORT: {{ .Values.metrics.port | quote }}
+DUETIME_LOG_FORMAT: json
+DUETIME_DATA_DIR: /tmp/duetime
+{{- range $name, $value := .Values.settings }}
+{{ $name }}: {{ $value | quote }}
+{{- end }}
 {{- end }}
