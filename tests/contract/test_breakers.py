@@ -148,6 +148,43 @@ async def test_runs_whose_next_try_is_later_do_not_stand_before_it(store: Store,
     assert await state(store) is BreakerState.CLOSED
 
 
+async def put_off_while_it_probes(store: Store, time: Time, worker: Hand, most: int) -> None:
+    """Quick probes use up its rate: whoever comes then with a key of its own is put off."""
+    await report(store, 20, 20)
+    time.advance(seconds=6)
+    await store.tend_breakers()
+    await submit(store, *(job() for _ in range(3)))
+    await worker.succeed(*await claim(worker))
+    keys = (encode_options(Options(concurrency_key=f"c{number}")) for number in range(most))
+    await submit(store, *(job(options=key) for key in keys))
+    assert await claim(worker) == []
+    assert await furthest(store, time) > 45
+
+
+async def furthest(store: Store, time: Time) -> float:
+    """How many seconds ahead the last run of all lanes is ready."""
+    look = await store.look([lane.id for lane in await store.lanes()], 1000)
+    return max((ready_at - time.now).total_seconds() for sight in look.sights for ready_at in sight.ready_at)
+
+
+async def test_those_with_keys_come_within_its_time_too(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=1))
+    await put_off_while_it_probes(store, time, worker, 150)
+    await report(store, 3)
+    assert await state(store) is BreakerState.RECOVERING
+    for _ in range(2):
+        time.advance(seconds=0.1)
+        await claim(worker)
+    assert 5 < await furthest(store, time) < 40
+
+
+async def test_whoever_was_put_off_comes_when_it_is_reset(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=1))
+    await put_off_while_it_probes(store, time, worker, 150)
+    await store.reset_breaker(TENANT, "greet")
+    assert len(await claim(worker)) == 150
+
+
 async def test_a_breaker_can_be_reset(store: Store) -> None:
     await submit(store, job())
     await report(store, 20, 20)

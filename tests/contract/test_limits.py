@@ -5,13 +5,15 @@ from datetime import timedelta
 import pytest
 
 from duetime.model.attempt import Claimed
-from duetime.model.job import Options, encode_options
+from duetime.model.edit import Changes
+from duetime.model.job import Options, Submitted, encode_options
 from duetime.model.limits import QueueLimits, parse_rate
 from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import Every
 from duetime.model.tenant import NewTenant, TenantChange, TenantLimits
 from duetime.model.worker import Seat
 from duetime.store.protocol import Store
-from tests.contract.hands import LEASE, STRANGER, TENANT, Hand, hand, job, reap, submit
+from tests.contract.hands import LEASE, STRANGER, TENANT, Hand, fire, hand, job, reap, submit
 from tests.contract.worlds import Time, World
 
 
@@ -211,6 +213,68 @@ async def test_a_rate_key_puts_runs_off_to_their_moments(store: Store, time: Tim
         if started == 7:
             break
     assert started == 7
+
+
+async def waits_for(store: Store, time: Time, submitted: Submitted) -> float:
+    """How many seconds from now a run is ready."""
+    assert submitted.run_id is not None
+    ready_at = (await store.run(TENANT, submitted.run_id)).ready_at
+    assert ready_at is not None
+    return (ready_at - time.now).total_seconds()
+
+
+async def test_nobody_waits_behind_those_who_are_gone(store: Store, time: Time) -> None:
+    gone = [await submit(store, job(options=rated("k", "1/h"))) for _ in range(20)]
+    worker = await hand(store, timedelta(days=9))
+    await worker.succeed(await worker.claim_one())
+    for one in gone[1:]:
+        await store.cancel_job(TENANT, one.job_id)
+    time.advance(minutes=30)
+    late = await submit(store, job(options=rated("k", "1/h")))
+    assert await worker.claim() == []
+    time.advance(minutes=31)
+    assert (await worker.claim_one()).job_id == late.job_id
+
+
+async def test_those_who_stay_move_up(store: Store, time: Time) -> None:
+    line = [await submit(store, job(options=rated("k", "1/h"))) for _ in range(20)]
+    worker = await hand(store, timedelta(days=9))
+    await worker.succeed(await worker.claim_one())
+    for one in line[1:-1]:
+        await store.cancel_job(TENANT, one.job_id)
+    late = await submit(store, job(options=rated("k", "1/h")))
+    assert await worker.claim() == []
+    assert 3600 <= await waits_for(store, time, line[-1]) < 3700
+    assert 7200 <= await waits_for(store, time, late) < 7400
+    started = []
+    for _ in range(3):
+        time.advance(minutes=62)
+        started += [run.job_id for run in await worker.claim()]
+    assert started == [line[-1].job_id, late.job_id]
+
+
+async def test_a_higher_rate_holds_for_those_who_wait_already(store: Store, time: Time) -> None:
+    line = [await submit(store, job(options=rated("k", "1/h"))) for _ in range(4)]
+    worker = await hand(store, timedelta(days=9))
+    assert len(await worker.claim()) == 1
+    late = await submit(store, job(options=rated("k", "60/h")))
+    assert [run.job_id for run in await worker.claim()] == [line[1].job_id]
+    started = []
+    for _ in range(4):
+        time.advance(seconds=62)
+        started += [run.job_id for run in await worker.claim()]
+    assert started == [line[2].job_id, line[3].job_id, late.job_id]
+
+
+async def test_a_job_that_is_given_another_rate_is_decided_about_anew(store: Store, time: Time) -> None:
+    often = await submit(store, job(Every(timedelta(minutes=1)), options=rated("k", "1/h")))
+    worker = await hand(store, timedelta(days=9))
+    for expected in (1, 0):
+        time.advance(minutes=1)
+        await fire(store)
+        assert len(await worker.claim()) == expected
+    await store.edit_job(TENANT, often.job_id, Changes(options={"rate": "60/h"}))
+    assert len(await worker.claim()) == 1
 
 
 async def test_remote_workers_obey_too(store: Store) -> None:

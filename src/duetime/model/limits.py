@@ -3,7 +3,8 @@
 What is decided here is decided while the rows of the limits are held, so that it is exact across all nodes. Nothing is
 counted up and down: what runs is counted from the claims that live, so nothing can leak. A run whose key is full is
 *parked* (it is in no lane until a slot of its key is free), one whose rate is used up is *put off* to its own moment;
-neither stands in the way of others, and neither spends an attempt.
+neither stands in the way of others, and neither spends an attempt. Those who were put off are the line of their rate:
+where some of them are gone, or the rate is higher by now, it is laid anew by the next claim that looks at it.
 """
 
 import re
@@ -87,7 +88,8 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a job says of a key beside its name; None: as it is."""
+    """What a job says of a key beside its name; None: as it is. What the run that came last says counts: one that was
+    put off has said it when it came, and says nothing more, unless nobody knows anything of its key any more."""
 
     running: int | None = None
     rate: int | None = None
@@ -122,6 +124,19 @@ def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Terms]:
     return found
 
 
+class Line(NamedTuple):
+    """Those who wait for a rate by the clock."""
+
+    is_due: bool = False
+    """The moment of some has come."""
+    first_at: datetime | None = None
+    """The first moment that is yet to come."""
+    last_at: datetime | None = None
+
+
+NO_LINE = Line()
+
+
 class Book:
     """A limit that is held: how much room there is, and what is given away of it."""
 
@@ -130,6 +145,7 @@ class Book:
         "free_at",
         "interval",
         "limit_id",
+        "line",
         "next_at",
         "now",
         "period",
@@ -148,7 +164,7 @@ class Book:
         period: timedelta | None,
         started: int,
         free_at: datetime | None,
-        next_at: datetime | None,
+        line: Line = NO_LINE,
     ) -> None:
         self.limit_id = limit_id
         self.now = now
@@ -158,7 +174,7 @@ class Book:
         self.rate_room = MOST if rate is None else max(0, rate - started)
         self.interval = period / rate * _LATER if period is not None and rate else timedelta(0)
         self.free_at = free_at or now
-        self.next_at = next_at
+        self.lay(line)
 
     @property
     def left(self) -> int:
@@ -167,6 +183,23 @@ class Book:
     def take(self, count: int) -> None:
         self.room -= count
         self.rate_room -= count
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it says nothing: nobody has, or it was forgotten."""
+        return not self.counts_running and self.period is None
+
+    def lay(self, line: Line) -> None:
+        """Note who waits."""
+        self.line = line
+        self.next_at = None if line.last_at is None else line.last_at + self.interval
+
+    def gap(self) -> datetime | None:
+        """When those who wait could begin to start, where that is earlier than the first of them will."""
+        room_at = self.now if self.rate_room > 0 else self.free_at
+        if self.line.first_at is None or self.line.first_at <= room_at + self.interval:
+            return None
+        return room_at + self.interval if self.line.is_due else room_at
 
     def has_a_line(self) -> bool:
         """Whether others wait for this rate by the clock."""
@@ -192,7 +225,8 @@ class Admission(NamedTuple):
     chosen: list[UUID]
     parked: list[tuple[UUID, int]]
     """Runs and the limits that they wait for."""
-    put_off: list[tuple[UUID, datetime]]
+    put_off: list[tuple[UUID, int, datetime]]
+    """Runs, the limits whose rate they wait for, and their moments."""
 
 
 def admit(
@@ -211,7 +245,7 @@ def admit(
         if full is not None:
             admission.parked.append((run.run_id, full.limit_id))
         elif late is not None:
-            admission.put_off.append((run.run_id, late.put_off()))
+            admission.put_off.append((run.run_id, late.limit_id, late.put_off()))
         else:
             for book in (*shared, *own):
                 book.take(1)

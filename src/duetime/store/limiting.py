@@ -8,10 +8,12 @@ import msgspec
 
 from duetime.model.job import Options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Candidate, LimitKind, Scope, Terms, scopes_of_run
+from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, scopes_of_run
 
 _PEEK = 500
 _PEEK_AT_LEAST = 20
+LINE = 1000
+"""How many of a line are given other moments at a time."""
 ROUNDS = 20
 """How often a claim looks again, when all that it saw had to leave its lane."""
 
@@ -68,6 +70,27 @@ def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Term
     if rules.is_set(target):
         scopes[target] = Terms()
     return scopes
+
+
+class Said:
+    """What the runs that a claim has looked at say of their keys."""
+
+    def __init__(self) -> None:
+        self.terms: dict[Scope, Terms] = {}
+        self._before: dict[Scope, Terms] = {}
+        """By runs that were put off: they have been looked at before."""
+
+    def hear(self, scopes: Mapping[Scope, Terms], *, again: bool) -> None:
+        if not again:
+            self.terms |= scopes
+            return
+        self._before |= scopes
+        for scope in scopes:
+            self.terms.setdefault(scope, Terms())
+
+    def forgotten(self, books: Mapping[Scope, Book]) -> dict[Scope, Terms]:
+        """What has to be said once more, since nobody knows it any more."""
+        return {scope: terms for scope, terms in self._before.items() if any(terms) and books[scope].is_blank}
 
 
 def candidate(run_id: UUID, put_off: bool, scopes: Mapping[Scope, Terms]) -> Candidate:

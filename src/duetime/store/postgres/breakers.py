@@ -88,5 +88,6 @@ async def _step(connection: Connection, of: tuple[int, str], decide: Decide) -> 
     limits = (step.running, rate and rate.count, rate and rate.period)
     limit_id = await connection.fetchval(SQL["set_target_limit"], *of, *limits)
     await connection.execute(SQL["forget_attempts"], *of)
+    await connection.fetchval(SQL["leave_lines"], limit_id)
     await connection.fetchval(SQL["unpark"], [limit_id])
     return True

@@ -19,9 +19,9 @@ from duetime.model.failure import FailureClass
 from duetime.model.fingerprint import fingerprint
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, admit, problem_of, room_of
+from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, problem_of, room_of
 from duetime.model.worker import Seat
-from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.store.limiting import LINE, ROUNDS, Rules, Said, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
 
@@ -79,11 +79,12 @@ class LimitingRole(Role):
         room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
         seen, said, failed = await self._peek(connection, open_lanes, keys, number)
-        books |= await _hold(connection, said)
+        books |= await _hold(connection, said.terms)
+        books |= await _hold(connection, said.forgotten(books))
         counted: list[tuple[int, int]] = []
         chosen: dict[UUID, Candidate] = {}
         parked: list[tuple[UUID, int]] = []
-        put_off: list[tuple[UUID, datetime]] = []
+        put_off: list[tuple[UUID, int, datetime]] = []
         for lane, take in takes:
             if lane not in limited:
                 counted.append((lane, take))
@@ -93,7 +94,7 @@ class LimitingRole(Role):
             chosen |= {run.run_id: run for run in seen[lane] if run.run_id in starting}
             parked += admission.parked
             put_off += admission.put_off
-        await _set_aside(connection, parked, put_off, books)
+        await _set_aside(connection, parked, put_off)
         again = bool(parked or put_off or failed)
         if not counted and not chosen:
             return [], again
@@ -109,11 +110,11 @@ class LimitingRole(Role):
 
     async def _peek(
         self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
-    ) -> tuple[dict[int, list[Candidate]], dict[Scope, Terms], bool]:
+    ) -> tuple[dict[int, list[Candidate]], Said, bool]:
         """The runs at the heads of limited lanes that have room, what they say of their keys, and whether there were
         some that nobody can start: they have ended."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
-        said: dict[Scope, Terms] = {}
+        said = Said()
         failed: list[tuple[UUID, str, str]] = []
         if room:
             marks = [self.marks[lane] for lane in room]
@@ -124,7 +125,7 @@ class LimitingRole(Role):
                     failed.append((run_id, problem, fingerprint(FailureClass.ERROR, problem)))
                     continue
                 scopes = run_scopes(keys[lane], options, self._rules) if keys[lane].keyed else {}
-                said |= scopes
+                said.hear(scopes, again=put_off)
                 seen[lane].append(candidate(run_id, put_off, scopes))
         if failed:
             await connection.execute(SQL["fail_waiting"], *columns(failed, 3))
@@ -144,6 +145,15 @@ async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[S
         SQL["hold_limits"], *columns([(*scope, *words) for scope, words in wanted.items()], 6)
     )
     held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
+    books = await _count(connection, held)
+    gaps = [(book.limit_id, gap, book.interval) for book in books.values() if (gap := book.gap()) is not None]
+    if not gaps:
+        return books
+    await connection.execute(SQL["lay_lines"], *columns(gaps, 3), LINE)
+    return await _count(connection, held)
+
+
+async def _count(connection: Connection, held: Mapping[int, Scope]) -> dict[Scope, Book]:
     return {
         held[row["id"]]: Book(
             row["id"],
@@ -154,24 +164,19 @@ async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[S
             period=row["period"],
             started=row["started"],
             free_at=row["free_at"],
-            next_at=row["next_at"],
+            line=Line(row["is_due"], row["first_at"], row["last_at"]),
         )
         for row in await connection.fetch(SQL["count_limits"], list(held))
     }
 
 
 async def _set_aside(
-    connection: Connection,
-    parked: Sequence[tuple[UUID, int]],
-    put_off: Sequence[tuple[UUID, datetime]],
-    books: Mapping[Scope, Book],
+    connection: Connection, parked: Sequence[tuple[UUID, int]], put_off: Sequence[tuple[UUID, int, datetime]]
 ) -> None:
     if parked:
         await connection.execute(SQL["park_runs"], *columns(parked, 2))
     if put_off:
-        await connection.execute(SQL["put_off_runs"], *columns(put_off, 2))
-        lines = [(book.limit_id, book.next_at) for book in books.values() if book.has_a_line()]
-        await connection.execute(SQL["keep_line"], *columns(lines, 2))
+        await connection.execute(SQL["put_off_runs"], *columns(put_off, 3))
 
 
 async def _remember(

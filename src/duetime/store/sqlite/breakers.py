@@ -113,5 +113,6 @@ def _step(connection: Connection, of: dict[str, Any], decide: Decide) -> bool:
     }
     limit_id = connection.value("set_target_limit", {**of, **limits})
     connection.execute("forget_attempts", of)
+    connection.execute("leave_lines", {"id": limit_id, "now": of["now"]})
     unpark(connection, of["now"], [limit_id])
     return True

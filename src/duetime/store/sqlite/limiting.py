@@ -10,9 +10,9 @@ from duetime.model.failure import FailureClass
 from duetime.model.fingerprint import fingerprint
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, Scope, Terms, admit, give_back, problem_of, room_for, room_of
+from duetime.model.limits import Book, Candidate, Line, Scope, Terms, admit, give_back, problem_of, room_for, room_of
 from duetime.model.run import RunState
-from duetime.store.limiting import ROUNDS, Rules, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.store.limiting import LINE, ROUNDS, Rules, Said, candidate, depth_of_peek, run_scopes, shared_scopes
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.settling import note_ends
@@ -71,7 +71,7 @@ class Limited:
             return [], False
         wanted = {"lane_id": lane_id, "now": self._now, "depth": depth_of_peek(room, number)}
         seen: list[Candidate] = []
-        failed = False
+        said, failed = Said(), False
         for run_id, put_off, body in self._connection.rows("candidates", wanted):
             options = decode_options(body)
             if problem := problem_of(options):
@@ -79,17 +79,15 @@ class Limited:
                 failed = True
                 continue
             scopes = run_scopes(key, options, self._rules)
-            self._hold(scopes)
+            said.hear(scopes, again=bool(put_off))
             seen.append(candidate(identity(run_id), bool(put_off), scopes))
+        self._hold(said.terms)
+        self._hold(said.forgotten(self._books))
         chosen, parked, later = admit(seen, self._books, shared, take)
         for run_id, limit_id in parked:
             self._connection.execute("park_runs", {"run_id": run_id.bytes, "limit_id": limit_id})
-        for run_id, at in later:
-            self._connection.execute("put_off_runs", {"run_id": run_id.bytes, "at": stamp(at)})
-        if later:
-            for book in self._books.values():
-                if book.next_at is not None:
-                    self._connection.execute("keep_line", {"id": book.limit_id, "at": stamp(book.next_at)})
+        for run_id, limit_id, at in later:
+            self._connection.execute("put_off_runs", {"run_id": run_id.bytes, "limit_id": limit_id, "at": stamp(at)})
         rows: list[tuple[Any, ...]] = []
         if chosen:
             ids = packed(chosen)
@@ -106,14 +104,19 @@ class Limited:
 
     def _hold(self, scopes: Mapping[Scope, Terms]) -> None:
         for scope, said in scopes.items():
-            if scope not in self._books:
+            if scope not in self._books or any(said):
                 period = None if said.period is None else microseconds(said.period)
                 words = {"running": said.running, "rate": said.rate, "period": period, "now": self._now}
                 limit_id = self._connection.value("hold_limits", {**scope._asdict(), **words})
-                self._books[scope] = self._count(limit_id)
+                book = self._books[scope] = self._count(limit_id)
+                if (gap := book.gap()) is not None:
+                    interval = microseconds(book.interval)
+                    line = {"id": limit_id, "at": stamp(gap), "interval": interval, "now": self._now, "limit": LINE}
+                    self._connection.execute("lay_lines", line)
+                    book.lay(self._count(limit_id).line)
 
     def _count(self, limit_id: int) -> Book:
-        running, live, rate, period, started, free_at, next_at = self._connection.rows(
+        running, live, rate, period, started, free_at, is_due, first_at, last_at = self._connection.rows(
             "count_limits", {"id": limit_id, "now": self._now}
         )[0]
         return Book(
@@ -125,7 +128,7 @@ class Limited:
             period=None if period is None else duration(period),
             started=started,
             free_at=maybe_moment(free_at),
-            next_at=maybe_moment(next_at),
+            line=Line(bool(is_due), maybe_moment(first_at), maybe_moment(last_at)),
         )
 
     def _remember(

@@ -22,7 +22,6 @@ create table duetime.limits (
     running integer,
     rate integer,
     period interval,
-    next_at timestamptz, -- the moment for the next run that has to wait for this rate
     used_at timestamptz not null,
     unique (tenant_id, kind, name)
 ) with (fillfactor = 50);
@@ -46,10 +45,12 @@ create table duetime.starts (
 ) with (fillfactor = 80);
 
 -- A run whose key is full waits in no lane: its lane is turned to the negative, and `parked_by` names the limit.
-alter table duetime.runs
-    add column parked_by bigint,
-    add column put_off boolean not null default false; -- it has waited for its rate: its moment is `ready_at`
+alter table duetime.runs add column parked_by bigint;
 create index runs_parked on duetime.runs (parked_by, due_at, id) where parked_by is not null;
+
+-- A run whose rate is used up waits in its lane: its moment is `ready_at`, and `put_off_by` names the limit.
+alter table duetime.runs add column put_off_by bigint;
+create index runs_put_off on duetime.runs (put_off_by, ready_at, id) where put_off_by is not null;
 
 create table duetime.breakers (
     tenant_id integer not null,
@@ -107,7 +108,7 @@ end $$;
 -- How limits stand that are held; what does not count any more is removed.
 create function duetime.count_limits(ids bigint[])
 returns table (id bigint, now timestamptz, running integer, live bigint, rate integer, period interval, started bigint,
-    free_at timestamptz, next_at timestamptz)
+    free_at timestamptz, is_due boolean, first_at timestamptz, last_at timestamptz)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
@@ -123,8 +124,60 @@ begin
     select l.id, moment, case l.kind when 1 then t.running_runs else l.running end,
         (select count(*) from duetime.holds h where h.limit_id = l.id), l.rate, l.period,
         (select coalesce(sum(s.count), 0)::bigint from duetime.starts s where s.limit_id = l.id),
-        (select min(s.until) from duetime.starts s where s.limit_id = l.id), l.next_at
+        (select min(s.until) from duetime.starts s where s.limit_id = l.id),
+        l.rate is not null and exists (
+            select 1 from duetime.runs r
+            where r.put_off_by = l.id and r.ready_at <= moment and r.lane_id > 0 and r.worker_id is null),
+        case when l.rate is not null then (
+            select min(r.ready_at) from duetime.runs r
+            where r.put_off_by = l.id and r.ready_at > moment and r.lane_id > 0 and r.worker_id is null) end,
+        case when l.rate is not null then (
+            select max(r.ready_at) from duetime.runs r
+            where r.put_off_by = l.id and r.lane_id > 0 and r.worker_id is null) end
     from duetime.limits l join duetime.tenants t on t.id = l.tenant_id where l.id = any(ids);
+end $$;
+
+-- Give those who wait for rates the moments that are free by now, in their order.
+create function duetime.lay_lines(ids bigint[], ats timestamptz[], intervals interval[], most integer)
+returns bigint language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    given bigint;
+begin
+    with held as materialized (
+        select r.id, r.ready_at, x.at, x.step, x.limit_id
+        from unnest(ids, ats, intervals) as x(limit_id, at, step) cross join lateral (
+            select n.id, n.ready_at from duetime.runs n
+            where n.put_off_by = x.limit_id and n.ready_at > duetime.now() and n.lane_id > 0 and n.worker_id is null
+            order by n.ready_at, n.id limit most for update skip locked
+        ) r
+    ),
+    laid as materialized (
+        select h.id, h.at + (row_number() over (partition by h.limit_id order by h.ready_at, h.id) - 1) * h.step as at
+        from held h
+    )
+    update duetime.runs r set ready_at = greatest(l.at, duetime.clock()) from laid l where r.id = l.id;
+    get diagnostics given = row_count;
+    return given;
+end $$;
+
+-- Let those who wait for a rate be decided about anew.
+create function duetime.leave_lines(of_limit bigint) returns bigint language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    given bigint;
+begin
+    update duetime.runs r set ready_at = duetime.clock(), put_off_by = null
+    where r.id = any(array(
+        select n.id from duetime.runs n
+        where n.put_off_by = of_limit and n.ready_at > duetime.now() and n.lane_id > 0 and n.worker_id is null
+        for update skip locked));
+    get diagnostics given = row_count;
+    return given;
 end $$;
 
 -- The first ready runs of limited lanes.
@@ -136,9 +189,9 @@ as $$
 #variable_conflict use_column
 begin
     return query
-    select l.lane, r.id, r.put_off, r.options from unnest(candidates.lanes, candidates.marks) as l(lane, mark)
+    select l.lane, r.id, r.put_off_by is not null, r.options from unnest(candidates.lanes, candidates.marks) as l(lane, mark)
     cross join lateral (
-        select r.id, r.put_off, r.options from duetime.runs r
+        select r.id, r.put_off_by, r.options from duetime.runs r
         where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
         order by r.ready_at, r.id limit candidates.depth
     ) r;
@@ -204,7 +257,7 @@ begin
     taken as (
         update duetime.runs r
         set worker_id = seats[p.seat], claim_no = seat_numbers[p.seat], fence = r.fence + 1, attempt = r.attempt + 1,
-            started_at = moment, progress = null, message = null, put_off = false
+            started_at = moment, progress = null, message = null, put_off_by = null
         from picked p where r.ctid = p.place
         returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
             r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id

@@ -31,7 +31,7 @@ where tenant_id = $1 and target = $2;
 insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at)
 values ($1, 5, $2, $3, $4, $5, duetime.clock())
 on conflict (tenant_id, kind, name) do update
-set running = excluded.running, rate = excluded.rate, period = excluded.period, next_at = null
+set running = excluded.running, rate = excluded.rate, period = excluded.period
 returning id;
 
 -- forget_attempts: count anew
@@ -52,7 +52,11 @@ select (select count(*) from (
         where l.tenant_id = $1 and l.task = $2 limit $3) w)
     + (select count(*) from (
         select 1 from duetime.limits o join duetime.runs r on r.parked_by = o.id
-        where o.tenant_id = $1 and o.kind = 5 and o.name = $2 limit $3) p);
+        where o.tenant_id = $1 and o.kind = 5 and o.name = $2 limit $3) p)
+    + (select count(*) from (
+        select 1 from duetime.limits o
+        join duetime.runs r on r.put_off_by = o.id and r.ready_at > duetime.now() and r.worker_id is null
+        where o.tenant_id = $1 and o.kind = 5 and o.name = $2 limit $3) l);
 
 -- list_breakers: the targets of a tenant that are not closed, or that were tried within the window
 select target from duetime.breakers where tenant_id = $1 and state <> 0

@@ -10,11 +10,12 @@ select id, $2::timestamptz, $3::timestamptz, $4::timestamptz, $5::boolean, made,
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
     last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = greatest(0, cursors.made - $6::int);
 
--- revise_runs: let waiting runs of a job say what it says now; what changes its lane is ready anew there
+-- revise_runs: let waiting runs of a job say what it says now; what changes its lane, or was put off, is ready anew
 update duetime.runs r
 set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = $3::int,
-    lane_id = case when r.lane_id is null then null else $3::int end, parked_by = null,
-    ready_at = case when r.home_lane = $3::int and coalesce(r.lane_id, 1) > 0 then r.ready_at else greatest(r.due_at, duetime.clock()) end
+    lane_id = case when r.lane_id is null then null else $3::int end, parked_by = null, put_off_by = null,
+    ready_at = case when r.home_lane = $3::int and coalesce(r.lane_id, 1) > 0 and r.put_off_by is null
+        then r.ready_at else greatest(r.due_at, duetime.clock()) end
 from duetime.jobs j
 where j.id = $2 and r.tenant_id = $1 and r.job_id = $2 and r.fence = 0 and not r.manual;
 

@@ -66,13 +66,16 @@ where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
     and r.id in (select h.id from duetime.runs h where h.id = any($1::uuid[]) order by h.id for update skip locked);
 
 -- put_off_runs: runs whose rate is used up wait for their moment
-update duetime.runs r set ready_at = x.at, put_off = true
-from unnest($1::uuid[], $2::timestamptz[]) as x(id, at)
+update duetime.runs r set ready_at = x.at, put_off_by = x.limit_id
+from unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) as x(id, limit_id, at)
 where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
     and r.id in (select h.id from duetime.runs h where h.id = any($1::uuid[]) order by h.id for update skip locked);
 
--- keep_line: remember the moment for the next run that has to wait for a rate
-update duetime.limits l set next_at = x.at from unnest($1::bigint[], $2::timestamptz[]) as x(id, at) where l.id = x.id;
+-- lay_lines: give those who wait for rates the moments that are free by now
+select duetime.lay_lines($1::bigint[], $2::timestamptz[], $3::interval[], $4);
+
+-- leave_lines: let those who wait for a rate be decided about anew
+select duetime.leave_lines($1);
 
 -- free_holds: runs that wait again hold nothing any more; what they held goes to those that wait for it
 select duetime.free_holds($1::uuid[]);
@@ -94,7 +97,7 @@ select duetime.unpark($1::bigint[]);
 insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at)
 values ($1, 2, $2, $3, $4, $5, duetime.now())
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
-    period = excluded.period, next_at = null;
+    period = excluded.period;
 
 -- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
 with unused as materialized (
@@ -102,6 +105,7 @@ with unused as materialized (
         and not exists (select 1 from duetime.holds h where h.limit_id = o.id)
         and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > duetime.now())
         and not exists (select 1 from duetime.runs r where r.parked_by = o.id)
+        and not exists (select 1 from duetime.runs r where r.put_off_by = o.id)
     limit $1 for update skip locked
 ),
 starts as (delete from duetime.starts s using unused u where s.limit_id = u.id)

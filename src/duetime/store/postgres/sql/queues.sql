@@ -24,7 +24,7 @@ select k.name, k.paused_at, l.tier, (
     case when l.keyed then (
         select count(*) from (select 1 from duetime.runs r where r.lane_id = -l.id limit $3) w) + (
         select count(*) from (
-            select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null and r.put_off limit $3) w)
+            select 1 from duetime.runs r where r.lane_id = l.id and r.worker_id is null and r.put_off_by is not null limit $3) w)
     else 0 end as held_back,
     o.running, o.rate, o.period, (
         select count(*) from duetime.holds h join duetime.runs r

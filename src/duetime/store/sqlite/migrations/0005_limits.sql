@@ -24,7 +24,6 @@ create table limits (
     running integer,
     rate integer,
     period integer,
-    next_at integer, -- the moment for the next run that has to wait for this rate
     used_at integer not null,
     unique (tenant_id, kind, name)
 ) strict;
@@ -52,8 +51,11 @@ end;
 
 -- A run whose key is full waits in no lane: its lane is turned to the negative, and `parked_by` names the limit.
 alter table runs add column parked_by integer;
-alter table runs add column put_off integer not null default 0; -- it has waited for its rate: its moment is `ready_at`
 create index runs_parked on runs (parked_by, due_at, id) where parked_by is not null;
+
+-- A run whose rate is used up waits in its lane: its moment is `ready_at`, and `put_off_by` names the limit.
+alter table runs add column put_off_by integer;
+create index runs_put_off on runs (put_off_by, ready_at, id) where put_off_by is not null;
 
 create table breakers (
     tenant_id integer not null,

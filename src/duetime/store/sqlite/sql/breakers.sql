@@ -23,7 +23,7 @@ where tenant_id = :tenant_id and target = :target;
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
 values (:tenant_id, 5, :target, :running, :rate, :period, :now)
 on conflict (tenant_id, kind, name) do update
-set running = excluded.running, rate = excluded.rate, period = excluded.period, next_at = null
+set running = excluded.running, rate = excluded.rate, period = excluded.period
 returning id;
 
 -- forget_attempts: count anew
@@ -42,6 +42,9 @@ select (select count(*) from (
         where l.tenant_id = :tenant_id and l.task = :target limit :cap))
     + (select count(*) from (
         select 1 from limits o join runs r on r.parked_by = o.id
+        where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap))
+    + (select count(*) from (
+        select 1 from limits o join runs r on r.put_off_by = o.id and r.ready_at > :now and r.worker_id is null
         where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap));
 
 -- list_breakers: the targets of a tenant that are not closed, or that were tried within the window

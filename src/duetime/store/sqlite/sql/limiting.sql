@@ -19,11 +19,18 @@ delete from holds where limit_id = :id and not exists (
 delete from starts where limit_id = :id and until <= :now;
 select case l.kind when 1 then t.running_runs else l.running end, (select count(*) from holds h where h.limit_id = l.id),
     l.rate, l.period, (select coalesce(sum(s.count), 0) from starts s where s.limit_id = l.id),
-    (select min(s.until) from starts s where s.limit_id = l.id), l.next_at
+    (select min(s.until) from starts s where s.limit_id = l.id),
+    l.rate is not null and exists (
+        select 1 from runs r where r.put_off_by = l.id and r.ready_at <= :now and r.lane_id > 0 and r.worker_id is null),
+    case when l.rate is not null then (
+        select min(r.ready_at) from runs r
+        where r.put_off_by = l.id and r.ready_at > :now and r.lane_id > 0 and r.worker_id is null) end,
+    case when l.rate is not null then (
+        select max(r.ready_at) from runs r where r.put_off_by = l.id and r.lane_id > 0 and r.worker_id is null) end
 from limits l join tenants t on t.id = l.tenant_id where l.id = :id;
 
 -- candidates: the first ready runs of a lane whose runs have keys
-select id, put_off, options from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+select id, put_off_by is not null, options from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
 order by ready_at, id limit :depth;
 
 -- fail_waiting: end a run that waits and can never start; it becomes a dead letter too
@@ -45,7 +52,7 @@ from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 
 order by r.ready_at, r.id;
 update runs
 set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
-    progress = null, message = null, put_off = 0
+    progress = null, message = null, put_off_by = null
 where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);
 
 -- keep_holds: remember which run runs under which limit
@@ -60,10 +67,18 @@ on conflict (limit_id, until) do update set count = starts.count + excluded.coun
 update runs set lane_id = -lane_id, parked_by = :limit_id where id = :run_id;
 
 -- put_off_runs: a run whose rate is used up waits for its moment
-update runs set ready_at = :at, put_off = 1 where id = :run_id;
+update runs set ready_at = :at, put_off_by = :limit_id where id = :run_id;
 
--- keep_line: remember the moment for the next run that has to wait for a rate
-update limits set next_at = :at where id = :id;
+-- lay_lines: give those who wait for a rate the moments that are free by now
+update runs set ready_at = x.at from (
+    select id, max(:now, :at + (row_number() over (order by ready_at, id) - 1) * :interval) as at from (
+        select id, ready_at from runs where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null
+        order by ready_at, id limit :limit)) x
+where runs.id = x.id;
+
+-- leave_lines: let those who wait for a rate be decided about anew
+update runs set ready_at = :now, put_off_by = null
+where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null;
 
 -- has_holds: whether anything is held
 select 1 from holds limit 1;
@@ -92,7 +107,7 @@ update runs set lane_id = -lane_id, parked_by = null, ready_at = :now where id i
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
 values (:tenant_id, 2, :name, :running, :rate, :period, :now)
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
-    period = excluded.period, next_at = null;
+    period = excluded.period;
 
 -- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
 delete from limits where id in (
@@ -100,4 +115,5 @@ delete from limits where id in (
         and not exists (select 1 from holds h where h.limit_id = o.id)
         and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :now)
         and not exists (select 1 from runs r where r.parked_by = o.id)
+        and not exists (select 1 from runs r where r.put_off_by = o.id)
     limit :batch);

@@ -24,7 +24,7 @@ select k.name, k.paused_at, l.tier, (
     case when l.keyed then (
         select count(*) from (select 1 from runs r where r.lane_id = -l.id limit :cap) w) + (
         select count(*) from (
-            select 1 from runs r where r.lane_id = l.id and r.worker_id is null and r.put_off limit :cap) w)
+            select 1 from runs r where r.lane_id = l.id and r.worker_id is null and r.put_off_by is not null limit :cap) w)
     else 0 end as held_back,
     o.running, o.rate, o.period, (
         select count(*) from holds h join runs r
