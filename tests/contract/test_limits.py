@@ -4,11 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from duetime.model.attempt import Claimed
+from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.edit import Changes
 from duetime.model.job import Options, Submitted, encode_options
 from duetime.model.limits import QueueLimits, parse_rate
-from duetime.model.retry import RetryPolicy
+from duetime.model.retry import RetryPolicy, Verdict
+from duetime.model.run import Event
 from duetime.model.schedule import Every
 from duetime.model.tenant import NewTenant, TenantChange, TenantLimits
 from duetime.model.worker import Seat
@@ -67,6 +68,57 @@ async def test_a_tenant_runs_as_many_as_it_may(store: Store) -> None:
     runs = await worker.claim()
     assert len(runs) == 2
     await worker.retry(runs[0], 60)
+    assert len(await worker.claim()) == 1
+
+
+async def test_what_runs_when_a_limit_is_set_counts(store: Store) -> None:
+    await submit(store, *(job() for _ in range(30)))
+    worker = await hand(store)
+    running = await worker.claim(20)
+    await limit(store, 5)
+    assert (await store.queue(TENANT, "default")).running == 20
+    assert await worker.claim() == []
+    await worker.succeed(*running[:16])
+    assert len(await worker.claim()) == 1
+
+
+async def test_what_a_tenant_runs_when_it_is_limited_counts(store: Store) -> None:
+    await store.create_tenant(NewTenant("stranger"))
+    await submit(store, *(job() for _ in range(4)), *(job(queue="a") for _ in range(4)))
+    await submit(store, *(job(tenant_id=STRANGER) for _ in range(4)), tenant_id=STRANGER)
+    worker = await hand(store)
+    running = await worker.claim(2)
+    assert len(running) == 6
+    await store.update_tenant(TENANT, TenantChange(limits=TenantLimits(running_runs=3)))
+    assert len(await worker.claim()) == 2, "the other tenant's"
+    await worker.succeed(*running)
+    assert len(await worker.claim()) == 3
+
+
+async def test_what_was_handed_over_when_a_limit_is_set_counts(store: Store) -> None:
+    await submit(store, *(job() for _ in range(3)))
+    worker = await hand(store)
+    (run,) = await worker.claim(1)
+    over = Verdict(Event.HAND_OVER, timedelta(hours=1))
+    await worker.complete(Completion(run.run_id, run.fence, over, AttemptState.HANDED_OVER))
+    await limit(store, 1)
+    assert await worker.claim() == []
+
+
+async def test_what_is_claimed_by_those_who_have_not_heard_of_a_limit_counts(
+    store: Store, other: Store, time: Time
+) -> None:
+    await submit(store, *(job() for _ in range(10)))
+    worker, unaware = await hand(store, timedelta(hours=1)), await hand(other, timedelta(hours=1))
+    await other.rules()
+    running = await worker.claim(3)
+    await limit(store, 4)
+    more = await unaware.claim(4)
+    assert more
+    time.advance(minutes=1)
+    assert await worker.claim() == []
+    await unaware.succeed(*more)
+    assert len(running) == 3
     assert len(await worker.claim()) == 1
 
 

@@ -27,7 +27,9 @@ class QueueRole(LimitingRole):
         rate = limits.rate
         async with self.database.acting_for(tenant_id) as connection:
             words = (limits.running, rate and rate.count, rate and rate.period)
-            await connection.execute(SQL["set_queue_limits"], tenant_id, queue, *words)
+            limit_id = await connection.fetchval(SQL["set_queue_limits"], tenant_id, queue, *words)
+            if limits.running is not None:
+                await connection.execute(SQL["hold_running"], limit_id)
         await self.rules()
         self.hints.give(Hint.READY)
         return await self.queue(tenant_id, queue)

@@ -41,7 +41,7 @@ class TenancyRole(LimitingRole):
         return [stored_tenant(row) for row in await self.database.fetch("list_tenants", after, limit)]
 
     async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
-        async with self.database.connection() as connection:
+        async with self.database.transaction() as connection:
             try:
                 row = await connection.fetchrow(
                     SQL["update_tenant"],
@@ -56,8 +56,11 @@ class TenancyRole(LimitingRole):
                 )
             except asyncpg.UniqueViolationError as error:
                 raise taken(change.name) from error
-        if row is None:
-            raise no_tenant(str(tenant_id))
+            if row is None:
+                raise no_tenant(str(tenant_id))
+            if change.limits is not None and change.limits.running_runs is not None:
+                limit_id = await connection.fetchval(SQL["set_tenant_limit"], tenant_id)
+                await connection.execute(SQL["hold_running"], limit_id)
         await self.rules()
         return stored_tenant(row)
 

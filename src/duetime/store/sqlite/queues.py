@@ -6,6 +6,7 @@ from duetime.model.tenant import Queue, TaskInfo
 from duetime.store.protocol import Hint
 from duetime.store.queue_views import stored_queues, task_infos
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.limiting import hold_running
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import microseconds, names
 
@@ -30,7 +31,11 @@ class QueueRole(Role):
         }
 
         def work(connection: Connection, now: int) -> Queue:
-            connection.execute("set_queue_limits", {"tenant_id": tenant_id, "name": queue, "now": now, **words})
+            limit_id = connection.value(
+                "set_queue_limits", {"tenant_id": tenant_id, "name": queue, "now": now, **words}
+            )
+            if limits.running is not None:
+                hold_running(connection, limit_id)
             return _queue(connection, tenant_id, queue, _CAP)
 
         found = await self.database.run(work)

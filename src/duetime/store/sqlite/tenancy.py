@@ -6,6 +6,7 @@ from typing import Any
 from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
 from duetime.store.service_views import no_tenant, stored_tenant, taken
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.limiting import hold_running
 from duetime.store.sqlite.role import Role
 
 
@@ -58,13 +59,15 @@ class TenancyRole(Role):
             **_limits(change.limits or TenantLimits()),
         }
 
-        def work(connection: Connection, _now: int) -> Tenant:
+        def work(connection: Connection, now: int) -> Tenant:
             try:
                 rows = connection.records("update_tenant", values)
             except sqlite3.IntegrityError as error:
                 raise taken(change.name) from error
             if not rows:
                 raise no_tenant(str(tenant_id))
+            if change.limits is not None and change.limits.running_runs is not None:
+                hold_running(connection, connection.value("set_tenant_limit", {"tenant_id": tenant_id, "now": now}))
             return stored_tenant(rows[0])
 
         return await self.database.run(work)

@@ -23,6 +23,7 @@ create table duetime.limits (
     rate integer,
     period interval,
     used_at timestamptz not null,
+    set_at timestamptz, -- nodes may not have heard yet of a limit on what runs: what they claim is looked for at each count
     unique (tenant_id, kind, name)
 ) with (fillfactor = 50);
 create index limits_set on duetime.limits (kind) where kind in (2, 5);
@@ -117,6 +118,10 @@ as $$
 declare
     moment constant timestamptz := duetime.clock();
 begin
+    perform duetime.hold_running(l.id) from duetime.limits l where l.id = any(ids) and l.set_at is not null;
+    if found then
+        update duetime.limits l set set_at = null where l.id = any(ids) and l.set_at < moment - interval '2 seconds';
+    end if;
     delete from duetime.holds h where h.limit_id = any(ids) and not exists (
         select 1 from duetime.runs r where r.id = h.run_id and r.fence = h.fence and r.worker_id is not null);
     delete from duetime.starts s where s.limit_id = any(ids) and s.until <= moment;

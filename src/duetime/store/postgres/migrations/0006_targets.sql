@@ -65,6 +65,29 @@ begin
     return accepted;
 end $$;
 
+-- What runs already counts too, under a limit of a tenant or a queue that was not known when it was claimed. Whoever calls
+-- this holds the limit.
+create function duetime.hold_running(of_limit bigint) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan
+as $$
+begin
+    insert into duetime.holds (limit_id, run_id, fence)
+    select l.id, held.id, held.fence from duetime.limits l cross join lateral (
+        select r.id, r.fence, r.lane_id, r.tenant_id
+        from duetime.claims c cross join lateral unnest(c.run_ids) as u(id)
+        join duetime.runs r on r.id = u.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+        union all
+        select r.id, r.fence, r.lane_id, r.tenant_id from duetime.handovers h
+        cross join lateral (select * from duetime.runs r where r.id = h.run_id limit 1) r
+        where r.fence = h.fence and r.claim_no is null and r.worker_id is not null
+    ) held
+    where l.id = of_limit and held.tenant_id = l.tenant_id and (l.kind = 1 or exists (
+        select 1 from duetime.lanes n where n.id = held.lane_id and n.queue = l.name))
+    on conflict (limit_id, run_id) do update set fence = excluded.fence;
+end $$;
+
 -- The running runs of the tenant that the transaction acts for: those of claims, and those that were handed over.
 create function duetime.running_runs() returns setof uuid
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp

@@ -52,6 +52,9 @@ insert into duetime.holds (limit_id, run_id, fence)
 select * from unnest($1::bigint[], $2::uuid[], $3::int[])
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
+-- hold_running: let what is running already count under a limit of a tenant or a queue
+select duetime.hold_running($1);
+
 -- keep_starts: remember how many have started, for as long as that counts
 insert into duetime.starts as s (limit_id, until, count)
 select x.limit_id, to_timestamp(ceil(extract(epoch from x.at + x.period) * 100 / extract(epoch from x.period))
@@ -94,10 +97,16 @@ where l.used_at < duetime.clock() - interval '2 seconds' limit $1;
 select duetime.unpark($1::bigint[]);
 
 -- set_queue_limits: what a queue may do at most
-insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at)
-values ($1, 2, $2, $3, $4, $5, duetime.now())
+insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at, set_at)
+values ($1, 2, $2, $3, $4, $5, duetime.now(), case when $3::int is null then null else duetime.clock() end)
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
-    period = excluded.period;
+    period = excluded.period, set_at = excluded.set_at
+returning id;
+
+-- set_tenant_limit: a limit for what a tenant may do at most, which is said with the tenant
+insert into duetime.limits (tenant_id, kind, name, used_at, set_at) values ($1, 1, '', duetime.now(), duetime.clock())
+on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at, set_at = excluded.set_at
+returning id;
 
 -- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
 with unused as materialized (

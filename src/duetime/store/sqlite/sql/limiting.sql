@@ -59,6 +59,15 @@ where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);
 insert into holds (limit_id, run_id, fence) values (?, ?, ?)
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
+-- hold_running: let those of these runs count under a limit that are of its tenant or queue, and running
+insert into holds (limit_id, run_id, fence)
+select o.id, r.id, r.fence from limits o
+cross join json_each(:places) x
+cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+cross join lanes l on l.id = r.lane_id
+where o.id = :id and r.tenant_id = o.tenant_id and (o.kind = 1 or l.queue = o.name) and r.worker_id is not null
+on conflict (limit_id, run_id) do update set fence = excluded.fence;
+
 -- keep_starts: remember how many have started, for as long as that counts
 insert into starts (limit_id, until, count) values (:id, :until, :count)
 on conflict (limit_id, until) do update set count = starts.count + excluded.count;
@@ -107,7 +116,13 @@ update runs set lane_id = -lane_id, parked_by = null, ready_at = :now where id i
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
 values (:tenant_id, 2, :name, :running, :rate, :period, :now)
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
-    period = excluded.period;
+    period = excluded.period
+returning id;
+
+-- set_tenant_limit: a limit for what a tenant may do at most, which is said with the tenant
+insert into limits (tenant_id, kind, name, used_at) values (:tenant_id, 1, '', :now)
+on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at
+returning id;
 
 -- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
 delete from limits where id in (
