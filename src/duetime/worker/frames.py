@@ -52,7 +52,8 @@ class Pipe:
         self._numbers = itertools.count(NO_QUESTION + 1)
         self._awaited = {NO_QUESTION}
         self._received: dict[int, Any] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._is_read = False
 
     def send(self, message: object) -> None:
@@ -78,7 +79,7 @@ class Pipe:
             self._received.pop(number, None)
 
     def _receive(self, number: int) -> Any:
-        with self._changed:
+        with self._lock:
             while number not in self._received:
                 if self._is_read:
                     self._changed.wait()
@@ -89,13 +90,14 @@ class Pipe:
     def _read(self) -> None:
         """Take what there is, and wait until there is something; others may have a look meanwhile."""
         self._is_read = True
-        self._changed.release()
+        self._lock.release()
         try:
             data = self._socket.recv(_AT_ONCE)
         finally:
-            self._changed.acquire()
+            self._lock.acquire()
             self._is_read = False
-            self._changed.notify_all()
+            if len(self._awaited) > 1:  # otherwise nobody else waits
+                self._changed.notify_all()
         if not data:
             raise EOFError
         for number, content in self._unpacker.feed(data):
