@@ -38,7 +38,7 @@ class Edits(TypedDict, total=False):
     queue: str
     priority: Priority
     timeout: Duration | None
-    job_name: str
+    job_name: str | None
     tags: Sequence[str]
     retries: int
     retry: RetryPolicy
@@ -95,6 +95,8 @@ def _options(old: Options, edits: Edits, *, repeats: bool) -> dict[str, Any]:
     new = add_policies(new, *policies)  # type: ignore[arg-type]
     if "max_runs" in edits and edits["max_runs"] is None:
         new = msgspec.structs.replace(new, max_runs=None)
+    if "job_name" in edits and edits["job_name"] is None:
+        new = msgspec.structs.replace(new, name=None)
     if "tags" in edits:
         new = msgspec.structs.replace(new, tags=check_tags(edits["tags"]))
     if "owner" in edits:

@@ -39,6 +39,18 @@ async def test_owner_payload_and_tags(api: Served) -> None:
     assert (await change(api, job_id, owner="")).status == 422
 
 
+async def test_null_takes_away_a_name_and_stands_for_no_bound(api: Served) -> None:
+    wish = {"task": "t", "name": "n", "every": "1h", "end_at": "2040-01-01T00:00:00Z", "exclude": {"weekdays": ["SUN"]}}
+    job_id = (await api.post("/v1/jobs", wish)).json["job_id"]
+    changed = (await change(api, job_id, name=None)).json
+    assert (changed["name"], changed["schedule"]["end_at"]) == (None, "2040-01-01T00:00:00Z")
+    assert (await api.get("/v1/jobs?name=n")).json["items"] == []
+    schedule = (await change(api, job_id, when="2h", start_at=None, end_at=None, exclude=None)).json["schedule"]
+    assert (schedule["start_at"], schedule["end_at"], schedule["exclude"]) == (None, None, None)
+    assert (await change(api, job_id, name="")).status == 422
+    assert (await change(api, job_id, end_at=None)).json["field"] == "end_at"
+
+
 async def test_a_stale_version(api: Served) -> None:
     job_id = (await api.post("/v1/jobs", {"task": "t", "every": "1h"})).json["job_id"]
     assert (await change(api, job_id, '"1"', priority="HIGH")).status == 200

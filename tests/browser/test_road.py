@@ -107,6 +107,37 @@ def test_an_edit_and_its_undo(looking: Looking) -> None:
     expect(page.locator("main .head p")).to_contain_text("Every hour")
 
 
+def test_an_edit_keeps_the_bounds_and_its_undo_is_whole(looking: Looking) -> None:
+    exclude = {"weekdays": ["SUN"], "dates": ["2040-12-24"]}
+    made = looking.shop.submit("ping", every="1h", end_at="2041-01-01T00:00:00Z", exclude=exclude)
+
+    def known() -> dict[str, Any]:
+        job = looking.shop.ask("GET", f"/v1/jobs/{made['job_id']}")
+        job["schedule"] = {name: job["schedule"][name] for name in ("end_at", "exclude")}
+        return {name: job[name] for name in ("name", "timeout", "schedule", "overlap", "retry")}
+
+    before = known()
+    page = looking.go(f"/jobs/{made['job_id']}/edit")
+    expect(page.get_by_label("Not on")).to_have_value("SUN, 2040-12-24")
+    page.get_by_label("When", exact=True).fill("every 2 hours")
+    page.get_by_label("Name", exact=True).fill("Given a name")
+    page.get_by_label("Timeout").fill("30s")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main .head p")).to_contain_text("Every 2 hours")
+    assert known() == before | {"name": "Given a name", "timeout": 30.0}
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("main .head p")).to_contain_text("Every hour")
+    assert known() == before
+
+    page.goto(f"{looking.shop.url}/jobs/{made['job_id']}/edit")
+    page.get_by_label("Not after").fill("")
+    page.get_by_label("Not on").fill("sat")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Changed shop.ping")).to_be_visible()
+    schedule = known()["schedule"]
+    assert (schedule["end_at"], schedule["exclude"]["weekdays"], schedule["exclude"]["dates"]) == (None, ["SAT"], [])
+
+
 def test_dead_letters_are_replayed_and_discarded_together(looking: Looking) -> None:
     for _ in range(3):
         looking.shop.submit("shout", args={"text": "boom: discard me"}, retries=0)

@@ -36,7 +36,7 @@ from duetime.cli.talking import Talk, talks
 from duetime.errors import InvalidInput
 
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("timeout", "max-runs", "owner", "payload", "concurrency-key", "rate", "warn-after")),
+    **dict.fromkeys(("name", "timeout", "max-runs", "owner", "payload", "concurrency-key", "rate", "warn-after")),
     "tags": [],
     "args": {},
 }

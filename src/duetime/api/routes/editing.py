@@ -78,7 +78,7 @@ async def _schedule(call: Call, given: dict[str, Any]) -> Schedule | UnsetType:
         raise InvalidInput(
             "a schedule is changed as a whole", field=next(iter(times)), remedy="give cron, every, run_at or when too"
         )
-    if "exclude" in times:
+    if times.get("exclude") is not None:
         times["exclude"] = msgspec.structs.asdict(times["exclude"])
     return make_schedule(**times, now=await call.service.store.now())
 

@@ -3,6 +3,7 @@
 import { go, useData } from "../core/data.js";
 import { act } from "../core/doing.js";
 import { ask, get, post } from "../core/http.js";
+import { EMPTY, changesOf, fieldsOf, scheduleOf, valuesOf } from "../core/job_fields.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { zone } from "../core/words.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
@@ -12,66 +13,13 @@ import { FireList } from "./job.js";
 const PATIENCE = 220;
 const ZONES = Intl.supportedValuesOf ? ["UTC", ...Intl.supportedValuesOf("timeZone")] : ["UTC", zone];
 
-const EMPTY = {
-  task: "",
-  name: "",
-  when: "",
-  tz: zone,
-  args: "{}",
-  queue: "",
-  priority: "",
-  tags: "",
-  retries: "",
-  timeout: "",
-  overlap: "",
-  key: "",
-  owner: "",
-};
-
-/** What is in the form for a job; without a schedule it runs now. */
-function valuesOf(job, args, { schedule }) {
-  return {
-    ...EMPTY,
-    task: job.task,
-    name: job.name || "",
-    when: schedule ? job.schedule.exact : "",
-    tz: schedule ? job.schedule.tz : zone,
-    args: JSON.stringify(args, null, 2),
-    queue: job.queue,
-    priority: job.priority,
-    tags: job.tags.join(", "),
-    retries: String(job.retry.retries),
-    timeout: job.timeout === null ? "" : String(job.timeout),
-    overlap: schedule ? job.overlap : "",
-  };
-}
-
-/** The fields of a request; what is empty is as the task says, or as the server has it. */
-function fieldsOf(values) {
-  const fields = {
-    task: values.task.trim(),
-    args: JSON.parse(values.args || "{}"),
-    tags: values.tags.split(",").map((tag) => tag.trim()).filter(Boolean),
-  };
-  if (values.when.trim()) Object.assign(fields, { when: values.when.trim(), tz: values.tz });
-  if (values.name.trim()) fields.name = values.name.trim();
-  if (values.queue.trim()) fields.queue = values.queue.trim();
-  if (values.priority) fields.priority = values.priority;
-  if (values.retries !== "") fields.retries = Number(values.retries);
-  if (values.timeout !== "") fields.timeout = /^[0-9.]+$/.test(values.timeout) ? Number(values.timeout) : values.timeout;
-  if (values.overlap) fields.overlap = values.overlap;
-  if (values.key.trim()) fields.key = values.key.trim();
-  if (values.owner.trim()) fields.owner = values.owner.trim();
-  return fields;
-}
-
 export function NewJob({ query }) {
   const { data, error } = useData(
     async (signal) => {
       if (!query.from) return { values: EMPTY, title: "New job" };
       const run = await get(`/v1/runs/${query.from}`, {}, signal);
       const job = await get(`/v1/jobs/${run.job_id}`, {}, signal);
-      return { values: valuesOf(job, run.args, { schedule: false }), title: "Replay with changes", job, shut: run.args_problem };
+      return { values: { ...valuesOf(job), args: JSON.stringify(run.args, null, 2), when: "", overlap: "" }, title: "Replay with changes", job, shut: run.args_problem };
     },
     ["new job", query.from],
   );
@@ -91,19 +39,12 @@ export function EditJob({ id }) {
   const { data: job, error } = useData((signal) => get(`/v1/jobs/${id}`, {}, signal), ["edit", id]);
   if (error) return html`<${Head} title="Edit job" /><${Wrong} error=${error} />`;
   if (!job) return html`<${Head} title="Edit job" /><${Loading} />`;
-  const start = valuesOf(job, job.args, { schedule: true });
-  const patch = (body, version) => ask("PATCH", `/v1/jobs/${id}`, { body, headers: version ? { "If-Match": String(version) } : {} });
+  const start = valuesOf(job);
+  const patch = (body, version) => ask("PATCH", `/v1/jobs/${id}`, { body, headers: { "If-Match": String(version) } });
   const save = async (values) => {
-    const was = fieldsOf(start);
-    const wanted = fieldsOf(values);
-    const body = Object.fromEntries(
-      Object.entries(wanted).filter(([name, value]) => name !== "task" && JSON.stringify(value) !== JSON.stringify(was[name])),
-    );
-    if (body.when || body.tz) Object.assign(body, { when: wanted.when, tz: wanted.tz });
-    if (!values.timeout && start.timeout) body.timeout = null;
-    const back = Object.fromEntries(Object.keys(body).map((name) => [name, was[name] === undefined ? null : was[name]]));
+    const { body, back } = changesOf(start, values);
     const changed = await patch(body, job.version);
-    await act(async () => changed, `Changed ${nameOf(job)}`, { undo: () => patch(back) });
+    await act(async () => changed, `Changed ${nameOf(job)}`, { undo: () => patch(back, changed.version) });
     go(`/jobs/${id}`);
   };
   return html`<${Head} title=${`Edit ${nameOf(job)}`}>Another schedule counts from now; nothing is owed for its past.</${Head}>
@@ -132,7 +73,8 @@ function Form({ start, save, verb, fixed = false }) {
     try {
       await save(values);
     } catch (problem) {
-      setError(problem instanceof SyntaxError ? { field: "args", message: `The arguments are not JSON: ${problem.message}` } : problem);
+      const [field, words] = values.target === null ? ["args", "The arguments are"] : ["target", "The target is"];
+      setError(problem instanceof SyntaxError ? { field, message: `${words} not JSON: ${problem.message}` } : problem);
     }
     setBusy(false);
   };
@@ -144,18 +86,20 @@ function Form({ start, save, verb, fixed = false }) {
       </label>
       <label><span>Name</span><input ...${field("name", { placeholder: "Weekly report", autocomplete: "off" })} /></label>
       <div class="pair">
-        <label><span>When</span><input ...${field("when", { placeholder: "every weekday at 9am", autocomplete: "off", spellcheck: false })} /></label>
+        <label><span>When</span><input ...${field("when", { required: fixed, placeholder: "every weekday at 9am", autocomplete: "off", spellcheck: false })} /></label>
         <label><span>Time zone</span>
           <input ...${field("tz", { list: "zones", autocomplete: "off" })} />
           <datalist id="zones">${ZONES.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
         </label>
       </div>
-      <label><span>Arguments, as JSON</span><textarea ...${field("args", { spellcheck: false, rows: 6 })}></textarea></label>
+      ${values.target === null
+        ? html`<label><span>Arguments, as JSON</span><textarea ...${field("args", { spellcheck: false, rows: 6 })}></textarea></label>`
+        : html`<label><span>Target, as JSON</span><textarea ...${field("target", { spellcheck: false, rows: 8 })}></textarea></label>`}
       <details class="more" open=${fixed}>
         <summary>Queue, priority, retries and more</summary>
         <div class="form">
           <div class="pair">
-            <label><span>Queue</span><input ...${field("queue", { placeholder: "as its task says" })} /></label>
+            <label><span>Queue</span><input ...${field("queue", { required: fixed, placeholder: "as its task says" })} /></label>
             <label><span>Priority</span>
               <select ...${field("priority", { onChange: set("priority") })}>
                 ${!fixed && html`<option value="">as its task says</option>`}
@@ -164,15 +108,20 @@ function Form({ start, save, verb, fixed = false }) {
             </label>
           </div>
           <div class="pair">
-            <label><span>Retries</span><input ...${field("retries", { type: "number", min: 0, max: 1000, placeholder: "as its task says" })} /></label>
+            <label><span>Retries</span><input ...${field("retries", { required: fixed, type: "number", min: 0, max: 1000, placeholder: "as its task says" })} /></label>
             <label><span>Timeout</span><input ...${field("timeout", { placeholder: fixed ? "none; such as 90s" : "as its task says" })} /></label>
             <label><span>When it overlaps</span>
               <select ...${field("overlap", { onChange: set("overlap") })}>
-                <option value="">as usual</option>
+                ${!fixed && html`<option value="">as usual</option>`}
                 ${["allow", "skip", "queue", "replace"].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
               </select>
             </label>
           </div>
+          <div class="pair">
+            <label><span>Not before</span><input ...${field("start_at", { placeholder: "2027-01-31T00:00:00Z", autocomplete: "off" })} /></label>
+            <label><span>Not after</span><input ...${field("end_at", { placeholder: "2027-12-31T00:00:00Z", autocomplete: "off" })} /></label>
+          </div>
+          <label><span>Not on (days, dates, calendars)</span><input ...${field("not_on", { placeholder: "SAT, SUN, 2027-12-24, holidays", autocomplete: "off" })} /></label>
           <label><span>Tags, with commas</span><input ...${field("tags", { placeholder: "reports, weekly" })} /></label>
           ${!fixed && html`<div class="pair">
             <label><span>Key</span><input ...${field("key", { placeholder: "one live job per key" })} /></label>
@@ -186,16 +135,16 @@ function Form({ start, save, verb, fixed = false }) {
         <button type="button" onClick=${() => history.back()}>Leave it</button>
       </div>
     </form>
-    <${Preview} when=${values.when} tz=${values.tz} />
+    <${Preview} schedule=${scheduleOf(values)} />
   </div>`;
 }
 
-function Preview({ when, tz }) {
-  const [asked, setAsked] = useState({ when, tz });
+function Preview({ schedule }) {
+  const [asked, setAsked] = useState(schedule);
   useEffect(() => {
-    const timer = setTimeout(() => setAsked({ when: when.trim(), tz }), PATIENCE);
+    const timer = setTimeout(() => setAsked(schedule), PATIENCE);
     return () => clearTimeout(timer);
-  }, [when, tz]);
+  }, [JSON.stringify(schedule)]);
   const { data, error } = useData(
     (signal) => (asked.when ? ask("POST", "/v1/schedules/preview", { body: { ...asked, count: 6 }, signal }) : null),
     ["preview", asked],
