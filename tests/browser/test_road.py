@@ -51,6 +51,29 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     expect(page.get_by_role("region", name="Result")).to_contain_text("board@example.com")
 
 
+def test_a_replay_with_changes_keeps_how_the_job_runs(looking: Looking) -> None:
+    limits = {"concurrency_key": "c", "concurrency": 2, "rate_key": "r", "rate": "100/m", "warn_after": 30.0}
+    retry = {"retries": 2, "base": 70.0, "factor": 3.0, "cap": 100.0, "give_up_on": ["ValueError"], "lost_retries": 1}
+    url = "https://hooks.example.invalid/"
+    wishes = [
+        {"target": {"type": "http", "url": f"{url}one", "headers": {"x-shop": "1"}}, "retry": retry, **limits},
+        {"task": "shop.ping", "delivery": "at_most_once", "owner": "u1", "payload_ref": "s3://bucket/1"},
+    ]
+    for wish in wishes:
+        made = looking.shop.ask("POST", "/v1/jobs", wish)
+        page = looking.go(f"/runs/{made['run_id']}")
+        page.get_by_role("link", name="Replay with changes").click()
+        if "target" in wish:
+            page.get_by_label("Target").fill(page.get_by_label("Target").input_value().replace("one", "two"))
+        page.get_by_role("button", name="Replay").click()
+        page.wait_for_url("**/runs/*")
+        run = looking.shop.ask("GET", "/v1/runs/" + page.url.rpartition("/")[2])
+        before, after = (looking.shop.ask("GET", f"/v1/jobs/{each['job_id']}") for each in (made, run))
+        for name in (*limits, "retry", "delivery", "owner", "payload_ref", "queue", "priority", "timeout"):
+            assert after[name] == before[name], name
+        assert after["target"] == (wish["target"] | {"url": f"{url}two"} if "target" in wish else None)
+
+
 def test_news_come_without_a_reload(looking: Looking) -> None:
     page = looking.go("/jobs?tag=fresh")
     expect(page.get_by_text("No job matches.")).to_be_visible()

@@ -57,6 +57,28 @@ export const valuesOf = (job) => ({
   overlap: job.overlap,
 });
 
+const isTarget = (run) => run.task.startsWith("duetime.");
+
+/** Whether a run can be submitted with changes: mail is duetime's own, and nobody submits it. */
+export const isReplayable = (run) => !run.task.startsWith("duetime.email");
+
+/** A job that does once more what a run did: all that says how it runs, and nothing of when. */
+export const valuesOfRun = (run, job) => ({
+  ...common(job),
+  ...(isTarget(run) ? { target: text(run.args) } : { args: text(run.args) }),
+  owner: job.owner || "",
+});
+
+/** What the form does not show of a job, for one that does the same. */
+export const unshownOf = (job) => ({
+  retry: job.retry,
+  delivery: job.delivery,
+  payload_ref: job.payload_ref,
+  warn_after: job.warn_after,
+  ...(job.concurrency_key && { concurrency_key: job.concurrency_key, concurrency: job.concurrency }),
+  ...(job.rate_key && { rate_key: job.rate_key, rate: job.rate }),
+});
+
 /** The days to leave out: what is neither a date nor a day of the week is a calendar. */
 function excludeOf({ exclude, not_on }) {
   if (not_on === daysOf(exclude)) return exclude;

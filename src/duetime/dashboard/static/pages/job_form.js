@@ -3,7 +3,7 @@
 import { go, useData } from "../core/data.js";
 import { act } from "../core/doing.js";
 import { ask, get, post } from "../core/http.js";
-import { EMPTY, changesOf, fieldsOf, scheduleOf, valuesOf } from "../core/job_fields.js";
+import { EMPTY, changesOf, fieldsOf, scheduleOf, unshownOf, valuesOf, valuesOfRun } from "../core/job_fields.js";
 import { html, useEffect, useState } from "../core/view.js";
 import { zone } from "../core/words.js";
 import { Head, Loading, Wrong } from "../parts/basics.js";
@@ -19,18 +19,19 @@ export function NewJob({ query }) {
       if (!query.from) return { values: EMPTY, title: "New job" };
       const run = await get(`/v1/runs/${query.from}`, {}, signal);
       const job = await get(`/v1/jobs/${run.job_id}`, {}, signal);
-      return { values: { ...valuesOf(job), args: JSON.stringify(run.args, null, 2), when: "", overlap: "" }, title: "Replay with changes", job, shut: run.args_problem };
+      return { values: valuesOfRun(run, job), title: "Replay with changes", job, shut: run.args_problem };
     },
     ["new job", query.from],
   );
   if (error) return html`<${Head} title="New job" /><${Wrong} error=${error} />`;
   if (!data) return html`<${Head} title="New job" /><${Loading} />`;
   const save = async (values) => {
-    const made = await post("/v1/jobs", fieldsOf(values));
+    const made = await post("/v1/jobs", { ...(data.job && unshownOf(data.job)), ...fieldsOf(values) });
     await act(async () => made, made.warnings.length ? `Stored, but ${made.warnings[0]}` : "The job is stored");
     go(made.run_id ? `/runs/${made.run_id}` : `/jobs/${made.job_id}`);
   };
-  const then = data.shut ? "Its arguments cannot be opened: write them anew." : "You may change its arguments.";
+  const what = data.values.target === null ? "arguments" : "target";
+  const then = data.shut ? `Its ${what} cannot be opened: write anew what it shall be.` : `You may change its ${what}.`;
   const words = data.job ? `A new run of ${nameOf(data.job)}. ${then}` : "Say what to do, and when.";
   return html`<${Head} title=${data.title}>${words}</${Head}><${Form} start=${data.values} save=${save} verb=${data.job ? "Replay" : "Create"} />`;
 }
@@ -81,7 +82,7 @@ function Form({ start, save, verb, fixed = false }) {
   return html`<div class="two">
     <form class="card form" onSubmit=${submit} aria-label=${verb}>
       <label><span>Task</span>
-        <input ...${field("task", { required: true, disabled: fixed, list: "task-names", autocomplete: "off", placeholder: "reports.send" })} />
+        <input ...${field("task", { required: true, disabled: fixed || values.target !== null, list: "task-names", autocomplete: "off", placeholder: "reports.send" })} />
         <datalist id="task-names">${tasks && tasks.items.map((task) => html`<option key=${task.name} value=${task.name} />`)}</datalist>
       </label>
       <label><span>Name</span><input ...${field("name", { placeholder: "Weekly report", autocomplete: "off" })} /></label>

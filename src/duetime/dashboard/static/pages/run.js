@@ -3,6 +3,7 @@
 import { go, useData, useNow } from "../core/data.js";
 import { act } from "../core/doing.js";
 import { get, post } from "../core/http.js";
+import { isReplayable } from "../core/job_fields.js";
 import { about } from "../core/live.js";
 import { may } from "../core/session.js";
 import { html, useEffect, useRef } from "../core/view.js";
@@ -56,7 +57,7 @@ function Buttons({ run, reload }) {
   const stop = () => act(() => post(`/v1/runs/${run.run_id}/cancel`), run.status === "RUNNING" ? "It is asked to stop" : "Cancelled", { then: reload });
   const again = run.status === "RETRYING" || (over && run.status !== "SUCCEEDED");
   return html`${again && html`<button class="main" onClick=${retry}>${run.status === "RETRYING" ? "Retry now" : "Retry"}</button>`}
-    ${may("submit") && html`<a class="button" href="/jobs/new?from=${run.run_id}">Replay with changes</a>`}
+    ${may("submit") && isReplayable(run) && html`<a class="button" href="/jobs/new?from=${run.run_id}">Replay with changes</a>`}
     ${!over && html`<button class="danger" onClick=${stop}>Cancel</button>`}`;
 }
 
