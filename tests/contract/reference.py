@@ -436,8 +436,8 @@ class Reference:
         """Make a job that has a future what this request asks for."""
         stored = self.jobs.get(job_id)
         if stored is None or stored.lane.tenant_id != tenant_id:
-            if any(run.home.tenant_id == tenant_id for run in self.live(job_id)):
-                raise Conflict("it is due")
+            if any(run.home.tenant_id == tenant_id for run in self.runs_of(job_id)):
+                raise Conflict("it is due, or over")
             raise NotFound("no such job")
         if stored.state not in (JobState.ACTIVE, JobState.PAUSED):
             raise Conflict("it is over")

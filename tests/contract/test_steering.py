@@ -125,6 +125,21 @@ async def test_a_job_that_is_due_or_over_cannot_be_steered(store: Store, time: T
         await store.trigger_job(TENANT, over.job_id, b"1")
 
 
+async def test_a_job_that_ran_once_has_ended(store: Store, time: Time) -> None:
+    once = await submit(store, job())
+    worker = await hand(store, timedelta(hours=1))
+    await worker.succeed(await worker.claim_one())
+    for steer in (store.pause_job, store.resume_job, lambda *of: store.trigger_job(*of, b"1")):
+        with pytest.raises(Conflict, match="has ended") as caught:
+            await steer(TENANT, once.job_id)
+        assert caught.value.remedy == "retry its run, or submit it again"
+        with pytest.raises(NotFound):
+            await steer(STRANGER, once.job_id)
+    await store.delete_job(TENANT, once.job_id)
+    with pytest.raises(NotFound):
+        await store.trigger_job(TENANT, once.job_id, b"1")
+
+
 async def test_another_tenants_job_is_not_there(store: Store, time: Time) -> None:
     submitted = await submit(store, job(EVERY_MINUTE))
     for steer in (store.pause_job, store.resume_job):

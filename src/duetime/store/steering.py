@@ -25,13 +25,16 @@ class Cursor(NamedTuple):
     exact: bool
 
 
-def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool) -> Fields:
-    """A job can be steered while it has a future."""
+def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool, has_ended: bool) -> Fields:
+    """A job can be steered while it has a future. One that runs once has none of its own when its run is made: what is
+    left of it are runs, live or ended."""
     if row is None:
         if has_runs:
             raise Conflict(
                 f"{show('job', job_id)} is due: its run exists already", remedy="cancel it, or wait for its end"
             )
+        if has_ended:
+            raise Conflict(f"{show('job', job_id)} has ended", remedy="retry its run, or submit it again")
         raise NotFound(f"there is no job {show('job', job_id)}")
     if row["state"] >= JobState.ENDED:
         raise Conflict(f"{show('job', job_id)} has ended", remedy="submit it again")

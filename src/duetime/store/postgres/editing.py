@@ -89,7 +89,8 @@ async def lock(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
     # The cursor first: a scanner that is firing this job finishes before we look where the row lives.
     await connection.fetchval(SQL["lock_cursor"], job_id)
     row = await connection.fetchrow(SQL["lock_schedule"], tenant_id, job_id)
-    runs = [] if row is not None else await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
-    if runs and await connection.fetchval(SQL["is_deleted"], tenant_id, job_id):
-        runs = []
-    return check_steerable(row, job_id, has_runs=bool(runs))
+    if row is not None or await connection.fetchval(SQL["is_deleted"], tenant_id, job_id):
+        return check_steerable(row, job_id, has_runs=False, has_ended=False)
+    runs = await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
+    ended = await connection.fetch(SQL["ended_runs_of_job"], tenant_id, job_id, 1)
+    return check_steerable(row, job_id, has_runs=bool(runs), has_ended=bool(ended))

@@ -92,8 +92,11 @@ def steerable(connection: Connection, tenant_id: int, job_id: UUID) -> Fields:
     """A job that can be steered, with its cursor."""
     of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
     rows = connection.records("lock_schedule", of_job)
-    runs = [] if rows or connection.value("is_deleted", of_job) else connection.rows("lock_live_runs", of_job)
-    return check_steerable(rows[0] if rows else None, job_id, has_runs=bool(runs))
+    if rows or connection.value("is_deleted", of_job):
+        return check_steerable(rows[0] if rows else None, job_id, has_runs=False, has_ended=False)
+    runs = connection.rows("lock_live_runs", of_job)
+    ended = connection.rows("ended_runs_of_job", {**of_job, "limit": 1})
+    return check_steerable(None, job_id, has_runs=bool(runs), has_ended=bool(ended))
 
 
 def live_runs(connection: Connection, tenant_id: int, job_id: UUID) -> list[LiveRun]:

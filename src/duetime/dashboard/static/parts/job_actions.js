@@ -44,7 +44,7 @@ export function JobButtons({ job, then, tight = false, all = false }) {
   return html`<span class="buttons">
     ${canPause && html`<button class=${size} onClick=${() => pause(job, then)}>Pause${name}</button>`}
     ${job.status === "PAUSED" && html`<button class=${size} onClick=${() => resume(job, then)}>Resume${name}</button>`}
-    ${(job.recurring || all) && job.status !== "CANCELLED" && html`<button class=${size} onClick=${() => trigger(job, then)}>Run now${name}</button>`}
+    ${(job.recurring || all) && !over && html`<button class=${size} onClick=${() => trigger(job, then)}>Run now${name}</button>`}
     ${all && !over && html`<a class="button" href="/jobs/${job.job_id}/edit">Edit</a>`}
     ${all && !over && html`<button class="danger" onClick=${() => cancel(job, then)}>Cancel</button>`}
     ${all && over && html`<button class="danger" onClick=${() => remove(job, then)}>Delete</button>`}
