@@ -90,6 +90,10 @@ def test_a_run_is_followed_while_it_runs(looking: Looking) -> None:
     expect(page.get_by_role("heading", name=re.compile("shelf [0-9]+ of 3000"))).to_be_visible()
     expect(page.get_by_role("meter", name="Progress")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Keep it").click()
+    assert looking.shop.ask("GET", f"/v1/runs/{made['run_id']}")["status"] == "RUNNING"
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the run").click()
     expect(page.locator("main .head .badge")).to_have_text("Cancelled")
     expect(page.get_by_label("What it logged")).to_contain_text("shelf 0")
 
@@ -111,6 +115,12 @@ def test_many_at_once(looking: Looking) -> None:
     page = looking.go("/jobs?tag=bulk")
     page.get_by_label("Select all on this page").check()
     selected = page.get_by_role("region", name="Selected jobs")
+    selected.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Leave them").click()
+    selected.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run them").click()
+    expect(page.get_by_text("Started 5 jobs")).to_be_visible()
+    page.get_by_label("Select all on this page").check()
     selected.get_by_role("button", name="Pause").click()
     expect(page.locator("tbody .badge.warn")).to_have_count(5)
     expect(page.get_by_text("Paused 5 jobs")).to_be_visible()
@@ -169,6 +179,7 @@ def test_dead_letters_are_replayed_and_discarded_together(looking: Looking) -> N
     replayed = page.get_by_role("article").filter(has_text="boom: replay me")
     expect(replayed.get_by_role("button", name="Replay 3")).to_be_visible()
     replayed.get_by_role("button", name="Replay 3").click()
+    page.get_by_role("button", name="Replay them").click()
     expect(page.get_by_text("Replayed 3 dead letters")).to_be_visible()
     expect(replayed.get_by_role("button", name="Replay 3")).to_be_visible()  # they failed again
     discarded = page.get_by_role("article").filter(has_text="boom: discard me")
@@ -185,8 +196,9 @@ def test_a_replay_is_stopped_and_takes_what_is_dead_by_then(looking: Looking) ->
     group = page.get_by_role("article").filter(has_text="boom: many")
     held: list[Route] = []
     page.route("**/v1/dead-letters/replay", lambda route: held.append(route))
+    group.get_by_role("button", name="Replay 101").click()
     with page.expect_request("**/v1/dead-letters/replay"):
-        group.get_by_role("button", name="Replay 101").click()
+        page.get_by_role("button", name="Replay them").click()
     group.get_by_role("button", name="Stop").click()
     held[0].continue_()
     expect(page.get_by_text("Replayed 100 dead letters")).to_be_visible()
@@ -195,6 +207,7 @@ def test_a_replay_is_stopped_and_takes_what_is_dead_by_then(looking: Looking) ->
     asked: list[dict[str, Any]] = []
     page.on("request", lambda request: asked.append(request.post_data_json) if "/replay" in request.url else None)
     group.get_by_role("button", name="Replay 101").click()  # they failed again
+    page.get_by_role("button", name="Replay them").click()
     expect(page.get_by_text("Replayed 101 dead letters")).to_be_visible()
     first, second = asked
     assert first["end_time"] == second["end_time"]
@@ -232,6 +245,12 @@ def test_queues_keys_and_tenants(looking: Looking) -> None:
     secret = page.locator(".secret").inner_text()
     assert secret.startswith("dt_live_")
     assert looking.shop.ask("GET", "/v1/me", key=secret)["role"] == "viewer"
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Rotate a script").click()
+    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Rotate a script").click()
+    page.get_by_role("button", name="Rotate the key").click()
+    assert looking.shop.ask("GET", "/v1/me", key=page.locator(".secret").inner_text())["role"] == "viewer"
     page.get_by_role("button", name="I have it").click()
     page.get_by_label("Name of the tenant").fill("acme")
     page.get_by_role("button", name="New tenant").click()

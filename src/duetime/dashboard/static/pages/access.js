@@ -39,6 +39,8 @@ function Keys() {
     await showOnce(made);
   };
   const rotate = async (key) => {
+    const text = "A new key is made and shown once. The old one works for one more day, and not after it. This cannot be undone.";
+    if (!(await askBack({ title: `Rotate ${key.name}?`, text, yes: "Rotate the key" }))) return;
     const made = await act(() => post(`/v1/admin/keys/${key.key_id}/rotate`, { name: key.name }), "The old key works for one more day", { then: reload });
     if (made) await showOnce(made);
   };

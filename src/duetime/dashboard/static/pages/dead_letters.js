@@ -61,7 +61,12 @@ function Group({ group, reload, more }) {
   };
   // Each request begins where the one before ends: together they keep to the rate.
   const pace = (done, late) => ({ rate: RATE, delay: Math.max(0, done / RATE - late) });
-  const replay = () => work("replay", "Replayed", pace, (answer) => [answer.runs.length, answer.more]);
+  const replay = async () => {
+    const text = `Each becomes a new run with what it was given, ${RATE} a second. This cannot be undone.`;
+    if (await askBack({ title: `Replay ${count} dead letters?`, text, yes: "Replay them", no: "Leave them" })) {
+      await work("replay", "Replayed", pace, (answer) => [answer.runs.length, answer.more]);
+    }
+  };
   const discard = async () => {
     const text = "They cannot be replayed afterwards. The history of the runs stays until its retention is over.";
     if (await askBack({ title: `Discard ${count} dead letters?`, text, yes: "Discard them" })) {

@@ -144,18 +144,23 @@ function Table({ page, bars, picked, setPicked, reload, filter }) {
   </div>`;
 }
 
+const RUNS = { does: (jobs) => `Run ${jobs} now`, means: "Each gets an extra run, beside its schedule.", yes: "Run them" };
+const CANCELS = { does: (jobs) => `Cancel ${jobs}`, means: "They will have no further runs.", yes: "Cancel them" };
 const BULK = [
   { verb: "pause", word: "Pause", done: "Paused", back: "resume" },
   { verb: "resume", word: "Resume", done: "Resumed", back: "pause" },
-  { verb: "trigger", word: "Run now", done: "Started" },
-  { verb: "cancel", word: "Cancel", done: "Cancelled", danger: true },
+  { verb: "trigger", word: "Run now", done: "Started", asks: RUNS },
+  { verb: "cancel", word: "Cancel", done: "Cancelled", danger: true, asks: CANCELS },
 ];
 
 function Bulk({ jobs, done }) {
   const [progress, setProgress] = useState(null);
   const run = async (what) => {
-    const text = "They will have no further runs. This cannot be undone.";
-    if (what.danger && !(await askBack({ title: `Cancel ${plural(jobs.length, "job")}?`, text, yes: "Cancel them" }))) return;
+    if (what.asks) {
+      const { does, means, yes } = what.asks;
+      const text = `${means} This cannot be undone.`;
+      if (!(await askBack({ title: `${does(plural(jobs.length, "job"))}?`, text, yes, no: "Leave them" }))) return;
+    }
     const each = (verb) => (job) => post(`/v1/jobs/${job.job_id}/${verb}`);
     const failed = await forEach(jobs, each(what.verb), (at, of) => setProgress(`${what.word}: ${at} of ${of}`));
     const good = jobs.filter((job) => !failed.some((one) => one.item === job));

@@ -8,6 +8,7 @@ import { about } from "../core/live.js";
 import { may } from "../core/session.js";
 import { html, useEffect, useRef } from "../core/view.js";
 import { clockSeconds, length, title } from "../core/words.js";
+import { askBack } from "../parts/asking.js";
 import { Badge, Exact, Head, Loading, Meter, Moment, Wrong, look } from "../parts/basics.js";
 import { Masked } from "../parts/masked.js";
 
@@ -54,7 +55,13 @@ function Buttons({ run, reload }) {
     act(() => post(`/v1/runs/${run.run_id}/retry`), over ? "A new run repeats it" : "It is tried again now", {
       then: (made) => (made.run_id === run.run_id ? reload() : go(`/runs/${made.run_id}`)),
     });
-  const stop = () => act(() => post(`/v1/runs/${run.run_id}/cancel`), run.status === "RUNNING" ? "It is asked to stop" : "Cancelled", { then: reload });
+  const stop = async () => {
+    const running = run.status === "RUNNING";
+    const text = `${running ? "It is asked to stop, and ends as cancelled." : "It ends as cancelled."} This cannot be undone.`;
+    if (await askBack({ title: `Cancel this run of ${run.task}?`, text, yes: "Cancel the run" })) {
+      await act(() => post(`/v1/runs/${run.run_id}/cancel`), running ? "It is asked to stop" : "Cancelled", { then: reload });
+    }
+  };
   const again = run.status === "RETRYING" || (over && run.status !== "SUCCEEDED");
   return html`${again && html`<button class="main" onClick=${retry}>${run.status === "RETRYING" ? "Retry now" : "Retry"}</button>`}
     ${may("submit") && isReplayable(run) && html`<a class="button" href="/jobs/new?from=${run.run_id}">Replay with changes</a>`}
