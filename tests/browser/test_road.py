@@ -261,6 +261,39 @@ def test_queues_keys_and_tenants(looking: Looking) -> None:
     expect(page.get_by_text("0 jobs with a future")).to_be_visible()
 
 
+def test_more_tenants_and_keys_than_fit(looking: Looking) -> None:
+    for number in range(7):
+        looking.shop.ask("POST", "/v1/admin/tenants", {"name": f"tenant-{number}"})
+        looking.shop.ask("POST", "/v1/admin/keys", {"role": "viewer", "name": f"key-{number}"})
+    page = looking.page
+    page.route(  # as if there were hundreds: the server gives one at a time
+        re.compile(r"/v1/admin/(tenants|keys)\?page_size="),
+        lambda route: route.continue_(url=re.sub("page_size=[0-9]+", "page_size=1", route.request.url)),
+    )
+    looking.go("/access")
+    for name, last in (("Keys of this tenant", "key-6"), ("Tenants", "tenant-6")):
+        region = page.get_by_role("region", name=name, exact=True)
+        row = region.locator("tbody tr").filter(has_text=last)
+        expect(region.locator("tbody tr").first).to_be_visible()
+        while not row.count():
+            shown = region.locator("tbody").inner_text()
+            region.get_by_role("button", name="Newer →").click()
+            expect(region.locator("tbody")).not_to_have_text(shown, use_inner_text=True)
+            expect(region.locator("tbody tr").first).to_be_visible()
+        expect(row).to_be_visible()
+
+    field = page.get_by_role("combobox", name="Tenant", exact=True)
+    field.fill("nobody")
+    field.press("Enter")
+    expect(page.get_by_text("there is no tenant")).to_be_visible()
+    expect(field).to_have_value("default")
+    looking.complaints.clear()  # the browser tells of answers 404 itself
+    field.fill("tenant-6")
+    with page.expect_navigation():
+        field.press("Enter")
+    expect(page.get_by_role("combobox", name="Tenant", exact=True)).to_have_value("tenant-6")
+
+
 def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)

@@ -2,12 +2,13 @@
 
 import { useData } from "../core/data.js";
 import { act } from "../core/doing.js";
-import { ask, get, post } from "../core/http.js";
+import { ask, post } from "../core/http.js";
+import { listPage } from "../core/pages.js";
 import { isRoot, may } from "../core/session.js";
-import { html } from "../core/view.js";
+import { html, useState } from "../core/view.js";
 import { number } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
-import { Badge, Empty, Head, Loading, Moment, Wrong } from "../parts/basics.js";
+import { Badge, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
 
 const ROLES = ["viewer", "submitter", "operator", "admin", "worker"];
 
@@ -29,7 +30,9 @@ function stateOf(key) {
 }
 
 function Keys() {
-  const { data, error, reload } = useData((signal) => get("/v1/admin/keys", { page_size: 200 }, signal), ["keys"]);
+  const [pages, setPages] = useState([]);
+  const cursor = pages[pages.length - 1];
+  const { data, error, reload } = useData((signal) => listPage("/v1/admin/keys", { page_size: 50, cursor }, signal), ["keys", cursor]);
   const create = async (event) => {
     event.preventDefault();
     const form = event.target;
@@ -73,6 +76,7 @@ function Keys() {
         </tr>`;
       })}</tbody>
     </table></div>`}
+    <${Pager} page=${data} pages=${pages} setPages=${setPages} word="keys" oldestFirst />
     ${may("manage_keys") && html`<form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New key">
       <label><span class="hidden-words">Role</span><select name="role">${ROLES.map((role) => html`<option key=${role} value=${role}>${role}</option>`)}</select></label>
       <label><span class="hidden-words">Name of the key</span><input name="name" required placeholder="Who or what will use it" autocomplete="off" /></label>
@@ -82,7 +86,9 @@ function Keys() {
 }
 
 function Tenants() {
-  const { data, error, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: 200 }, signal), ["all tenants"]);
+  const [pages, setPages] = useState([]);
+  const cursor = pages[pages.length - 1];
+  const { data, error, reload } = useData((signal) => listPage("/v1/admin/tenants", { page_size: 50, cursor }, signal), ["all tenants", cursor]);
   const create = async (event) => {
     event.preventDefault();
     const form = event.target;
@@ -107,6 +113,7 @@ function Tenants() {
         <td class="end"><button class="tight" onClick=${() => steer(tenant)}>${tenant.state === "ACTIVE" ? "Suspend" : "Resume"}<span class="hidden-words"> ${tenant.name}</span></button></td>
       </tr>`)}</tbody>
     </table></div>`}
+    <${Pager} page=${data} pages=${pages} setPages=${setPages} word="tenants" oldestFirst />
     <form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New tenant">
       <label><span class="hidden-words">Tier</span><input name="tier" value="standard" required /></label>
       <label><span class="hidden-words">Name of the tenant</span><input name="name" required placeholder="Name of a new tenant" autocomplete="off" /></label>

@@ -58,13 +58,14 @@ export function Wrong({ error }) {
 export const Loading = () => html`<p class="soft empty" aria-busy="true">Loading…</p>`;
 
 /** Pages by cursor: the way back is what was seen on the way here. */
-export function Pager({ page, pages, setPages, word = "items" }) {
+export function Pager({ page, pages, setPages, word = "items", oldestFirst = false }) {
   const next = page && page.next_cursor;
   if (!pages.length && !next) return null;
+  const [back, on] = oldestFirst ? ["Older", "Newer"] : ["Newer", "Older"];
   return html`<nav class="pager" aria-label="Pages">
-    <button class="tight" disabled=${!pages.length} onClick=${() => setPages(pages.slice(0, -1))}>← Newer</button>
+    <button class="tight" disabled=${!pages.length} onClick=${() => setPages(pages.slice(0, -1))}>← ${back}</button>
     <span>Page ${pages.length + 1}${page ? `, ${page.items.length} ${word}` : ""}</span>
-    <button class="tight" disabled=${!next} onClick=${() => setPages([...pages, next])}>Older →</button>
+    <button class="tight" disabled=${!next} onClick=${() => setPages([...pages, next])}>${on} →</button>
   </nav>`;
 }
 

@@ -1,6 +1,7 @@
 // The frame around every page: where one can go, who one is, whether news arrive.
 
 import { go, useData } from "../core/data.js";
+import { complain } from "../core/doing.js";
 import { get, tenant } from "../core/http.js";
 import { watchState } from "../core/live.js";
 import { isRoot, logOut, may } from "../core/session.js";
@@ -28,19 +29,37 @@ function Theme() {
   return html`<button class="plain tight" onClick=${() => setFound(nextTheme())}>Colours: ${found}</button>`;
 }
 
+const MOST = 200;
+
+/** A menu of the tenants; where there are more than it holds, a field for a name, which is looked up first. */
 function Tenants({ me }) {
-  const { data, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: 200 }, signal), ["tenants"]);
-  const change = (event) => {
-    tenant.set(event.target.value === "default" ? null : event.target.value);
+  const { data, reload } = useData((signal) => get("/v1/admin/tenants", { page_size: MOST }, signal), ["tenants"]);
+  const names = [...new Set([me.tenant, ...(data ? data.items.map((each) => each.name) : [])])];
+  const change = async (event) => {
+    const field = event.target;
+    const name = field.value.trim();
+    if (!name || name === me.tenant) {
+      field.value = me.tenant;
+      return;
+    }
+    try {
+      if (!names.includes(name)) await get(`/v1/admin/tenants/${encodeURIComponent(name)}`);
+    } catch (error) {
+      field.value = me.tenant;
+      complain(error);
+      return;
+    }
+    tenant.set(name === "default" ? null : name);
     location.assign("/");
   };
-  const names = data ? data.items.map((each) => each.name) : [me.tenant];
-  return html`<label>
-    <span class="hidden-words">Tenant</span>
-    <select onChange=${change} onFocus=${reload} value=${me.tenant}>
-      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
-    </select>
-  </label>`;
+  const field =
+    data && data.next_cursor
+      ? html`<input list="tenants-of-all" value=${me.tenant} autocomplete="off" spellcheck=${false} onChange=${change} />
+          <datalist id="tenants-of-all">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`
+      : html`<select onChange=${change} onFocus=${reload} value=${me.tenant}>
+          ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+        </select>`;
+  return html`<label><span class="hidden-words">Tenant</span>${field}</label>`;
 }
 
 const isIn = (path, href) => (href === "/" ? path === "/" : path === href || path.startsWith(`${href}/`));
