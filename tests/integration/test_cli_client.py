@@ -289,6 +289,48 @@ async def test_a_file_of_which_a_part_is_stored(duetime: Duetime, tmp_path: Path
     assert "line 1.cron: " in told and "are stored" not in told
 
 
+async def test_what_cannot_be_undone_is_asked_at_a_terminal(
+    app: App, duetime: Duetime, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task(name="fail", retries=0)
+    async def fail() -> None:
+        raise ValueError("no good")
+
+    async with working(app):
+        for _ in range(3):
+            await duetime("submit", "fail", "--wait", "20s")
+    (job,) = facts(await duetime("schedule", "fail", "every hour", "--name", "hourly", "--json"))
+    (key,) = facts(await duetime("keys", "create", "viewer", "bob", "--json"))
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps({"nodes": {"a": {"task": "later", "run_in": "1d"}}}))
+    (graph,) = facts(await duetime("graphs", "submit", str(file), "--json"))
+    # A test has no terminal.
+    monkeypatch.setattr("duetime.cli.talking.Talk.asks", lambda talk, *, yes: not yes)
+    for command, question in (
+        (("dead", "discard", "--all"), "Remove 3 dead letters?"),
+        (("dead", "discard", "--task", "fail"), "Remove 3 dead letters?"),
+        (("jobs", "delete", job["job_id"]), "(fail hourly)?"),
+        (("keys", "revoke", key["key_id"]), "of 'bob'?"),
+        (("graphs", "cancel", graph["graph_id"]), "with 1 nodes that have not ended?"),
+    ):
+        refused = await duetime(*command, input="n\n")
+        assert (refused.exit_code, question in refused.stderr) == (1, True), refused.output
+    assert len(facts(await duetime("dead", "list", "--json"))) == 3
+    one = facts(await duetime("dead", "list", "--json"))[0]["run_id"]
+    assert facts(await duetime("dead", "discard", one, "--json")) == [{"discarded": 1}], "it was named"
+    assert "2 are removed" in (await duetime("dead", "discard", "--all", input="y\n")).output
+    facts(await duetime("jobs", "delete", job["job_id"], "--yes", "--json"))
+    monkeypatch.undo()
+    facts(await duetime("keys", "revoke", key["key_id"], "--json"))
+    facts(await duetime("graphs", "cancel", graph["graph_id"], "--json"))
+
+
+async def test_a_queue_that_nobody_has_used_is_told(duetime: Duetime) -> None:
+    await duetime("submit", "later", "--in", "1d", "--queue", "mail")
+    assert "never had a job" not in (await duetime("queues", "pause", "mail")).stderr
+    assert "mial has never had a job" in (await duetime("queues", "pause", "mial")).stderr
+
+
 async def test_graphs_and_groups(app: App, duetime: Duetime, tmp_path: Path) -> None:
     @app.task(name="maybe", retries=0)
     async def maybe(good: bool) -> None:

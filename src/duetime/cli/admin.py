@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, limited, talks
+from duetime.cli.talking import Talk, Yes, limited, talks
 
 tenants = group("Tenants: list, create, change. Needs a root key.")
 keys = group("API keys: list, create, rotate, revoke.")
@@ -115,8 +115,12 @@ def rotate(
 
 @keys.command()
 @talks
-def revoke(talk: Talk, key_id: KeyId, root: Root = False) -> None:
+def revoke(talk: Talk, key_id: KeyId, root: Root = False, yes: Yes = False) -> None:
     """It cannot be used any more."""
+    if talk.asks(yes=yes):
+        names = [key.name for key in talk.client.keys(root=root) if key.key_id == key_id]
+        whose = f" of {names[0]!r}" if names else ""
+        talk.agree(f"Revoke {key_id}{whose}? Whoever uses it is refused from then on.")
     talk.show(talk.client.revoke_key(key_id, root=root))
 
 

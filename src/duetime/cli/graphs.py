@@ -9,7 +9,7 @@ import typer
 from duetime.cli.groups import group
 from duetime.cli.job_options import check_object
 from duetime.cli.jobs import Limit
-from duetime.cli.talking import Talk, limited, read_lines, talks
+from duetime.cli.talking import Talk, Yes, limited, read_lines, talks
 from duetime.errors import InvalidInput
 from duetime.wire.graphs import GraphView
 
@@ -61,8 +61,11 @@ def show(talk: Talk, graph: GraphId) -> None:
 
 @graphs.command()
 @talks
-def cancel(talk: Talk, graph: GraphId) -> None:
+def cancel(talk: Talk, graph: GraphId, yes: Yes = False) -> None:
     """End what waits, and ask what runs to stop."""
+    if talk.asks(yes=yes):
+        left = sum(node.finished_at is None for node in talk.client.get_graph(graph).nodes)
+        talk.agree(f"Cancel {graph}, with {left:,} nodes that have not ended?")
     _show(talk, talk.client.cancel_graph(graph))
 
 

@@ -6,7 +6,7 @@ import typer
 
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, limited, talks
+from duetime.cli.talking import Talk, Yes, limited, talks
 
 application = group("Look at jobs, and steer them.")
 
@@ -102,6 +102,9 @@ def backfill(
 
 @application.command()
 @talks
-def delete(talk: Talk, job: JobId) -> None:
+def delete(talk: Talk, job: JobId, yes: Yes = False) -> None:
     """Delete a job; its history stays until its retention is over."""
+    if talk.asks(yes=yes):
+        found = talk.client.get_job(job)
+        talk.agree(f"Delete {job} ({' '.join(filter(None, (found.task, found.name)))})?")
     talk.show(talk.client.delete_job(job))

@@ -8,11 +8,14 @@ from rich.progress import Progress
 from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.output import err
-from duetime.cli.talking import Talk, limited, talks
+from duetime.cli.talking import Talk, Yes, limited, talks
 from duetime.clock import monotonic
 
 runs = group("Look at runs, stop them, try them again.")
 dead = group("Runs whose attempts are spent: look, replay, discard.")
+
+_COUNTED = 1000
+"""Up to how many are counted before a question."""
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id: run_…")]
 MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this one.")]
@@ -156,13 +159,23 @@ def discard(
     error: Error = None,
     fingerprint: Fingerprint = None,
     everything: Everything = False,
+    yes: Yes = False,
 ) -> None:
-    """Remove dead letters: one, those that match, or --all."""
+    """Remove dead letters: one, those that match, or --all. Asks before it removes more than one that was named."""
     wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
+    if run is None and talk.asks(yes=yes):
+        _agree_to_discard(talk, wanted)
     count = 0
     while discarded := talk.client.discard_dead_letters(limit=AT_ONCE, **wanted).discarded:
         count += discarded
     talk.say(f"{count:,} are removed", discarded=count)
+
+
+def _agree_to_discard(talk: Talk, wanted: dict[str, Any]) -> None:
+    found = len(limited(talk.client.dead_letters(**wanted, page_size=200), _COUNTED + 1))
+    if found:
+        counted = f"more than {_COUNTED:,}" if found > _COUNTED else f"{found:,}"
+        talk.agree(f"Remove {counted} dead letters? They cannot be replayed afterwards.")
 
 
 def _until_now(talk: Talk, wanted: dict[str, Any]) -> dict[str, Any]:

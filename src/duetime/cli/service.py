@@ -6,6 +6,7 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.groups import group
+from duetime.cli.output import err
 from duetime.cli.talking import Talk, shown, talks
 
 queues = group("Look at queues, limit, pause and resume them.")
@@ -56,7 +57,10 @@ def limit(
 @talks
 def pause(talk: Talk, queue: QueueName) -> None:
     """Start nothing more from a queue; what runs goes on."""
+    known = {each.name for each in talk.client.list_queues().items}
     talk.show(talk.client.pause_queue(queue))
+    if queue not in known and not talk.json:
+        err.print(f"[yellow]{escape(queue)} has never had a job: is it spelt like that?[/]", soft_wrap=True)
 
 
 @queues.command()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in, with a root key.")]
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
 _ADDED: dict[str, tuple[Any, Any]] = {
     "url": (Url, None),
     "key": (Key, None),
@@ -45,6 +47,14 @@ class Talk:
 
     def say(self, text: str, **facts: Any) -> None:
         say(text, json=self.json, **facts)
+
+    def asks(self, *, yes: bool) -> bool:
+        """Whether somebody is there to be asked before what cannot be undone; a script has said what it wants."""
+        return not yes and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def agree(self, question: str) -> None:
+        """Go on only where the answer is yes."""
+        typer.confirm(question, abort=True, err=True)
 
     def show(self, value: msgspec.Struct) -> None:
         """One thing, field by field."""
