@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +325,31 @@ async def test_what_cannot_be_undone_is_asked_at_a_terminal(
     monkeypatch.undo()
     facts(await duetime("keys", "revoke", key["key_id"], "--json"))
     facts(await duetime("graphs", "cancel", graph["graph_id"], "--json"))
+
+
+@pytest.fixture
+def clock_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Moves the machine to another time zone."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def test_times_say_whose_clock_they_go_by(duetime: Duetime, clock_of: Callable[[str], None]) -> None:
+    clock_of("America/New_York")
+    told = await duetime("schedule", "later", "every day at 9am")
+    assert "its times are UTC; --tz America/New_York for your clock" in told.stderr
+    for unclear in (("every 15m",), ("every day at 9am", "--tz", "UTC"), ("every day at 9am", "--json")):
+        assert (await duetime("schedule", "later", *unclear)).stderr.count("for your clock") == 0, unclear
+    assert re.search(r"0[45]:00:00-0[45]:00", (await duetime("jobs", "list")).stdout), "9:00 UTC, with its offset"
+    clock_of("UTC")
+    assert "for your clock" not in (await duetime("schedule", "later", "0 9 * * *")).stderr
+    assert "09:00:00Z" in (await duetime("jobs", "list")).stdout
 
 
 async def test_a_queue_that_nobody_has_used_is_told(duetime: Duetime) -> None:

@@ -38,6 +38,7 @@ from duetime.cli.job_options import (
     read_days,
     read_json,
 )
+from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, read_lines, shown, talks
 from duetime.engine.options import check_duration
@@ -202,7 +203,9 @@ def schedule(
         jitter=jitter,
         max_runs=max_runs,
     )
-    _warn(talk, receipt.warnings)
+    zone = local_zone() if tz is None else None
+    meant = zone is not None and fires_by_another_clock(when, zone)
+    _warn(talk, (*receipt.warnings, *([f"its times are UTC; --tz {zone} for your clock"] if meant else [])))
     talk.show(receipt)
 
 

@@ -131,7 +131,8 @@ def shown(value: object) -> str:
         case None:
             return ""
         case datetime():
-            return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+            # With its offset: schedules beside it go by clocks of their own.
+            return value.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")
         case bool():
             return "yes" if value else "no"
         case float():
