@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
-EXAMPLES = int(os.environ.get("DUETIME_TEST_FUZZ", "40"))
+EXAMPLES = int(os.environ.get("DUETIME_TEST_FUZZ", "25"))
 """How many examples each test draws; `python -m chaos fuzz` asks for many more."""
 SEED = os.environ.get("DUETIME_TEST_FUZZ_SEED")
 """What they are drawn by. Without one, a short run draws the same each time, and a long one others each time."""

@@ -15,7 +15,7 @@ CHUNKS = 16
 CHANGES_PER_ZONE = 6
 LINES_PER_CHANGE = 12
 LINES_WITH_SECONDS = 2
-MOST_FIRES = 150
+MOST_FIRES = 50
 """How many fires in a row are compared."""
 
 

@@ -6,11 +6,11 @@ import asyncpg
 import pytest
 
 from duetime.store.postgres import PostgresStore
-from tests.conftest import INSTALLED
+from tests.contract.conftest import CHOSEN
 from tests.contract.worlds import PostgresTime, PostgresWorld
 
 
-@pytest.fixture(params=INSTALLED, ids=str)
+@pytest.fixture(params=CHOSEN, ids=str)
 def world(request: pytest.FixtureRequest) -> PostgresWorld:
     return PostgresWorld(request.param)
 
