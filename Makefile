@@ -16,7 +16,7 @@ SEED ?= 1
 # Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6 --dist loadgroup
 
-.PHONY: help up test browser lint types layers unit bench bench-docs chaos graphs docs lock clean
+.PHONY: help up test long browser lint types layers unit bench bench-docs chaos graphs docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,9 +24,16 @@ help: ## show this list
 up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
 
-test: lint types layers ## every check, then every test (PYTEST_ARGS=…)
+# Real processes under load for minutes: `make long` runs these, and `make chaos` and `make bench` do the same at length.
+LONG := tests/chaos/test_real.py tests/bench/test_peers.py
+
+test: lint types layers ## every check, then every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG))
+
+long: $(VENV)/.dev ## the tests that take minutes
+	@echo "• pytest $(LONG)"
+	@$(BIN)/python -m pytest $(LONG)
 
 browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are kept in tests/browser
 	@scripts/chromium
