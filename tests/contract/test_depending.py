@@ -248,6 +248,20 @@ async def test_a_stored_job_is_not_made_to_wait_under_its_key(store: Store, sche
     assert dependent.created and await state(store, dependent.job_id) is RunState.BLOCKED
 
 
+async def test_two_jobs_never_wait_for_each_other(store: Store) -> None:
+    first = await submit(store, job(key="k"))
+    second = await submit(store, child(first.job_id))
+    with pytest.raises(Conflict, match="wait for the end") as refused:
+        await submit(store, child(second.job_id, key="k", args=b'{"n": 2}'))
+    assert refused.value.field == "depends_on"
+    worker = await hand(store)
+    for answer in (first, second):
+        run = await worker.claim_one()
+        assert run.job_id == answer.job_id
+        await worker.succeed(run)
+        await settle(store)
+
+
 @pytest.mark.parametrize("delay", [timedelta(seconds=5), HOUR], ids=["waiting", "stored"])
 async def test_a_job_that_others_wait_for_does_not_become_one_that_repeats(
     store: Store, time: Time, delay: timedelta

@@ -4,13 +4,12 @@ It runs on every node; an alert is looked at by one of them at a time. The lette
 state, with keys that name the turn: whatever dies in between, each turn is told once.
 """
 
-from collections import defaultdict
 from datetime import timedelta
 
 from duetime.engine.figures import Readings
 from duetime.engine.letters import Letters
 from duetime.model.alert import TOPICS, Alert, Turn, judge, sentence
-from duetime.model.notification import Message, Subscription
+from duetime.model.notification import Message
 from duetime.store.protocol import Store
 
 EVERY = timedelta(seconds=5)
@@ -46,14 +45,10 @@ class Alarm:
             "threshold": rule.threshold,
         }
         message = Message(TOPICS[rule.figure], alert.changed_at, sentence(alert, turn), data)
-        wanted: dict[int, list[Subscription]] = defaultdict(list)
-        for tenant_id, subscription in await self._store.subscriptions(alert.tenant_id):
-            about_queue = not subscription.queues or rule.queue is None or rule.queue in subscription.queues
-            if subscription.wants(message.topic) and about_queue:
-                wanted[tenant_id].append(subscription)
-        settled = True
-        for tenant_id, subscriptions in wanted.items():
-            about = f"{rule.name}/{alert.version}"
-            jobs = [self._letters.write(tenant_id, each, message, about) for each in subscriptions]
-            settled &= await self._letters.send(tenant_id, jobs)
-        return settled
+        letters = [
+            self._letters.write(alert.tenant_id, subscription, message, f"{rule.name}/{alert.version}")
+            for _, subscription in await self._store.subscriptions(alert.tenant_id)
+            if subscription.wants(message.topic)
+            and (not subscription.queues or rule.queue is None or rule.queue in subscription.queues)
+        ]
+        return await self._letters.send(alert.tenant_id, letters)

@@ -156,6 +156,23 @@ def check_nobody_waits(job_id: UUID, waits: object) -> None:
         )
 
 
+def must_not_be_waited_for(job: NewJob) -> bool:
+    """Whether a job must not take the place of one that others wait for: it repeats, or waits itself, perhaps for
+    those."""
+    return job.depends_on is not None or not isinstance(job.schedule, Once)
+
+
+def check_replaced(job: NewJob, job_id: UUID, waits: object) -> None:
+    if job.depends_on is None:
+        check_nobody_waits(job_id, waits)
+    elif waits:
+        raise Conflict(
+            f"other jobs wait for the end of {show('job', job_id)}: it cannot wait for others, perhaps for them",
+            field="depends_on",
+            remedy="use another key, or cancel those that wait",
+        )
+
+
 def calendars_named(changes: Changes) -> tuple[str, ...]:
     """The calendars that an edit needs to know."""
     return () if changes.schedule is UNSET or isinstance(changes.schedule, Once) else changes.schedule.calendars

@@ -59,6 +59,8 @@ class _Sealing:
         return self._open(thing, thing.tenant_id) if is_sealed(thing.args) else thing
 
     async def claimed(self, runs: list[Claimed]) -> list[Claimed]:
+        if not any(is_sealed(run.args) for run in runs):
+            return runs  # as nearly always: nothing is made anew for them
         return [await self._claimed(run) if is_sealed(run.args) else run for run in runs]
 
     async def _claimed(self, run: Claimed) -> Claimed:

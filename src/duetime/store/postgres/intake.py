@@ -10,7 +10,7 @@ from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
-from duetime.store.editing import answer_edit, check_nobody_waits
+from duetime.store.editing import answer_edit, check_replaced, must_not_be_waited_for
 from duetime.store.keys import (
     IDEMPOTENCY,
     KEY,
@@ -239,8 +239,8 @@ async def _meet(
     runs = await connection.fetch(SQL["lock_live_runs"], *of_job)
     met = meet(job, known, Standing(row, [LiveRun(*run) for run in runs]))
     if isinstance(met, Placed):
-        if not isinstance(job.schedule, Once):
-            check_nobody_waits(known.job_id, await connection.fetchval(SQL["is_waited_for"], *of_job))
+        if must_not_be_waited_for(job):
+            check_replaced(job, known.job_id, await connection.fetchval(SQL["is_waited_for"], *of_job))
         await connection.execute(SQL["withdraw_runs"], *of_job)
         await connection.execute(SQL["restamp_runs"], *of_job)
         await connection.execute(SQL["drop_labels"], *of_job)

@@ -11,7 +11,7 @@ from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
-from duetime.store.editing import answer_edit, check_nobody_waits
+from duetime.store.editing import answer_edit, check_replaced, must_not_be_waited_for
 from duetime.store.keys import (
     IDEMPOTENCY,
     KEY,
@@ -250,8 +250,8 @@ def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> 
     standing = Standing(rows[0] if rows else None, live_runs(connection, tenant_id, known.job_id))
     met = meet(job, known, standing)
     if isinstance(met, Placed):
-        if not isinstance(job.schedule, Once):
-            check_nobody_waits(known.job_id, connection.value("is_waited_for", of_job))
+        if must_not_be_waited_for(job):
+            check_replaced(job, known.job_id, connection.value("is_waited_for", of_job))
         connection.execute("withdraw_runs", of_job)
         connection.execute("drop_labels", of_job)
     return met
