@@ -1,4 +1,4 @@
-"""Huey on Redis: two worker processes, blocking reads, no results, no periodic tasks."""
+"""Huey on Redis: four worker processes, blocking reads, no results, no periodic tasks."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from huey import RedisHuey
 from bench.peers.driver import ARGUMENT, Driver
 from bench.peers.tally import hit
 
-WORKERS = int(os.environ.get("PEER_WORKERS", "2"))
+WORKERS = int(os.environ.get("PEER_WORKERS", "4"))
 KIND = os.environ.get("PEER_KIND", "process")
 
 huey = RedisHuey("bench", url=os.environ["PEER_URL"], results=False, blocking=True)
