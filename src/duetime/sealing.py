@@ -30,7 +30,8 @@ class Sealer:
         """The name of the key to seal with. Raises `Conflict` when there is none."""
         if self._current is None:
             raise Conflict(
-                "there is no key to encrypt with", remedy="set encryption_keys (DUETIME_ENCRYPTION_KEYS) on the server"
+                "there is no key to encrypt with",
+                remedy="set encryption_keys (DUETIME_ENCRYPTION_KEYS) for this process",
             )
         return self._current
 

@@ -145,3 +145,18 @@ async def test_new_arguments_make_a_job_readable_again(database_url: str) -> Non
         changed = await api.ask("PATCH", f"/v1/jobs/{job_id}", {"args": {"text": "new"}})
         assert (changed.json["args"], changed.json["args_problem"]) == ({"text": "new"}, None)
         assert json.loads((await api.store.job(1, parse("job", job_id))).args) == {"text": "new"}
+
+
+async def test_nothing_is_stored_as_it_is_where_no_key_is(database_url: str) -> None:
+    async with served(database_url) as api:
+        earlier = await sealed_job(api, key="report", run_at="2035-01-01T00:00:00Z")
+    async with served(database_url, encryption_keys=()) as api:
+        for refused in (
+            await api.post("/v1/jobs", SECRET),
+            await api.post("/v1/jobs/batch", [SECRET]),
+            await api.ask("PATCH", f"/v1/jobs/{earlier['job_id']}", {"args": {"text": "4111-1111"}}),
+        ):
+            assert refused.status == 409 and b"encryption_keys" in refused.body, refused.body
+        assert (await api.store.counts()).jobs == 1
+        other = await api.key(Role.ADMIN, (await api.tenant("other")).id)
+        assert (await api.post("/v1/jobs", SECRET, key=other)).status == 201, "who asks for nothing is let in"
