@@ -2,6 +2,7 @@
 
 The limit is that of a drain, one connection. Peers in their best settings have as many processes as they like in
 `drain` already. Four do not collapse when they reach nine tenths of what one does: they have no core of their own.
+Workers have 1,000 slots each; and once more the 200 that a worker has when it is told nothing.
 """
 
 from bench import limits
@@ -10,12 +11,17 @@ from bench.drain import SLOTS
 from bench.gates import gate
 from bench.goals import Target
 from bench.peers.peer import Peer
+from duetime.worker.limits import WorkerLimits
 
 PROCESSES = (1, 2, 4)
 NAMES = {processes: f"{processes} process{'es' if processes > 1 else ''}" for processes in PROCESSES}
+AS_IT_COMES = WorkerLimits().slots
+SLOTS_OF = {"": SLOTS, f", {AS_IT_COMES} slots": AS_IT_COMES}
+"""What the name of a variant says of the slots of each, and how many they are."""
 TARGETS = {
-    ("postgres", "2 over 1"): Target(least=1.2),
-    ("postgres", "4 over 1"): Target(least=0.9),
+    ("postgres", f"{processes} over 1{told}"): Target(least=least)
+    for told in SLOTS_OF
+    for processes, least in ((2, 1.2), (4, 0.9))
 }
 
 
@@ -36,11 +42,14 @@ async def run(bench: Bench) -> None:
     report.notes |= {"runs": runs, "slots of each": SLOTS}
     for _ in range(bench.knobs.rounds):
         limit = await limits.drain_postgres(bench.databases.postgres(), bench.knobs.scaled(100_000))
-        for processes, name in NAMES.items():
-            report.ours("postgres", name, await drain_by(bench.ours, runs, processes))
-            report.limit("postgres", name, limit)
-    one = report.median_of("postgres", NAMES[1])
-    for processes in PROCESSES[1:]:
-        ratio = report.median_of("postgres", NAMES[processes]) / one
-        report.ours("postgres", f"{processes} over 1", ratio, unit="×")
+        for told, slots in SLOTS_OF.items():
+            for processes, name in NAMES.items():
+                rate = await drain_by(bench.ours, runs, processes, PEER_SLOTS=str(slots))
+                report.ours("postgres", name + told, rate)
+                report.limit("postgres", name + told, limit)
+    for told in SLOTS_OF:
+        one = report.median_of("postgres", NAMES[1] + told)
+        for processes in PROCESSES[1:]:
+            ratio = report.median_of("postgres", NAMES[processes] + told) / one
+            report.ours("postgres", f"{processes} over 1{told}", ratio, unit="×")
     report.finish(TARGETS)
