@@ -5,7 +5,6 @@ import contextlib
 import multiprocessing
 import os
 import threading
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,11 +12,10 @@ from uuid import UUID
 import pytest
 import uvloop
 
-from duetime import App, FailureClass, LeaseLost, Receipt, RetryPolicy, RunState, SyncContext, Task, current_context
+from duetime import App, FailureClass, LeaseLost, RetryPolicy, RunState, SyncContext, current_context
 from duetime.model.attempt import AttemptState, RunNote
 from duetime.worker import pace, processes
 from duetime.worker.notes import Notes
-from duetime.worker.slots import Slots
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, quick_settings, working
@@ -254,116 +252,6 @@ async def test_the_worker_leaves_no_child_behind(app: App) -> None:
         assert alive(idle) and alive(busy)
     await eventually(lambda: not alive(idle) and not alive(busy))
     assert (await app.runs(hanging))[0].state is RunState.PENDING, "handed back, nothing spent"
-
-
-@pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions count as short, however slow the machine is."""
-    monkeypatch.setattr(pace, "_MOMENT", 60.0)
-
-
-async def are_claimed(app: App, receipts: list[Receipt]) -> None:
-    async def running() -> bool:
-        return all([(await app.runs(receipt))[0].state is RunState.RUNNING for receipt in receipts])
-
-    await eventually(running)
-
-
-async def many(app: App, task: Task, count: int) -> None:
-    """Enough of a short function to know its pace."""
-    for receipt in await task.submit_many([{"number": number} for number in range(count)]):
-        await ended(app, receipt)
-
-
-async def test_what_was_claimed_ahead_and_waits_is_given_back(
-    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_PATIENCE", 2.0)  # long enough to be seen to wait
-    square = app.task(process=True)(tasks.square)
-    hang = app.task(process=True)(tasks.hang)
-    async with working(app, processes=1):
-        await many(app, square, 20)
-        await are_claimed(app, [await hang.submit()])
-        waiting = await square.submit_many([{"number": number} for number in range(5)])
-        await are_claimed(app, waiting)
-        async with working(app, processes=1):
-            runs = [await ended(app, receipt) for receipt in waiting]
-    assert [run.value for run in runs] == [number**2 for number in range(5)]
-    assert {run.attempt for run in runs} == {1}, "nothing was spent"
-    assert [[attempt.state for attempt in run.attempts] for run in runs] == [
-        [AttemptState.SNOOZED, AttemptState.SUCCEEDED]
-    ] * 5
-
-
-async def test_what_was_claimed_ahead_has_its_whole_timeout(
-    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_PATIENCE", 60.0)
-    square = app.task(process=True, timeout="3s")(tasks.square)
-    nap = app.task(process=True)(tasks.nap)
-    async with working(app, processes=1):
-        await many(app, square, 20)
-        await are_claimed(app, [await nap.submit(seconds=4)])
-        waiting = await square.submit(number=7)
-        await are_claimed(app, [waiting])
-        run = await ended(app, waiting)
-    assert (run.value, len(run.attempts)) == (49, 1)
-
-
-async def test_what_was_claimed_ahead_can_be_cancelled(app: App, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_PATIENCE", 60.0)
-    square = app.task(process=True)(tasks.square)
-    hang = app.task(process=True)(tasks.hang)
-    async with working(app, processes=1):
-        await many(app, square, 20)
-        hanging = await hang.submit()
-        await are_claimed(app, [hanging])
-        waiting = await square.submit(number=7)
-        await are_claimed(app, [waiting])
-        await app.cancel(waiting)
-        assert (await ended(app, waiting)).state is RunState.CANCELLED
-        assert (await app.runs(hanging))[0].state is RunState.RUNNING, "what runs in the process goes on"
-
-
-async def test_what_shall_never_start_twice_and_waits_is_handed_back(
-    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "_PATIENCE", 60.0)
-    square = app.task(process=True)(tasks.square)
-    pay = app.task(name="pay", process=True, delivery="at_most_once")(tasks.square)
-    hang = app.task(process=True)(tasks.hang)
-    async with working(app, processes=1, grace=timedelta(0)):
-        await many(app, square, 20)
-        await are_claimed(app, [await hang.submit()])
-        waiting = await pay.submit(number=7)
-        await are_claimed(app, [waiting])
-    run = (await app.runs(waiting))[0]
-    assert (run.state, run.attempt, run.error) == (RunState.PENDING, 0, None)
-    async with working(app, processes=2):
-        assert (await ended(app, waiting)).value == 49
-
-
-async def test_what_shall_never_start_twice_is_not_claimed_ahead(
-    app: App, ahead: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If its worker died, it would have failed without having begun."""
-    square = app.task(process=True)(tasks.square)
-    pay = app.task(name="pay", process=True, delivery="at_most_once")(tasks.square)
-    claim_ahead, counts = Slots.claim_ahead, []
-
-    def noted(self: Slots, place: int, count: int) -> None:
-        counts.append(count)
-        claim_ahead(self, place, count)
-
-    monkeypatch.setattr(Slots, "claim_ahead", noted)
-    async with working(app, processes=1):
-        await many(app, square, 20)
-        assert counts[-1] > 0
-        counts.clear()
-        await many(app, pay, 40)
-        assert set(counts) == {0}
-        await many(app, square, 20)
-        assert counts[-1] > 0
 
 
 def alive(child: int) -> bool:

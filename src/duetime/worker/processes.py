@@ -3,16 +3,13 @@
 Children are kept for the next attempt. Killing the child is how an attempt is stopped, and a child that dies ends its
 own attempt only. One that dies before it has called the function has spent nothing: the run gets another child.
 
-Where functions are short, a few runs wait here for the next free child. If they wait for longer than they should,
-because a longer one came in between, they are given back for others to take.
+Where functions are short, a few runs wait here for the next free child (`waiting.py`).
 """
 
 import asyncio
 import signal
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from math import inf
 from typing import Any
 
@@ -21,17 +18,15 @@ from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.job import decode_options
-from duetime.model.outcome import Cancelled, Failed, Outcome, Snoozed
+from duetime.model.outcome import Failed, Outcome
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
 from duetime.worker.notes import Notes
 from duetime.worker.pace import Pace
 from duetime.worker.running import Running
 from duetime.worker.threads import SAVE_DEADLINE
+from duetime.worker.waiting import GIVEN_BACK, STOPPED, Waiting
 
-_PATIENCE = 0.25
-"""How long a run may wait here for a child."""
-_GIVEN_BACK = Snoozed(timedelta(0))
 _START_DEADLINE = 300.0
 """How long a child may take to start and to import the module of a function. Its timeout counts after that."""
 _STARTS = 3
@@ -58,9 +53,7 @@ class ProcessExecutor:
         self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
         """Threads of its own, for what takes a while: the event loop's may be full of what tasks have to wait for."""
         self._loop = asyncio.get_running_loop()
-        self._waiting: OrderedDict[Running, float] = OrderedDict()
-        """Since when those wait that have not begun, the first one first."""
-        self._watch: asyncio.TimerHandle | None = None
+        self._waiting = Waiting(self._all_are_busy, self._give_back)
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._spawning = 0
@@ -68,20 +61,18 @@ class ProcessExecutor:
         self._closed = False
 
     def start(self, running: Running) -> None:
-        self._waiting[running] = monotonic()
+        self._waiting.add(running)
         self._deal()
-        self._watch_those_that_wait()
 
     def stop(self, running: Running) -> None:
         if isinstance(running.handle, Child):
             running.handle.kill()
-        elif self._waiting.pop(running, None) is not None:
-            self._loop.call_soon(self._finished, running, Cancelled("it was stopped before it began"))
+        elif self._waiting.withdraw(running):
+            self._loop.call_soon(self._finished, running, STOPPED)
 
     def close(self) -> None:
         self._closed = True
-        if self._watch is not None:
-            self._watch.cancel()
+        self._waiting.close()
         for each in self._children:
             if each.running is not None:
                 each.kill()
@@ -92,8 +83,7 @@ class ProcessExecutor:
         """Give those that wait to children that are idle, and have as many children as are needed."""
         while self._waiting and self._idle:
             worker = self._idle.pop()
-            if worker.usable:
-                running, _ = self._waiting.popitem(last=False)
+            if worker.usable and (running := self._waiting.take()) is not None:
                 self._begin(worker, running)
         while self._spawning < min(len(self._waiting), self._size - len(self._children)):
             self._spawning += 1
@@ -111,27 +101,17 @@ class ProcessExecutor:
             )
         except Exception as error:
             self._spawning -= 1
-            if self._waiting:
-                running, _ = self._waiting.popitem(last=False)
+            if (running := self._waiting.take()) is not None:
                 self._finished(running, _unusable(error))
                 self._deal()
 
-    def _watch_those_that_wait(self) -> None:
-        if self._watch is None and self._waiting:
-            self._watch = self._loop.call_later(_PATIENCE, self._give_back_late)
+    def _all_are_busy(self) -> bool:
+        return len(self._children) >= self._size and not self._idle
 
-    def _give_back_late(self) -> None:
-        self._watch = None
-        enough = monotonic() - _PATIENCE
-        all_busy = len(self._children) >= self._size and not self._idle
-        late = [running for running, since in self._waiting.items() if all_busy and since <= enough]
+    def _give_back(self, late: list[Running]) -> None:
+        self._claim_ahead(0)
         for running in late:
-            del self._waiting[running]
-        self._watch_those_that_wait()
-        if late:
-            self._claim_ahead(0)
-        for running in late:
-            self._finished(running, _GIVEN_BACK)
+            self._finished(running, GIVEN_BACK)
 
     # What a child says.
 
@@ -184,10 +164,8 @@ class ProcessExecutor:
         if problem is not None:
             self._ended(running, _unusable(problem))
         elif not running.begun and self._gets_another_child(running):
-            self._waiting[running] = monotonic()
-            self._waiting.move_to_end(running, last=False)
+            self._waiting.add(running, first=True)
             self._deal()
-            self._watch_those_that_wait()
         else:
             when = "" if running.begun else f" before it began, {running.false_starts} times"
             self._ended(running, Failed(Failure(FailureClass.ERROR, f"its process ended{when}: {_how(exitcode)}")))

@@ -9,88 +9,105 @@ import contextlib
 import contextvars
 import inspect
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
+from math import inf
 from queue import SimpleQueue
 from uuid import UUID
 
+from duetime.clock import monotonic
 from duetime.model import json
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
+from duetime.model.job import decode_options
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.context import SyncContext, current
 from duetime.worker.executor import Finished
 from duetime.worker.notes import Notes
+from duetime.worker.pace import Pace
 from duetime.worker.running import Running
+from duetime.worker.waiting import GIVEN_BACK, STOPPED, Waiting
 
 SAVE_DEADLINE = 30.0
 
 
-class ThreadRoom:
-    """Threads that take the next piece of work; started when they are first needed, at most `size`."""
-
-    def __init__(self, size: int, name: str) -> None:
-        self._size = size
-        self._name = name
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._idle = threading.Semaphore(0)
-
-    def do(self, work: Callable[[], None]) -> None:
-        self._work.put(work)
-        if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
-            thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def close(self) -> None:
-        for _ in self._threads:
-            self._work.put(None)
-
-    def _serve(self) -> None:
-        while (work := self._work.get()) is not None:
-            work()
-            del work
-            self._idle.release()
-
-
 class ThreadExecutor:
-    def __init__(self, size: int, notes: Notes, finished: Finished, max_result: int) -> None:
-        self._room = ThreadRoom(size, "duetime-task")
+    """Threads that take the next run which waits; started when they are first needed, at most `size`."""
+
+    def __init__(
+        self, size: int, notes: Notes, finished: Finished, claim_ahead: Callable[[int], None], max_result: int
+    ) -> None:
+        self._size = size
         self._notebook = _Notebook(notes)
         self._finished = finished
+        self._claim_ahead = claim_ahead
+        self._pace = Pace(size)
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
+        self._waiting = Waiting(lambda: True, self._give_back)
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        """True for each run that came to wait, False for each thread that shall end."""
+        self._threads: list[threading.Thread] = []
+        self._held = 0
+        self._ended: deque[tuple[Running, Outcome, float]] = deque()
+        """Those of which the event loop has to be told, with the seconds that they took."""
+        self._is_called = False
+        """Whether the event loop will look at them."""
 
     def start(self, running: Running) -> None:
-        running.begun = True  # a thread may take it at any moment, and looks at nothing before
         running.make_context = self._new_context
-        context = running.context()
-        assert isinstance(context, SyncContext)
-        self._room.do(lambda: self._attempt(running, context))
+        running.context()
+        self._held += 1
+        self._waiting.add(running)
+        self._calls.put(True)
+        if len(self._threads) < min(self._size, self._held):
+            name = f"duetime-task-{len(self._threads)}"
+            self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
+            self._threads[-1].start()
 
     def stop(self, running: Running) -> None:
+        if self._waiting.withdraw(running):
+            self._loop.call_soon(self._end, running, STOPPED)
+            return
+        running.begun = True  # a thread has it, and may not have come to say so
         context = running.context_if_made
-        if isinstance(context, SyncContext):
-            context.stop_requested.set()
+        assert isinstance(context, SyncContext)
+        context.stop_requested.set()
 
     def close(self) -> None:
-        self._room.close()
+        self._waiting.close()
+        for _ in self._threads:
+            self._calls.put(False)
 
-    def _attempt(self, running: Running, context: SyncContext) -> None:
-        outcome = contextvars.Context().run(self._call, running, context)
+    # In threads.
+
+    def _serve(self) -> None:
+        while self._calls.get():
+            self._take_one()
+
+    def _take_one(self) -> None:
+        running = self._waiting.take()
+        if running is None:
+            return  # it was stopped, or given back
+        running.begin_in_time()
+        outcome = contextvars.Context().run(self._call, running)
+        self._ended.append((running, outcome, monotonic() - running.began))
+        if self._is_called:
+            return  # before it looks, it says that the next one has to call it again
+        self._is_called = True
         # Once the event loop is closed the process is ending, and the run was handed back.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._finished, running, outcome)
+            self._loop.call_soon_threadsafe(self._look)
 
-    def _call(self, running: Running, context: SyncContext) -> Outcome:
+    def _call(self, running: Running) -> Outcome:
         definition = running.definition
         try:
             arguments = json.decode(running.claimed.args)
             current.set(running.context)
             if definition.context_name is not None:
-                arguments[definition.context_name] = context
+                arguments[definition.context_name] = running.context()
             with nullcontext() if running.span is None else running.span.active():
                 value = definition.function(**arguments)
             if inspect.iscoroutine(value):
@@ -99,6 +116,30 @@ class ThreadExecutor:
             return outcomes.from_value(value, running.attempt_log, self._max_result)
         except BaseException as error:
             return outcomes.from_exception(error)
+
+    # On the event loop.
+
+    def _look(self) -> None:
+        self._is_called = False
+        while self._ended:
+            running, outcome, took = self._ended.popleft()
+            # If this worker died, those that may run only once would have failed where they waited: few shall.
+            only_once = decode_options(running.claimed.options).at_most_once
+            self._claim_ahead(self._pace.ahead(inf if only_once else took))
+            try:
+                self._end(running, outcome)
+            except BaseException:
+                self._loop.call_soon(self._look)  # the others have ended all the same
+                raise
+
+    def _give_back(self, late: list[Running]) -> None:
+        self._claim_ahead(0)
+        for running in late:
+            self._end(running, GIVEN_BACK)
+
+    def _end(self, running: Running, outcome: Outcome) -> None:
+        self._held -= 1
+        self._finished(running, outcome)
 
     def _new_context(self, running: Running) -> SyncContext:
         lane, log = running.lane, running.attempt_log

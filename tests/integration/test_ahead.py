@@ -1,0 +1,148 @@
+"""Runs that are claimed ahead, where functions are short: in threads and in processes."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from duetime import App, Receipt, RunState, SyncContext, Task
+from duetime.model.attempt import AttemptState
+from duetime.worker import pace, waiting
+from duetime.worker.slots import Slots
+from tests.support import tasks
+from tests.support.waiting import eventually
+from tests.support.working import ended, working
+
+
+def wait_for_the_end(ctx: SyncContext) -> None:
+    ctx.stop_requested.wait(60)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where there is room for one."""
+
+    task: dict[str, Any]
+    worker: dict[str, int]
+    hang: Any
+
+
+@pytest.fixture(
+    params=[Place({}, {"threads": 1}, wait_for_the_end), Place({"process": True}, {"processes": 1}, tasks.hang)],
+    ids=["thread", "process"],
+)
+def place(request: pytest.FixtureRequest) -> Place:
+    found: Place = request.param
+    return found
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions count as short, however slow the machine is."""
+    monkeypatch.setattr(pace, "_MOMENT", 60.0)
+
+
+async def are_claimed(app: App, receipts: list[Receipt]) -> None:
+    async def running() -> bool:
+        return all([(await app.runs(receipt))[0].state is RunState.RUNNING for receipt in receipts])
+
+    await eventually(running)
+
+
+async def many(app: App, task: Task[..., Any], count: int) -> None:
+    """Enough of a short function to know its pace."""
+    for receipt in await task.submit_many([{"number": number} for number in range(count)]):
+        await ended(app, receipt)
+
+
+async def test_what_was_claimed_ahead_and_waits_is_given_back(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_PATIENCE", 2.0)  # long enough to be seen to wait
+    square = app.task(**place.task)(tasks.square)
+    hang = app.task(**place.task)(place.hang)
+    async with working(app, **place.worker):
+        await many(app, square, 20)
+        await are_claimed(app, [await hang.submit()])
+        late = await square.submit_many([{"number": number} for number in range(5)])
+        await are_claimed(app, late)
+        async with working(app, **place.worker):
+            runs = [await ended(app, receipt) for receipt in late]
+    assert [run.value for run in runs] == [number**2 for number in range(5)]
+    assert {run.attempt for run in runs} == {1}, "nothing was spent"
+    assert [[attempt.state for attempt in run.attempts] for run in runs] == [
+        [AttemptState.SNOOZED, AttemptState.SUCCEEDED]
+    ] * 5
+
+
+async def test_what_was_claimed_ahead_has_its_whole_timeout(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_PATIENCE", 60.0)
+    square = app.task(timeout="3s", **place.task)(tasks.square)
+    nap = app.task(**place.task)(tasks.nap)
+    async with working(app, **place.worker):
+        await many(app, square, 20)
+        await are_claimed(app, [await nap.submit(seconds=4)])
+        late = await square.submit(number=7)
+        await are_claimed(app, [late])
+        run = await ended(app, late)
+    assert (run.value, len(run.attempts)) == (49, 1)
+
+
+async def test_what_was_claimed_ahead_can_be_cancelled(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_PATIENCE", 60.0)
+    square = app.task(**place.task)(tasks.square)
+    hang = app.task(**place.task)(place.hang)
+    async with working(app, **place.worker):
+        await many(app, square, 20)
+        hanging = await hang.submit()
+        await are_claimed(app, [hanging])
+        late = await square.submit(number=7)
+        await are_claimed(app, [late])
+        await app.cancel(late)
+        assert (await ended(app, late)).state is RunState.CANCELLED
+        assert (await app.runs(hanging))[0].state is RunState.RUNNING, "what runs goes on"
+
+
+async def test_what_shall_never_start_twice_and_waits_is_handed_back(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_PATIENCE", 60.0)
+    square = app.task(**place.task)(tasks.square)
+    pay = app.task(name="pay", delivery="at_most_once", **place.task)(tasks.square)
+    hang = app.task(**place.task)(place.hang)
+    async with working(app, **place.worker, grace=timedelta(0)):
+        await many(app, square, 20)
+        await are_claimed(app, [await hang.submit()])
+        late = await pay.submit(number=7)
+        await are_claimed(app, [late])
+    run = (await app.runs(late))[0]
+    assert (run.state, run.attempt, run.error) == (RunState.PENDING, 0, None)
+    async with working(app, **dict.fromkeys(place.worker, 2)):
+        assert (await ended(app, late)).value == 49
+
+
+async def test_what_shall_never_start_twice_is_not_claimed_ahead(
+    app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If its worker died, it would have failed without having begun."""
+    square = app.task(**place.task)(tasks.square)
+    pay = app.task(name="pay", delivery="at_most_once", **place.task)(tasks.square)
+    claim_ahead, counts = Slots.claim_ahead, []
+
+    def noted(self: Slots, place: int, count: int) -> None:
+        counts.append(count)
+        claim_ahead(self, place, count)
+
+    monkeypatch.setattr(Slots, "claim_ahead", noted)
+    async with working(app, **place.worker):
+        await many(app, square, 20)
+        assert counts[-1] > 0
+        counts.clear()
+        await many(app, pay, 40)
+        assert set(counts) == {0}
+        await many(app, square, 20)
+        assert counts[-1] > 0
