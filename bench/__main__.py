@@ -97,8 +97,15 @@ def main() -> int:
             return 143
         finally:
             peers.close()
-    console.print(f"written to {asked.results}")
+    _say_where(asked)
     return 0
+
+
+def _say_where(asked: knobs.Knobs) -> None:
+    console.print(f"written to {asked.results}")
+    if asked.results == knobs.TRIES:
+        told = " ".join(f"{name.upper()}={value}" for name, value in asked.changed().items())
+        console.print(f"{told} is a try: bench/results and docs stay as they were; BENCH_RESULTS names another folder")
 
 
 if __name__ == "__main__":

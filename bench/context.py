@@ -10,13 +10,11 @@ from typing import Any
 import msgspec
 
 from bench.filled import Filled
-from bench.knobs import Knobs
+from bench.knobs import MEASURED_BY, Knobs
 from bench.peers.peer import Peer
 from bench.peers.registry import Peers
 from bench.report import Report
 from bench.stores import Databases
-
-MEASURED_BY = ("rounds", "runs", "seconds", "stored", "churn", "peers")
 
 
 class Bench:

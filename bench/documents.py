@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.knobs import Knobs, from_environ
+from bench.knobs import RESULTS, from_environ
 from bench.model.predicting import predict
 from bench.peers.environments import REQUIREMENTS, CannotRun, python_of
 from bench.scaling_doc import BUSY, scaling
@@ -47,13 +47,16 @@ What duetime reaches, beside the limit of the machine and beside what people use
 ```
 make bench                                    everything (two hours and more; fills ten million jobs the first time)
 make bench SCENARIO=drain                     one scenario; PEERS=0 leaves the peers out, PEERS=huey,arq picks some
-make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short try
+make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short try, which is written to bench/.tries
 make bench SCENARIO=sweep PEERS=huey          a peer in several settings, to find its best
 make bench SCENARIO=stored STORED=100000      with fewer stored jobs
-make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone
+make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone, like a try
 make bench-docs                               plots and these pages again, from the results
 python -m bench.profiling                     where the time of a drain goes (needs py-spy)
 ```
+
+Fewer rounds than three, other peers than all, or any other size than by default is a try: its results and pages are
+written to `bench/.tries` unless `BENCH_RESULTS` names a folder, and what is published here stays as it is.
 
 Peers' environments are made under `bench/.peers`, filled databases are kept under `bench/.data`; both can be deleted.
 Peers on Redis need a `redis-server`: the one in `REDIS_SERVER`, the system's, or Debian's package, which is unpacked
@@ -64,7 +67,7 @@ there. A peer that cannot run is named with the reason.
 def main() -> None:
     results = from_environ().results
     # What was measured into another folder is not what the docs tell.
-    docs = DOCS if results == Knobs().results else results
+    docs = DOCS if results == RESULTS else results
     if (results / "cost.json").exists() and (results / "nodes.json").exists():
         predict(results)
         (docs / "scaling.md").write_text(scaling(results))
@@ -152,7 +155,7 @@ def _section(body: dict[str, Any], results: Path) -> str:
         )
     lines += _peers(body)
     if (results / f"{name}.png").exists():
-        lines += ["", f"![{name}](../bench/results/{name}.png)"]
+        lines += ["", f"![{name}]({'../bench/results/' if results == RESULTS else ''}{name}.png)"]
     notes = [f"{key}: {_note(value)}" for key, value in body["notes"].items() if not isinstance(value, dict)]
     lines += ["", f"Measured at {body['measured_at']} on {machine['processors']} cores ({machine['architecture']},"]
     lines[-1] += f" Python {machine['python']}, {machine['busy_before']:.0%} busy before)"

@@ -43,6 +43,37 @@ def test_a_knob_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         knobs.from_environ()
 
 
+@pytest.mark.parametrize(
+    ("told", "folder"),
+    [
+        ({}, knobs.RESULTS),
+        ({"PEERS": "all", "ROUNDS": "5"}, knobs.RESULTS),
+        ({"PEERS": "0"}, knobs.TRIES),
+        ({"PEERS": "huey"}, knobs.TRIES),
+        ({"ROUNDS": "2"}, knobs.TRIES),
+        ({"RUNS": "5000"}, knobs.TRIES),
+        ({"SECONDS": "1"}, knobs.TRIES),
+        ({"STORED": "1000"}, knobs.TRIES),
+        ({"CHURN": "1000"}, knobs.TRIES),
+        ({"PEERS": "0", "BENCH_RESULTS": str(knobs.RESULTS)}, knobs.RESULTS),
+    ],
+)
+def test_a_try_leaves_published_results_alone(
+    monkeypatch: pytest.MonkeyPatch, told: dict[str, str], folder: Path
+) -> None:
+    for name in (*map(str.upper, knobs.MEASURED_BY), "BENCH_RESULTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert knobs.from_environ().results == folder
+
+
+def test_a_peer_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEERS", "huey,selery")
+    with pytest.raises(SystemExit, match=r"no peer 'selery'; there are: .*celery"):
+        knobs.from_environ()
+
+
 def test_starts_are_counted_across_processes_and_their_forks(tmp_path: Path) -> None:
     script = "import os, time\nfrom bench.peers.tally import hit\nfor _ in range(50): hit(time.time() - 1)\n"
     script += "pid = os.fork()\nfor _ in range(25): hit(time.time() - 1)\nif pid: os.wait()\n"
