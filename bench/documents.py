@@ -38,8 +38,8 @@ What duetime reaches, beside the limit of the machine and beside what people use
   durably. `apscheduler-memory` keeps its jobs in the process that runs them, and forgets them with it: it is a peer
   like all others, and the last column says how duetime stands without it. graphile-worker is Node's, and stands beside
   the best Python peer. All databases are vacuumed, analysed and on disk before a drain begins.
-- **A target** that asks for a ratio to the best peer is judged only when every known Python peer was measured or is
-  named with the reason why it could not be. A stretch is what it would be good to reach.
+- **A target** that asks for a ratio to the best peer counts as reached only when every known Python peer was measured;
+  else it is open, and those that are missing are named beside it. A stretch is what it would be good to reach.
 - PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers, and durable commits.
 
 ## How to repeat it
@@ -108,7 +108,9 @@ def _summary(found: list[dict[str, Any]]) -> str:
     for body in found:
         for store, variant, target in _each(body["target"]):
             reached = body["reached"].get(store, {}).get(variant)
-            told = {True: "✓", False: "**not reached**", None: "not compared"}[reached]
+            told = {True: "✓", False: "**not reached**", None: "open"}[reached]
+            if missing := body.get("peers_missing", {}).get(store, {}).get(variant):
+                told += f", without {', '.join(missing)}"
             if was_busy(body):
                 told += " (busy machine)"
             figure, stretch = _figure(body, store, variant), body.get("stretch", {}).get(store, {}).get(variant)

@@ -26,8 +26,15 @@ class Target:
             if value is not None
         }
 
-    def reached(self, ours: float, of_limit: float | None, of_peer: float | None) -> bool | None:
-        """None when what it is compared with was not measured."""
+    @property
+    def asks_for_peers(self) -> bool:
+        return "of_best_peer" in self.wanted
+
+    def reached(
+        self, ours: float, of_limit: float | None, of_peer: float | None, *, all_peers: bool = True
+    ) -> bool | None:
+        """None when what it is compared with was not measured. Without `all_peers` one that is missing might have been
+        the best: the best of the others can show that a target is missed, and not that it is reached."""
         checks: list[bool | None] = []
         for name, wanted in self.wanted.items():
             match name:
@@ -38,7 +45,8 @@ class Target:
                 case "of_limit":
                     checks.append(None if of_limit is None else of_limit >= wanted)
                 case _:
-                    checks.append(None if of_peer is None else of_peer >= wanted)
+                    beaten = None if of_peer is None else of_peer >= wanted
+                    checks.append(None if beaten and not all_peers else beaten)
         if False in checks:
             return False
         return None if None in checks else True

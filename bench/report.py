@@ -5,8 +5,9 @@ A figure belongs to a store and a variant. The file has `ours`, `limit`, `ratio_
 kind. `ratio_to_best_keeping_peer` leaves out those whose jobs end with their process; no target is judged by it. A
 ratio above 1 means that duetime is better, whether more or less is better.
 
-The best of some peers is not the best of all: a target that asks for it is judged only when every Python peer that is
-known was measured, or cannot run here for the reason that is named. One that can, and failed, leaves it open.
+The best of some peers is not the best of all: a target that asks for it counts as reached only when every Python peer
+that is known was measured. One that is missing for whatever reason (nobody asked for it, it could not be installed, it
+failed) leaves it open, and is named beside the verdict (`peers_missing`).
 """
 
 import json
@@ -116,9 +117,13 @@ class Report:
         best_figures = {key: peers[key][name] for key, name in best.items() if name is not None}
         of_best = {key: _ratio(figure, best_figures.get(key), self._better[key]) for key, figure in ours.items()}
         told = (unavailable or {}).keys()
-        complete = {key for key in ours if peers.get(key, {}).keys() | told >= PYTHON_PEERS}
+        missing = {
+            key: sorted(PYTHON_PEERS - peers.get(key, {}).keys())
+            for key in ours
+            if key in targets and targets[key].asks_for_peers
+        }
         reached = {
-            key: targets[key].reached(figure, of_limit[key], of_best[key] if key in complete else None)
+            key: targets[key].reached(figure, of_limit[key], of_best[key], all_peers=not missing.get(key))
             for key, figure in ours.items()
             if key in targets
         }
@@ -158,6 +163,7 @@ class Report:
             "unavailable_peers": dict(unavailable or {}),
             "failed_peers": dict(failed),
             "unasked_peers": unasked,
+            "peers_missing": _by_store({key: names for key, names in missing.items() if names}),
             "target": _by_store({key: str(target) for key, target in targets.items() if key in ours}),
             "reached": _by_store(reached),
             "stretch": _by_store(

@@ -15,7 +15,6 @@ def table(body: Mapping[str, Any]) -> Table:
             limit = body["limit"].get(store, {}).get(variant)
             best = body["best_peer"].get(store, {}).get(variant)
             peer = None if best is None else body["peers"][store][variant][best]
-            reached = body["reached"].get(store, {}).get(variant)
             shown.add_row(
                 store,
                 variant,
@@ -25,9 +24,17 @@ def table(body: Mapping[str, Any]) -> Table:
                 "–" if best is None else f"{best} {peer:,.1f}",
                 _show_ratio(body["ratio_to_best_peer"][store][variant]),
                 body["target"].get(store, {}).get(variant, "–"),
-                {True: "✓", False: "✗", None: ""}[reached],
+                _verdict(body, store, variant),
             )
     return shown
+
+
+def _verdict(body: Mapping[str, Any], store: str, variant: str) -> str:
+    if variant not in body["target"].get(store, {}):
+        return ""
+    missing = body["peers_missing"].get(store, {}).get(variant, [])
+    told = {True: "✓", False: "✗", None: "open"}[body["reached"][store][variant]]
+    return f"{told}, without {', '.join(missing)}" if missing else told
 
 
 def _show_ratio(ratio: float | None) -> str:

@@ -8,6 +8,7 @@ from bench import report
 from bench.documents import DOCS, EXPLAINED, performance
 from bench.goals import Target
 from bench.knobs import HERE
+from bench.peers.names import PYTHON_PEERS
 from bench.report import Report
 from bench.scaling_doc import _what_breaks, scaling
 
@@ -39,6 +40,17 @@ def test_what_is_not_reached_has_a_line_with_the_record_that_explains_it(
     assert "- drain, async: 10 runs/s is not ≥ 20. [" in page and f"](decisions/{EXPLAINED['drain']})" in page
     assert "- memory, async: 10 runs/s is not ≥ 20. No record explains it yet." in page
     assert "PostgreSQL 15.1, revision abc" in page
+
+
+def test_who_is_missing_stands_beside_a_verdict_that_is_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    written = Report("drain", "runs/s", tmp_path)
+    written.ours("postgres", "async", 10.0)
+    for name in PYTHON_PEERS - {"huey", "celery"}:
+        written.peer("postgres", "async", name, 5.0)
+    gone = dict.fromkeys(("celery", "huey"), "pip install failed")
+    written.finish({("postgres", "async"): Target(of_best_peer=1.5)}, unavailable=gone)
+    assert "| ≥ 1.5 × peer | open, without celery, huey |" in performance(tmp_path)
 
 
 def test_every_record_that_is_linked_to_is_there() -> None:

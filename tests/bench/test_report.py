@@ -24,7 +24,7 @@ def test_medians_and_ratios_stand_by_store_and_variant(tmp_path: Path) -> None:
         report.peer("postgres", "async", "huey", quick)
         report.peer("postgres", "async", "graphile", 40)
     others = dict.fromkeys(PYTHON_PEERS - {"rq", "huey"}, "no Redis")
-    report.finish({("postgres", "async"): Target(of_limit=0.5, of_best_peer=3)}, unavailable=others)
+    report.finish({("postgres", "async"): Target(of_limit=0.5)}, unavailable=others)
     body = _written(tmp_path, "drain")
     assert body["ours"] == {"postgres": {"async": 20}}
     assert body["limit"] == {"postgres": {"async": 40}}
@@ -78,7 +78,32 @@ def test_the_best_of_some_peers_is_not_the_best_of_all(tmp_path: Path) -> None:
     body = _written(tmp_path, "drain")
     assert body["ratio_to_best_peer"]["postgres"]["async"] == 10.0
     assert body["reached"]["postgres"]["async"] is None
+    assert body["peers_missing"]["postgres"]["async"] == sorted(PYTHON_PEERS - {"rq"})
     assert "celery" in body["unasked_peers"] and not {"rq", "huey"} & set(body["unasked_peers"])
+
+
+@pytest.mark.parametrize(("of_best", "verdict"), [(1.5, None), (3.0, False)])
+def test_a_peer_that_cannot_be_installed_leaves_the_target_open_and_is_named(
+    tmp_path: Path, of_best: float, verdict: bool | None
+) -> None:
+    report = Report("drain", "runs/s", tmp_path)
+    report.ours("postgres", "async", 10.0)
+    for name in PYTHON_PEERS - {"huey"}:
+        report.peer("postgres", "async", name, 5.0)
+    report.finish({("postgres", "async"): Target(of_best_peer=of_best)}, unavailable={"huey": "pip install failed"})
+    body = _written(tmp_path, "drain")
+    assert body["reached"]["postgres"]["async"] is verdict  # missed is missed, whoever else there is
+    assert body["peers_missing"] == {"postgres": {"async": ["huey"]}}
+
+
+def test_with_every_peer_a_target_is_judged(tmp_path: Path) -> None:
+    report = Report("drain", "runs/s", tmp_path)
+    report.ours("postgres", "async", 10.0)
+    for name in PYTHON_PEERS:
+        report.peer("postgres", "async", name, 5.0)
+    report.finish({("postgres", "async"): Target(of_best_peer=1.5)}, unavailable={"graphile": "Node is not installed"})
+    body = _written(tmp_path, "drain")
+    assert body["reached"]["postgres"]["async"] is True and body["peers_missing"] == {}
 
 
 def test_a_peer_that_failed_in_a_later_round_has_no_figure(tmp_path: Path) -> None:
