@@ -8,8 +8,10 @@ from typing import Any
 
 from bench.knobs import RESULTS, from_environ
 from bench.model.predicting import predict
-from bench.peers.environments import REQUIREMENTS, CannotRun, python_of
+from bench.peers.described import described
+from bench.peers.environments import CannotRun, python_of
 from bench.scaling_doc import BUSY, scaling
+from bench.telling import measured
 
 DOCS = Path(__file__).parents[1] / "docs"
 ORDER = (
@@ -34,10 +36,11 @@ What duetime reaches, beside the limit of the machine and beside what people use
   connection. Drains go in batches of 500, fires and bulk submits in batches of 1,000; the limit of `steady` submits on
   a second connection. For HTTP it is the raw framework that reads the same body and answers.
 - **The peers** run in environments of their own, with pinned versions, in their best documented settings
-  (`bench/peers/`). Those on Redis keep jobs in its memory only; duetime, the limit and those on PostgreSQL commit
-  durably. `apscheduler-memory` keeps its jobs in the process that runs them, and forgets them with it: it is a peer
-  like all others, and the last column says how duetime stands without it. graphile-worker is Node's, and stands beside
-  the best Python peer. All databases are vacuumed, analysed and on disk before a drain begins.
+  (`bench/peers/`; the last section has what each was measured with). Those on Redis keep jobs in its memory only;
+  duetime, the limit and those on PostgreSQL commit durably. `apscheduler-memory` keeps its jobs in the process that
+  runs them, and forgets them with it: it is a peer like all others, and the last column says how duetime stands without
+  it. graphile-worker is Node's, and stands beside the best Python peer. All databases are vacuumed, analysed and on disk
+  before a drain begins.
 - **A target** that asks for a ratio to the best peer counts as reached only when every known Python peer was measured;
   else it is open, and those that are missing are named beside it. A stretch is what it would be good to reach.
 - PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers, and durable commits.
@@ -137,7 +140,7 @@ def _explained(body: dict[str, Any]) -> str:
 
 
 def _section(body: dict[str, Any], results: Path) -> str:
-    name, machine = body["scenario"], body["machine"]
+    name = body["scenario"]
     lines = [f"## {name}", "", _about(name), ""]
     if was_busy(body):
         lines += ["**The machine was busy with something else meanwhile: only the ratios say something.**", ""]
@@ -159,12 +162,7 @@ def _section(body: dict[str, Any], results: Path) -> str:
     if (results / f"{name}.png").exists():
         lines += ["", f"![{name}]({'../bench/results/' if results == RESULTS else ''}{name}.png)"]
     notes = [f"{key}: {_note(value)}" for key, value in body["notes"].items() if not isinstance(value, dict)]
-    lines += ["", f"Measured at {body['measured_at']} on {machine['processors']} cores ({machine['architecture']},"]
-    lines[-1] += f" Python {machine['python']}, {machine['busy_before']:.0%} busy before)"
-    lines[-1] += f", PostgreSQL {body['postgres']}" if "postgres" in body else ""
-    older = ", before results named their revision: by an older harness, to be measured again"
-    lines[-1] += f", revision {body['revision']}" if "revision" in body else older
-    lines[-1] += f"; {'; '.join(notes)}." if notes else "."
+    lines += ["", "; ".join([measured(body), *notes]) + "."]
     return "\n".join(lines)
 
 
@@ -184,29 +182,20 @@ def _peers(body: dict[str, Any]) -> list[str]:
 
 
 def _settings(found: list[dict[str, Any]]) -> str:
-    lines = ["## The peers' settings", "", "| peer | versions | settings |", "|---|---|---|"]
-    for file in sorted((Path(__file__).parent / "peers" / "drivers").iterdir()):
-        if file.stem in ("__init__", "duetime") or file.suffix not in (".py", ".mjs"):
-            continue
-        lines.append(f"| {file.stem} | {_versions(file.stem)} | {_opening(file)} |")
+    """As each result says that its peers were; where one says nothing, as they are now."""
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
+    for body in found:
+        noted = body.get("peer_settings", {})
+        for name in sorted({name for _, _, named in _each(body["peers"]) for name in named}):
+            facts = noted.get(name) or described(name)
+            since = "" if name in noted else " (not noted then: as it is now)"
+            rows.setdefault((name, facts["versions"], facts["settings"], since), []).append(body["scenario"])
+    if not rows:
+        return ""
+    lines = ["## The peers' settings", "", "| peer | versions | settings | in |", "|---|---|---|---|"]
+    for (*facts, since), scenarios in sorted(rows.items()):
+        lines.append(f"| {' | '.join(fact.replace('|', '/') for fact in facts)} | {', '.join(scenarios)}{since} |")
     return "\n".join(lines)
-
-
-def _opening(file: Path) -> str:
-    text = file.read_text()
-    if file.suffix == ".mjs":
-        return text.split("\n", 1)[0].removeprefix("// ")
-    return " ".join(text.split('"""')[1].split("\n\n")[0].split())
-
-
-def _versions(name: str) -> str:
-    wanted = {name, "redis", "psycopg", "asyncpg", "sqlalchemy", "uvloop"}
-    file = REQUIREMENTS / f"{name}.txt"
-    if not file.exists():
-        needs = json.loads((REQUIREMENTS / name / "package.json").read_text())["dependencies"]
-        return ", ".join(f"{package} {version}" for package, version in needs.items())
-    pins = [line.split("==") for line in file.read_text().split() if "==" in line]
-    return ", ".join(f"{package} {version}" for package, version in pins if package.lower() in wanted)
 
 
 def _about(name: str) -> str:

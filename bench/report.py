@@ -26,6 +26,7 @@ from typing import Any
 from rich.console import Console
 
 from bench.goals import Target
+from bench.peers.described import described
 from bench.peers.names import FORGETFUL_PEERS, NODE_PEERS, PYTHON_PEERS
 from bench.tables import table
 
@@ -160,6 +161,7 @@ class Report:
                     if "graphile" in peers.get(key, {})
                 }
             ),
+            "peer_settings": {name: described(name) for name in sorted(measured)},
             "unavailable_peers": dict(unavailable or {}),
             "failed_peers": dict(failed),
             "unasked_peers": unasked,

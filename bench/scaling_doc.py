@@ -5,6 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bench.telling import measured
+
 BUSY = 0.2
 """With more than this part of its cores in use by others, a machine is too busy to judge by."""
 
@@ -23,6 +25,7 @@ def scaling(results: Path) -> str:
     parts = [
         HEAD,
         _busy(cost, nodes),
+        f"- costs: {measured(cost)}.\n- nodes: {measured(nodes)}.",
         _costs(cost),
         _profiles(model),
         _weights(cost),

@@ -1,5 +1,6 @@
 """The pages say what the results say."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from bench import report
 from bench.documents import DOCS, EXPLAINED, performance
 from bench.goals import Target
 from bench.knobs import HERE
+from bench.peers.described import described
 from bench.peers.names import PYTHON_PEERS
 from bench.report import Report
 from bench.scaling_doc import _what_breaks, scaling
@@ -51,6 +53,40 @@ def test_who_is_missing_stands_beside_a_verdict_that_is_open(monkeypatch: pytest
     gone = dict.fromkeys(("celery", "huey"), "pip install failed")
     written.finish({("postgres", "async"): Target(of_best_peer=1.5)}, unavailable=gone)
     assert "| ≥ 1.5 × peer | open, without celery, huey |" in performance(tmp_path)
+
+
+def test_peers_are_told_as_they_were_when_they_were_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    written = Report("drain", "runs/s", tmp_path)
+    written.ours("postgres", "async", 10.0)
+    for name in ("huey", "graphile", "apscheduler-memory"):
+        written.peer("postgres", "async", name, 5.0)
+    written.finish({})
+    file = tmp_path / "drain.json"
+    body = json.loads(file.read_text())
+    assert body["peer_settings"]["huey"] == described("huey")
+    assert "graphile-worker" in body["peer_settings"]["graphile"]["versions"]
+    assert "APScheduler" in body["peer_settings"]["apscheduler-memory"]["versions"]
+    body["peer_settings"]["huey"] = {"versions": "huey 0.1", "settings": "Nine threads."}
+    file.write_text(json.dumps(body))
+    assert "| huey | huey 0.1 | Nine threads. | drain |" in performance(tmp_path)
+    del body["peer_settings"]["huey"]
+    file.write_text(json.dumps(body))
+    today = described("huey")
+    told = f"| huey | {today['versions']} | {today['settings']} | drain (not noted then: as it is now) |"
+    assert told in performance(tmp_path)
+
+
+def test_a_section_tells_which_sizes_were_not_the_usual_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    usual = {"rounds": 3, "runs": 100_000, "seconds": 10.0, "stored": 10_000_000, "churn": 3_600_000, "peers": "all"}
+    for scenario, knobs in (("drain", usual), ("steady", usual | {"rounds": 2, "runs": 5_000})):
+        written = Report(scenario, "runs/s", tmp_path, about={"revision": scenario, "knobs": knobs})
+        written.ours("postgres", "async", 10.0)
+        written.finish({})
+    page = performance(tmp_path)
+    assert "revision drain." in page
+    assert "revision steady; **with rounds 2 instead of 3, runs 5,000 instead of 100,000**." in page
 
 
 def test_every_record_that_is_linked_to_is_there() -> None:

@@ -1,0 +1,30 @@
+"""How a page tells when, on what and of what a result was measured."""
+
+from typing import Any
+
+from bench.knobs import Knobs
+
+
+def measured(body: dict[str, Any]) -> str:
+    machine = body["machine"]
+    told = f"Measured at {body['measured_at']} on {machine['processors']} cores ({machine['architecture']},"
+    told += f" Python {machine['python']}, {machine['busy_before']:.0%} busy before)"
+    told += f", PostgreSQL {body['postgres']}" if "postgres" in body else ""
+    older = ", before results named their revision: by an older harness, to be measured again"
+    told += f", revision {body['revision']}" if "revision" in body else older
+    return told + _otherwise(Knobs(**body.get("knobs", {})))
+
+
+def _otherwise(asked: Knobs) -> str:
+    """Sizes that are not the usual ones."""
+    usual = Knobs()
+    told = [
+        f"{name} {_count(each)} instead of {_count(getattr(usual, name))}" for name, each in asked.changed().items()
+    ]
+    return f"; **with {', '.join(told)}**" if told else ""
+
+
+def _count(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value == int(value) else f"{value:,}"
