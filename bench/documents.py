@@ -38,9 +38,9 @@ What duetime reaches, beside the limit of the machine and beside what people use
 - **The peers** run in environments of their own, with pinned versions, in their best documented settings
   (`bench/peers/`; the last section has what each was measured with). Those on Redis keep jobs in its memory only;
   duetime, the limit and those on PostgreSQL commit durably. `apscheduler-memory` keeps its jobs in the process that
-  runs them, and forgets them with it: it is a peer like all others, and the last column says how duetime stands without
-  it. graphile-worker is Node's, and stands beside the best Python peer. All databases are vacuumed, analysed and on disk
-  before a drain begins.
+  runs them, and forgets them with it: it is a peer like all others, and a column of its own says how duetime stands
+  without it. graphile-worker is Node's, and is no Python peer: it has a column of its own where it was measured. All
+  databases are vacuumed, analysed and on disk before a drain begins.
 - **A target** that asks for a ratio to the best peer counts as reached only when every known Python peer was measured;
   else it is open, and those that are missing are named beside it. A stretch is what it would be good to reach.
 - PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers, and durable commits.
@@ -144,26 +144,36 @@ def _section(body: dict[str, Any], results: Path) -> str:
     lines = [f"## {name}", "", _about(name), ""]
     if was_busy(body):
         lines += ["**The machine was busy with something else meanwhile: only the ratios say something.**", ""]
-    lines += [
-        "| store | variant | duetime | limit | × limit | best Python peer | × peer | × best that keeps jobs |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for store, variant, _ in _each(body["ours"]):
-        limit = body["limit"].get(store, {}).get(variant)
-        best = body["best_peer"].get(store, {}).get(variant)
-        peer = "–" if best is None else f"{best} {_show(body['peers'][store][variant][best])}"
-        lines.append(
-            f"| {store} | {variant} | {_figure(body, store, variant)} | {_show(limit)}"
-            f" | {_show(body['ratio_to_limit'][store][variant])} | {peer}"
-            f" | {_show(body['ratio_to_best_peer'][store][variant])}"
-            f" | {_show(body.get('ratio_to_best_keeping_peer', {}).get(store, {}).get(variant))} |"
-        )
-    lines += _peers(body)
+    lines += _compared(body) + _peers(body)
     if (results / f"{name}.png").exists():
         lines += ["", f"![{name}]({'../bench/results/' if results == RESULTS else ''}{name}.png)"]
     notes = [f"{key}: {_note(value)}" for key, value in body["notes"].items() if not isinstance(value, dict)]
     lines += ["", "; ".join([measured(body), *notes]) + "."]
     return "\n".join(lines)
+
+
+def _compared(body: dict[str, Any]) -> list[str]:
+    """duetime beside the limit and the best of the peers; and beside graphile-worker, where that was measured."""
+    ratios = {
+        "× peer": body["ratio_to_best_peer"],
+        "× best that keeps jobs": body.get("ratio_to_best_keeping_peer", {}),
+        "× graphile-worker": body.get("ratio_to_graphile", {}),
+    }
+    if not any(ratios["× graphile-worker"].values()):
+        del ratios["× graphile-worker"]
+    heads = ["store", "variant", "duetime", "limit", "× limit", "best Python peer", *ratios]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for store, variant, _ in _each(body["ours"]):
+        best = body["best_peer"].get(store, {}).get(variant)
+        cells = [
+            *(store, variant, _figure(body, store, variant)),
+            _show(body["limit"].get(store, {}).get(variant)),
+            _show(body["ratio_to_limit"][store][variant]),
+            "–" if best is None else f"{best} {_show(body['peers'][store][variant][best])}",
+            *(_show(ratio.get(store, {}).get(variant)) for ratio in ratios.values()),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def _peers(body: dict[str, Any]) -> list[str]:

@@ -8,7 +8,9 @@ from rich.table import Table
 
 def table(body: Mapping[str, Any]) -> Table:
     shown = Table(title=f"{body['scenario']} (medians)")
-    for heading in ("store", "variant", "duetime", "limit", "× limit", "best peer", "× peer", "to reach", ""):
+    of_graphile = body["ratio_to_graphile"]
+    ratios = ("× peer", "× graphile") if of_graphile else ("× peer",)
+    for heading in ("store", "variant", "duetime", "limit", "× limit", "best peer", *ratios, "to reach", ""):
         shown.add_column(heading, justify="left" if heading in ("store", "variant", "best peer") else "right")
     for store, variants in body["ours"].items():
         for variant, figure in variants.items():
@@ -23,6 +25,7 @@ def table(body: Mapping[str, Any]) -> Table:
                 _show_ratio(body["ratio_to_limit"][store][variant]),
                 "–" if best is None else f"{best} {peer:,.1f}",
                 _show_ratio(body["ratio_to_best_peer"][store][variant]),
+                *([_show_ratio(of_graphile.get(store, {}).get(variant))] if of_graphile else []),
                 body["target"].get(store, {}).get(variant, "–"),
                 _verdict(body, store, variant),
             )

@@ -55,6 +55,22 @@ def test_who_is_missing_stands_beside_a_verdict_that_is_open(monkeypatch: pytest
     assert "| ≥ 1.5 × peer | open, without celery, huey |" in performance(tmp_path)
 
 
+def test_graphile_worker_has_a_column_where_it_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    for scenario, name in (("submit", "graphile"), ("steady", "huey")):
+        written = Report(scenario, "jobs/s", tmp_path)
+        written.ours("postgres", "bulk", 10.0)
+        written.ours("postgres", "http", 10.0)
+        written.peer("postgres", "bulk", name, 40.0)
+        written.finish({})
+    page = performance(tmp_path)
+    steady, submit = page.index("## steady"), page.index("## submit")
+    assert "| × best that keeps jobs | × graphile-worker |" in page[submit:]
+    assert "| postgres | bulk | 10 jobs/s | – | – | – | – | – | 0.25 |" in page[submit:]
+    assert "| postgres | http | 10 jobs/s | – | – | – | – | – | – |" in page[submit:]
+    assert "× graphile-worker" not in page[steady:submit]
+
+
 def test_peers_are_told_as_they_were_when_they_were_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(report, "_busy", lambda _: 0.0)
     written = Report("drain", "runs/s", tmp_path)
