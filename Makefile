@@ -63,7 +63,7 @@ bench: $(VENV)/.dev ## measure beside the limit and the peers (SCENARIO=name PEE
 	@$(BIN)/python -m bench $(SCENARIO)
 	@$(BIN)/python -m bench.documents
 
-bench-docs: $(VENV)/.dev ## write the plots, docs/performance.md and docs/scaling.md again from bench/results
+bench-docs: $(VENV)/.dev ## write the plots, docs/performance.md, docs/scaling.md and README's figures again from bench/results
 	@$(BIN)/python -m bench.documents
 
 chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED=1 SCENARIO=name)

@@ -60,7 +60,7 @@ def _revision() -> str | None:
     commit = _git("rev-parse", "--short=12", "HEAD")
     if commit is None:
         return None
-    changed = _git("status", "--porcelain", "--untracked-files=no", ".", ":!bench/results", ":!docs")
+    changed = _git("status", "--porcelain", "--untracked-files=no", ".", ":!bench/results", ":!docs", ":!README.md")
     return f"{commit}-dirty" if changed else commit
 
 

@@ -1,4 +1,5 @@
-"""`python -m bench.documents`: the model, the plots, docs/performance.md and docs/scaling.md, from the results."""
+"""`python -m bench.documents`: the model, the plots, docs/performance.md, docs/scaling.md and the figures in README.md,
+from the results."""
 
 import json
 import subprocess
@@ -10,6 +11,7 @@ from bench.knobs import RESULTS, from_environ
 from bench.model.predicting import predict
 from bench.peers.described import described
 from bench.peers.environments import CannotRun, python_of
+from bench.readme import README, with_figures
 from bench.scaling_doc import BUSY, scaling
 from bench.telling import measured
 
@@ -76,6 +78,8 @@ def main() -> None:
         (docs / "scaling.md").write_text(scaling(results))
     _plot(results)
     (docs / "performance.md").write_text(performance(results))
+    if docs == DOCS:
+        README.write_text(with_figures(README.read_text(), results))
 
 
 def performance(results: Path) -> str:

@@ -11,6 +11,7 @@ from bench.goals import Target
 from bench.knobs import HERE
 from bench.peers.described import described
 from bench.peers.names import PYTHON_PEERS
+from bench.readme import BEGIN, END, README, with_figures
 from bench.report import Report
 from bench.scaling_doc import _what_breaks, scaling
 
@@ -23,6 +24,26 @@ def test_the_performance_page_is_written_from_the_results() -> None:
 
 def test_the_scaling_page_is_written_from_the_results() -> None:
     assert (DOCS / "scaling.md").read_text() == scaling(RESULTS), "write it again: make bench-docs"
+
+
+def test_the_figures_of_the_readme_are_written_from_the_results() -> None:
+    text = README.read_text()
+    assert text == with_figures(text, RESULTS), "write them again: make bench-docs"
+
+
+def test_the_readme_tells_slots_and_peers_beside_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(report, "_busy", lambda _: 0.0)
+    written = Report("drain", "runs/s", tmp_path)
+    written.notes["slots"] = 3_000
+    written.ours("postgres", "async", 37_924.2)
+    written.limit("postgres", "async", 46_243.9)
+    written.peer("postgres", "async", "huey", 3_167.4)
+    written.finish({})
+    told = "| drain, PostgreSQL, a worker of 3,000 slots | 37,900 runs/s | 46,200 | huey 3,170 | 11.97 | 11.97 | – |"
+    assert told in with_figures(f"before\n{BEGIN}\nold\n{END}\nafter", tmp_path).splitlines()
+    assert "old" not in with_figures(f"{BEGIN}old{END}", tmp_path)
+    with pytest.raises(ValueError, match="no place for figures"):
+        with_figures("nothing", tmp_path)
 
 
 def test_a_missing_result_leaves_a_page_without_it(tmp_path: Path) -> None:
