@@ -179,11 +179,13 @@ def _what_breaks(model: dict[str, Any]) -> str:
 
 def _lanes(cost: dict[str, Any]) -> str:
     swept = cost["notes"]["lanes by nodes"]
+    rounds = cost["notes"].get("rounds of lanes by nodes", 1)  # there was one before it was noted
     nodes = list(next(iter(swept.values())))
     lines = [
         "## Lanes and nodes",
         "",
-        "A drain out of as many lanes by as many worker processes, measured, in runs/s.",
+        "A drain out of as many lanes by as many worker processes, measured, in runs/s:"
+        f" {'a single round' if rounds == 1 else f'medians of {rounds} rounds'}.",
         "",
     ]
     lines += [f"| lanes | {' | '.join(f'{each} worker processes' for each in nodes)} |", f"|---|{'---|' * len(nodes)}"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from bench.knobs import Knobs
@@ -59,6 +60,17 @@ async def test_a_driver_submits_drains_and_shows_its_lag(database: str) -> None:
     assert await drain_by(peer, 300, 2, LANES="3") > 0
     lags = await peer.lags(50, 1, skip=0)
     assert len(lags) == 50 and 0 <= lags[0] < 30
+
+
+async def test_jobs_have_a_timeout_into_however_many_lanes_they_go(database: str) -> None:
+    peer = Peer("duetime", lambda: database, driver="duetime", python=sys.executable)
+    await peer.fill(database, 20, LANES="3")
+    connection = await asyncpg.connect(database)
+    try:
+        found = await connection.fetch("select timeout_ms, count(*) from duetime.runs group by 1")
+    finally:
+        await connection.close()
+    assert [tuple(row) for row in found] == [(30_000, 20)]
 
 
 async def test_a_driver_plans_ahead_and_shows_how_late_it_is(database: str) -> None:

@@ -57,6 +57,7 @@ class DuetimeDriver(Driver):
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 queue=f"queue-{number % lanes}",
+                timeout=TASK.defaults.timeout,
             )
             for number, moment in enumerate(moments)
         ]
@@ -69,6 +70,7 @@ class DuetimeDriver(Driver):
                 args={"sent": moment, "to": ARGUMENT},
                 max_payload=1000,
                 schedule=Once(at=datetime.fromtimestamp(moment, UTC)),
+                timeout=TASK.defaults.timeout,
             )
             for moment in moments
         ]
