@@ -141,7 +141,8 @@ def _takes(model: dict[str, Any]) -> str:
     lines = [f"## What {wanted:,.0f} runs a second take", ""]
     if takes:
         lines += [
-            "With the database on a machine of its own and no core busier than 70 %; jobs submitted in bulk:",
+            "With the database on a machine of its own and no core busier than 70 %; jobs submitted in bulk, by",
+            "processes that have cores of their own:",
             "",
             "| | |",
             "|---|---|",
@@ -149,7 +150,13 @@ def _takes(model: dict[str, Any]) -> str:
         ]
     else:
         lines.append("More than 64 worker processes or 64 database cores: nothing that the model was asked about.")
-    lines += ["", "As worker processes are added beside a database with 16 cores:", ""]
+    trip = model["assumed"]["round trip to another machine, µs"] / 1000
+    lines += [
+        "",
+        f"A round trip to that machine is taken to last {trip:g} ms, as in one data centre: assumed, not measured. For",
+        f"what shares one machine, as here, the model has {model['costs']['trip'] / 1000:g} ms.",
+    ]
+    lines += ["", "As worker processes are added, on machines of their own, to a database with 16 cores:", ""]
     lines += ["| worker processes | runs/s | worker cores busy | database cores busy | WAL |", "|---|---|---|---|---|"]
     lines += [
         f"| {each['worker processes']} | {each['runs/s']:,.0f} | {each['worker cores busy']:.1f}"

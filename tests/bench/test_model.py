@@ -5,9 +5,13 @@ import pytest
 
 from bench.cost import function_of
 from bench.model.fitting import CLAIM_SHARE, Measured, fit
-from bench.model.predicting import _claim_share, takes
+from bench.model.predicting import NETWORK_TRIP, _claim_share, breaks_first, takes
 from bench.model.simulation import Costs, Layout, simulate
 
+COST = {f"{step}: WAL": 800.0 for step in ("run, async", "submit, 1,000 at a time")} | {
+    "submit, 1,000 at a time: database": 10.0,
+    "submit, 1,000 at a time: client": 26.0,
+}
 COSTS = Costs(worker=20.0, claim=8.0, complete=10.0, statement=0.0, flush=200.0)
 
 
@@ -58,10 +62,21 @@ def test_workers_of_other_lanes_are_not_passed_by() -> None:
 
 
 def test_what_is_wanted_takes_lanes_and_a_log_that_is_fast_enough() -> None:
-    cost = {f"{step}: WAL": 800.0 for step in ("run, async", "submit, 1,000 at a time")}
-    found = takes(COSTS, cost | {"submit, 1,000 at a time: database": 10.0})
+    found = takes(COSTS, COST)
     assert found["lanes with workers of their own"] >= 1
     assert found["log bandwidth, MB/s at least"] >= found["WAL MB/s"] == 80.0
+
+
+def test_what_is_wanted_takes_cores_for_those_who_submit() -> None:
+    found = takes(COSTS, COST)
+    assert found["cores busy of those who submit"] == pytest.approx(50_000 * 26.0 / 1e6)
+    assert found["processes that submit"] == 2  # no core busier than 70 %
+
+
+def test_a_database_on_a_machine_of_its_own_is_behind_a_network() -> None:
+    (one, *_), far = breaks_first(COSTS, 800.0), msgspec.structs.replace(COSTS, trip=NETWORK_TRIP)
+    assert one["runs/s"] == simulate(far, Layout(1, 1, database_cores=16), seconds=1.0).rate
+    assert one["runs/s"] < simulate(COSTS, Layout(1, 1, database_cores=16), seconds=1.0).rate
 
 
 def test_claiming_and_completing_share_by_what_their_statements_took() -> None:
