@@ -60,8 +60,9 @@ unit: $(VENV)/.dev ## the quick tests only (PYTEST_ARGS=…)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
 
 bench: $(VENV)/.dev ## measure beside the limit and the peers (SCENARIO=name PEERS=0 ROUNDS=3 STORED=10000000)
-	@$(BIN)/python -m bench $(SCENARIO)
-	@$(BIN)/python -m bench.documents
+	@$(BIN)/python -m bench $(SCENARIO); status=$$?; \
+	case $$status in 0|3) $(BIN)/python -m bench.documents || exit;; esac; \
+	exit $$status
 
 bench-docs: $(VENV)/.dev ## write the plots, docs/performance.md, docs/scaling.md and README's figures again from bench/results
 	@$(BIN)/python -m bench.documents

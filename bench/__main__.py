@@ -1,10 +1,14 @@
-"""`python -m bench [scenario …]`: runs the scenarios and prints duetime beside the limit and the peers."""
+"""`python -m bench [scenario …]`: runs the scenarios and prints duetime beside the limit and the peers.
+
+A scenario that fails leaves the others to be measured; the end, and the exit code, tell which did not come through.
+"""
 
 import asyncio
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -65,19 +69,30 @@ SCENARIOS: dict[str, Callable[[Bench], Awaitable[None]]] = {
 APART = {"dashboard", "sweep"}
 """Only when asked for by name: a quarter of an hour, and what peers' settings are found by."""
 
+SOME_FAILED = 3
+"""An exit code of its own: there are results, and pages are written from them."""
 
-async def _measure(names: list[str], bench: Bench) -> None:
+
+async def _measure(names: list[str], bench: Bench) -> dict[str, str]:
+    """One scenario after the other; those that failed, with the reason: what follows does not depend on them."""
     # Processes that were started end with us, also when somebody ends us.
     measuring = asyncio.current_task()
     assert measuring is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
+    failed: dict[str, str] = {}
     for name in names:
         about = (sys.modules[SCENARIOS[name].__module__].__doc__ or "").strip().split("\n\n")[0]
         console.print(f"[bold]{name}[/]: {about}")
         bench.peers.begin()
         began = time.monotonic()
-        await SCENARIOS[name](bench)
+        try:
+            await SCENARIOS[name](bench)
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+            console.print(traceback.format_exc().rstrip(), style="dim", markup=False)
+            console.print(f"  {name} failed: {failed[name]}", style="bold red", markup=False)
         console.print(f"  {name} took {time.monotonic() - began:.0f} s", style="dim")
+    return failed
 
 
 def main() -> int:
@@ -92,13 +107,15 @@ def main() -> int:
         databases = Databases(server, Path(folder))
         peers = Peers(asked, databases.postgres)
         try:
-            uvloop.run(_measure(names, Bench(asked, databases, peers, Filled(asked.data))))
+            failed = uvloop.run(_measure(names, Bench(asked, databases, peers, Filled(asked.data))))
         except asyncio.CancelledError:
             return 143
         finally:
             peers.close()
     _say_where(asked)
-    return 0
+    for name, why in failed.items():
+        console.print(f"{name} failed, and what it wrote before is still there: {why}", style="bold red", markup=False)
+    return SOME_FAILED if failed else 0
 
 
 def _say_where(asked: knobs.Knobs) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bench.disks import check_room
 from bench.filled import Filled
 from bench.knobs import MEASURED_BY, Knobs
 from bench.peers.peer import Peer
@@ -49,7 +50,8 @@ class Bench:
 
     @contextmanager
     def server_with_many(self) -> Iterator[Filled]:
-        """The server with filled databases runs only while it is asked for."""
+        """The server with filled databases runs only while it is asked for. Raises `NoRoom`."""
+        check_room(self.knobs.data, self.knobs.stored)
         with self.filled:
             yield self.filled
 

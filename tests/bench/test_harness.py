@@ -7,13 +7,18 @@ import sys
 import tempfile
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import asyncpg
 import pytest
 
-from bench import knobs, limits
-from bench.filled import _fill, make_due, sample
+import bench.__main__
+from bench import disks, knobs, limits
+from bench.context import Bench
+from bench.filled import Filled, _fill, make_due, sample
 from bench.limits import drain
+from bench.peers.environments import CannotRun
+from bench.peers.registry import Peers
 from bench.peers.tally import Tally
 from bench.shares import share
 from bench.steady import bisect, holds, step_down
@@ -207,6 +212,39 @@ async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str
             await store.close()
     finally:
         await connection.close()
+
+
+async def test_a_scenario_that_fails_leaves_the_others_to_be_measured(
+    monkeypatch: pytest.MonkeyPatch, postgres: Server, tmp_path: Path
+) -> None:
+    measured: list[str] = []
+
+    async def fine(_: Bench) -> None:
+        measured.append("drain")
+
+    async def broken(_: Bench) -> None:
+        raise CannotRun("submit failed: nobody is there")
+
+    monkeypatch.setattr(bench.__main__, "SCENARIOS", {"fire": broken, "drain": fine})
+    given = Bench(knobs.Knobs(), Databases(postgres, tmp_path), Peers(knobs.Knobs(), str), Filled(tmp_path))
+    failed = await bench.__main__._measure(["fire", "drain"], given)
+    assert failed == {"fire": "CannotRun: submit failed: nobody is there"} and measured == ["drain"]
+
+
+def test_without_room_nothing_is_filled(monkeypatch: pytest.MonkeyPatch, postgres: Server, tmp_path: Path) -> None:
+    asked = knobs.Knobs(stored=10_000_000, data=tmp_path / "data")
+    given = Bench(asked, Databases(postgres, tmp_path), Peers(asked, str), Filled(asked.data))
+    monkeypatch.setattr(disks.shutil, "disk_usage", lambda _: SimpleNamespace(free=14_000_000_000))
+    with (
+        pytest.raises(disks.NoRoom, match=r"take about 15\.0 GB in .*, where 14\.0 GB are free"),
+        given.server_with_many(),
+    ):
+        pass
+    assert not asked.data.exists()
+    asked.data.mkdir()
+    with (asked.data / "filled before").open("wb") as kept:
+        kept.truncate(2_000_000_000)
+    disks.check_room(asked.data, asked.stored)  # what is there already is not needed again
 
 
 def test_what_was_tried_can_be_tried_again(postgres: Server, tmp_path: Path) -> None:
