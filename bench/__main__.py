@@ -19,6 +19,7 @@ from bench import (
     breaker,
     cost,
     dashboard,
+    disks,
     drain,
     fire,
     herd,
@@ -102,6 +103,11 @@ def main() -> int:
         console.print(f"no scenario {unknown[0]!r}; there are: {', '.join(SCENARIOS)}")
         return 2
     asked = knobs.from_environ()
+    try:
+        disks.keep_on_disk(asked.data)
+    except disks.NoDisk as error:
+        console.print(str(error), markup=False)
+        return 2
     with Server(installed()[0], settings=SERVER_OPTIONS) as server, tempfile.TemporaryDirectory() as folder:
         console.print(f"PostgreSQL {server.version}, with durable commits")
         databases = Databases(server, Path(folder))

@@ -50,7 +50,7 @@ class Bench:
 
     @contextmanager
     def server_with_many(self) -> Iterator[Filled]:
-        """The server with filled databases runs only while it is asked for. Raises `NoRoom`."""
+        """The server with filled databases runs only while it is asked for. Raises `NoDisk`."""
         check_room(self.knobs.data, self.knobs.stored)
         with self.filled:
             yield self.filled

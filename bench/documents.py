@@ -50,7 +50,7 @@ What duetime reaches, beside the limit of the machine and beside what people use
 ## How to repeat it
 
 ```
-make bench                                    everything (two hours and more; fills ten million jobs the first time)
+make bench                                    everything (two hours and more; first fills ten million jobs: 15 GB)
 make bench SCENARIO=drain                     one scenario; PEERS=0 leaves the peers out, PEERS=huey,arq picks some
 make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short try, which is written to bench/.tries
 make bench SCENARIO=sweep PEERS=huey          a peer in several settings, to find its best
@@ -64,6 +64,7 @@ Fewer rounds than three, other peers than all, or any other size than by default
 written to `bench/.tries` unless `BENCH_RESULTS` names a folder, and what is published here stays as it is.
 
 Peers' environments are made under `bench/.peers`, filled databases are kept under `bench/.data`; both can be deleted.
+Other databases lie in the folder for temporary files, or under `bench/.data` where that folder is in memory.
 Peers on Redis need a `redis-server`: the one in `REDIS_SERVER`, the system's, or Debian's package, which is unpacked
 there. A peer that cannot run is named with the reason.
 """

@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from bench import knobs
 from bench.cost import DEAREST, function_of
+from bench.disks import keep_on_disk
 from bench.gates import gate
 from bench.peers.peer import Peer
 from bench.processes import cpu_of, cpu_of_family
@@ -61,6 +62,7 @@ def main() -> int:
         console.print("py-spy is not here: .venv/bin/pip install py-spy")
         return 2
     asked = knobs.from_environ()
+    keep_on_disk(asked.data)
     uvloop.run(_profile([int(number) for number in sys.argv[1:]] or [1, 2], asked.scaled(300_000, least=20_000)))
     return 0
 

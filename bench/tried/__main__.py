@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from bench import knobs
+from bench.disks import keep_on_disk
 from bench.report import console
 from bench.stores import SERVER_OPTIONS, Databases
 from bench.tried import codecs, copying, event_loops, heap_only, lanes, prepared, timers
@@ -29,6 +30,7 @@ def main() -> int:
         console.print(f"nothing of the name {unknown[0]!r} was tried; there are: {', '.join(TRIED)}")
         return 2
     asked = knobs.from_environ()
+    keep_on_disk(asked.data)
     with Server(installed()[0], settings=SERVER_OPTIONS) as server, tempfile.TemporaryDirectory() as folder:
         place = Place(Databases(server, Path(folder)), asked.runs)
         for name in names:

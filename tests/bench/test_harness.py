@@ -29,6 +29,8 @@ from duetime.engine.scanner import Scanner
 from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server
 
+MEMORY = Path("/dev/shm")
+
 
 def test_knobs_are_read_from_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROUNDS", "1")
@@ -236,7 +238,7 @@ def test_without_room_nothing_is_filled(monkeypatch: pytest.MonkeyPatch, postgre
     given = Bench(asked, Databases(postgres, tmp_path), Peers(asked, str), Filled(asked.data))
     monkeypatch.setattr(disks.shutil, "disk_usage", lambda _: SimpleNamespace(free=14_000_000_000))
     with (
-        pytest.raises(disks.NoRoom, match=r"take about 15\.0 GB in .*, where 14\.0 GB are free"),
+        pytest.raises(disks.NoDisk, match=r"take about 15\.0 GB in .*, where 14\.0 GB are free"),
         given.server_with_many(),
     ):
         pass
@@ -245,6 +247,22 @@ def test_without_room_nothing_is_filled(monkeypatch: pytest.MonkeyPatch, postgre
     with (asked.data / "filled before").open("wb") as kept:
         kept.truncate(2_000_000_000)
     disks.check_room(asked.data, asked.stored)  # what is there already is not needed again
+
+
+@pytest.mark.skipif(disks.file_system(MEMORY) != "tmpfs", reason="no file system in memory is here to be told apart")
+def test_databases_are_not_made_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if disks.is_in_memory(tmp_path):
+        pytest.skip("there is no disk to move to")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    disks.keep_on_disk(tmp_path / "data")
+    assert tempfile.gettempdir() == str(tmp_path), "on a disk already"
+    monkeypatch.setattr(tempfile, "tempdir", str(MEMORY))
+    with pytest.raises(disks.NoDisk, match="is in memory, where no commit is durable"):
+        disks.keep_on_disk(MEMORY / "data")
+    disks.keep_on_disk(tmp_path / "data")
+    assert tempfile.gettempdir() == str(tmp_path / "data" / "temporary") and Path(tempfile.gettempdir()).is_dir()
+    with pytest.raises(disks.NoDisk, match="is in memory"):
+        disks.check_room(MEMORY / "data", 10)
 
 
 def test_what_was_tried_can_be_tried_again(postgres: Server, tmp_path: Path) -> None:
