@@ -1,5 +1,6 @@
-"""Runs that are claimed ahead, where functions are short: in threads and in processes."""
+"""Runs that are claimed ahead where functions are short: on the event loop, in threads and in processes."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -8,11 +9,19 @@ import pytest
 
 from duetime import App, Receipt, RunState, SyncContext, Task
 from duetime.model.attempt import AttemptState
-from duetime.worker import pace, waiting
+from duetime.worker import executor, pace, waiting
 from duetime.worker.slots import Slots
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
+
+
+async def nap(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def hang() -> None:
+    await asyncio.sleep(3600)
 
 
 def wait_for_the_end(ctx: SyncContext) -> None:
@@ -22,24 +31,35 @@ def wait_for_the_end(ctx: SyncContext) -> None:
 class Place(msgspec.Struct, frozen=True):
     """Where there is room for one."""
 
-    task: dict[str, Any]
     worker: dict[str, int]
+    square: Any
+    nap: Any
     hang: Any
+    task: dict[str, Any] = {}
 
 
-@pytest.fixture(
-    params=[Place({}, {"threads": 1}, wait_for_the_end), Place({"process": True}, {"processes": 1}, tasks.hang)],
-    ids=["thread", "process"],
-)
+PLACES = {
+    "loop": Place({"slots": 1}, tasks.async_square, nap, hang),
+    "thread": Place({"threads": 1}, tasks.square, tasks.nap, wait_for_the_end),
+    "process": Place({"processes": 1}, tasks.square, tasks.nap, tasks.hang, {"process": True}),
+}
+
+
+@pytest.fixture(params=list(PLACES))
 def place(request: pytest.FixtureRequest) -> Place:
-    found: Place = request.param
-    return found
+    return PLACES[request.param]
 
 
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions count as short, however slow the machine is."""
+    """Functions count as short, however slow the machine is; and they wait patiently."""
     monkeypatch.setattr(pace, "_MOMENT", 60.0)
+    be_patient(monkeypatch, 60.0)
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE", seconds)
+    monkeypatch.setattr(executor, "PATIENCE", seconds)
 
 
 async def are_claimed(app: App, receipts: list[Receipt]) -> None:
@@ -58,8 +78,8 @@ async def many(app: App, task: Task[..., Any], count: int) -> None:
 async def test_what_was_claimed_ahead_and_waits_is_given_back(
     app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_PATIENCE", 2.0)  # long enough to be seen to wait
-    square = app.task(**place.task)(tasks.square)
+    be_patient(monkeypatch, 2.0)  # long enough to be seen to wait
+    square = app.task(**place.task)(place.square)
     hang = app.task(**place.task)(place.hang)
     async with working(app, **place.worker):
         await many(app, square, 20)
@@ -78,9 +98,8 @@ async def test_what_was_claimed_ahead_and_waits_is_given_back(
 async def test_what_was_claimed_ahead_has_its_whole_timeout(
     app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_PATIENCE", 60.0)
-    square = app.task(timeout="3s", **place.task)(tasks.square)
-    nap = app.task(**place.task)(tasks.nap)
+    square = app.task(timeout="3s", **place.task)(place.square)
+    nap = app.task(**place.task)(place.nap)
     async with working(app, **place.worker):
         await many(app, square, 20)
         await are_claimed(app, [await nap.submit(seconds=4)])
@@ -93,8 +112,7 @@ async def test_what_was_claimed_ahead_has_its_whole_timeout(
 async def test_what_was_claimed_ahead_can_be_cancelled(
     app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_PATIENCE", 60.0)
-    square = app.task(**place.task)(tasks.square)
+    square = app.task(**place.task)(place.square)
     hang = app.task(**place.task)(place.hang)
     async with working(app, **place.worker):
         await many(app, square, 20)
@@ -110,9 +128,8 @@ async def test_what_was_claimed_ahead_can_be_cancelled(
 async def test_what_shall_never_start_twice_and_waits_is_handed_back(
     app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_PATIENCE", 60.0)
-    square = app.task(**place.task)(tasks.square)
-    pay = app.task(name="pay", delivery="at_most_once", **place.task)(tasks.square)
+    square = app.task(**place.task)(place.square)
+    pay = app.task(name="pay", delivery="at_most_once", **place.task)(place.square)
     hang = app.task(**place.task)(place.hang)
     async with working(app, **place.worker, grace=timedelta(0)):
         await many(app, square, 20)
@@ -129,8 +146,8 @@ async def test_what_shall_never_start_twice_is_not_claimed_ahead(
     app: App, place: Place, ahead: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If its worker died, it would have failed without having begun."""
-    square = app.task(**place.task)(tasks.square)
-    pay = app.task(name="pay", delivery="at_most_once", **place.task)(tasks.square)
+    square = app.task(**place.task)(place.square)
+    pay = app.task(name="pay", delivery="at_most_once", **place.task)(place.square)
     claim_ahead, counts = Slots.claim_ahead, []
 
     def noted(self: Slots, place: int, count: int) -> None:

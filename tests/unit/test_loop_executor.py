@@ -30,7 +30,12 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
 
     store = store_in_memory()
     executor = LoopExecutor(
-        store, Notes(store, lambda: ()), lambda running, outcome: ended.put_nowait((running, outcome)), 1000
+        1,
+        store,
+        Notes(store, lambda: ()),
+        lambda running, outcome: ended.put_nowait((running, outcome)),
+        lambda _: None,
+        1000,
     )
     claimed = Claimed(new_id(), new_id(), 1, 1, 1, 0, 0, 0, 0, b"{}", None, None, None)
     running = Running(claimed, define("work", work), LaneKey(1, "default", 1, "work"), Session(), 1, 10)
@@ -43,3 +48,4 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
     assert started == []
     assert not running.begun
     assert ended.empty(), "it ends once"
+    executor.close()

@@ -1,26 +1,59 @@
 """How many runs are claimed ahead, and what slots make of it."""
 
+from collections.abc import Callable
+
+import pytest
+
+from duetime.ids import new_id
+from duetime.model.attempt import Claimed
+from duetime.model.lane import LaneKey
 from duetime.worker.pace import Pace
+from duetime.worker.running import Running
+from duetime.worker.session import Session
 from duetime.worker.slots import Slots
-from duetime.worker.task import Place
+from duetime.worker.task import Place, define
 
 
-def test_as_many_as_are_done_in_a_moment() -> None:
-    pace = Pace(2)
-    assert [pace.ahead(1 / 1024) for _ in range(15)] == [0] * 15, "it is too early to say"
-    assert pace.ahead(1 / 1024) == 40, "a moment is 20 ms, and there are two"
-    for _ in range(16):
-        found = pace.ahead(1 / 8192)
-    assert found == 200, "however short they are"
+def running(options: bytes | None = None) -> Running:
+    claimed = Claimed(new_id(), new_id(), 1, 1, 1, 0, 0, 0, 0, b"{}", options, None, None)
+    return Running(claimed, define("work", lambda: None), LaneKey(1, "default", 1, "work"), Session(), 1, 10)
 
 
-def test_none_where_one_took_longer() -> None:
-    pace = Pace(2)
-    for _ in range(16):
-        pace.ahead(1 / 1024)
-    assert pace.ahead(0.5) == 0
-    assert [pace.ahead(1 / 1024) for _ in range(15)] == [0] * 15
-    assert pace.ahead(1 / 1024) == 40
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """What is claimed ahead, while so many end one after the other and each takes so long."""
+    now = 0.0
+    said: list[int] = []
+    monkeypatch.setattr("duetime.worker.pace.monotonic", lambda: now)
+    pace = Pace(2, 200, said.append)
+
+    def end(count: int, seconds: float, options: bytes | None = None) -> list[int]:
+        nonlocal now
+        said.clear()
+        for _ in range(count):
+            now += seconds
+            pace.ended(running(options))
+        return list(said)
+
+    return end
+
+
+def test_as_many_as_are_done_in_a_moment(ahead: Callable[..., list[int]]) -> None:
+    assert ahead(15, 1 / 2048) == [], "it is too early to say"
+    assert ahead(1, 1 / 2048) == [40], "a moment is 20 ms"
+    assert ahead(16, 1 / 16384) == [200], "however short they are"
+
+
+def test_none_where_they_are_long(ahead: Callable[..., list[int]]) -> None:
+    assert ahead(16, 0.5) == [0]
+    assert ahead(16, 1 / 2048) == [40]
+
+
+def test_none_that_may_run_only_once(ahead: Callable[..., list[int]]) -> None:
+    assert ahead(15, 1 / 2048) == []
+    assert ahead(2, 1 / 2048, b'{"at_most_once":true}') == [0, 0]
+    assert ahead(15, 1 / 2048) == [], "it begins anew"
+    assert ahead(1, 1 / 2048) == [40]
 
 
 def test_slots_that_take_more_than_they_have() -> None:

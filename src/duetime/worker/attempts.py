@@ -82,7 +82,15 @@ class Attempts:
         self._meters.add_gauge("duetime_slots", lambda: self.slots.by_place(self.slots.sizes))
         self._meters.add_gauge("duetime_slots_used", lambda: self.slots.by_place(self.slots.used))
         self._executors: tuple[Executor, ...] = (  # by place
-            LoopExecutor(source, self.notes, self._finished, limits.max_result, self._shall_wait),
+            LoopExecutor(
+                limits.slots,
+                source,
+                self.notes,
+                self._finished,
+                partial(self.slots.claim_ahead, Place.LOOP),
+                limits.max_result,
+                self._shall_wait,
+            ),
             ThreadExecutor(
                 limits.threads,
                 self.notes,

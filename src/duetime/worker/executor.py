@@ -21,8 +21,10 @@ from duetime.model.outcome import Failed, Outcome, Snooze
 from duetime.worker import outcomes
 from duetime.worker.context import Context, current
 from duetime.worker.notes import Notes
+from duetime.worker.pace import Pace
 from duetime.worker.running import Running
 from duetime.worker.source import Source
+from duetime.worker.waiting import GIVEN_BACK, PATIENCE, STOPPED
 
 Finished = Callable[[Running, Outcome], None]
 
@@ -40,6 +42,7 @@ class Executor(Protocol):
 _AT_ONCE = timedelta(0)
 _RUNS_A_TURN = 50
 """How many runs one runner begins before the event loop gets its turn."""
+_MOST_AHEAD = 1_000
 
 
 class LoopExecutor:
@@ -48,23 +51,35 @@ class LoopExecutor:
     A runner is an asyncio task that takes one run after the other. A run that never waits is over at once, and the
     next begins without a task and a turn of the loop of its own, which would cost more than all the rest. While runs
     are queued another runner stands by, to take over when a run waits: then each run has a runner to itself.
+
+    No more runs are begun and not over than there are slots. A few more are queued where they are short; what is not
+    begun soon after all, because longer ones came in between, is given back for others to take.
     """
 
     def __init__(
         self,
+        size: int,
         source: Source,
         notes: Notes,
         finished: Finished,
+        claim_ahead: Callable[[int], None],
         max_result: int,
         shall_wait: Callable[[Running], bool] = lambda _: False,
     ) -> None:
+        self._size = size
         self._source = source
+        self._pace = Pace(size, _MOST_AHEAD, claim_ahead)
         self._shall_wait = shall_wait
         self._notes = notes
         self._finished = finished
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Running] = deque()
+        self._busy = 0
+        """How many runners have a run."""
+        self._last_seen: Running | None = None
+        """The last one that stood in the queue when somebody looked."""
+        self._watch: asyncio.TimerHandle | None = None
         self._runners: set[asyncio.Task[None]] = set()
         self._one_stands_by = False
         self._make_context = self._new_context  # bound once, not for each run
@@ -75,14 +90,30 @@ class LoopExecutor:
         self._queue.append(running)
         if not self._one_stands_by:
             self._stand_by()
+        if self._watch is None:
+            self._watch = self._loop.call_later(PATIENCE, self._look)
 
     def stop(self, running: Running) -> None:
-        # One that is still queued looks for itself when it begins.
         if running.task is not None:
             running.task.cancel()
+        elif running in self._queue:
+            self._queue.remove(running)
+            self._loop.call_soon(self._finished, running, STOPPED)
 
     def close(self) -> None:
-        pass
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _look(self) -> None:
+        """Give back what stood in the queue when somebody looked last, and has not begun because all are busy."""
+        late, last = [], self._last_seen
+        if self._busy >= self._size and last is not None and last in self._queue:
+            late = [self._queue.popleft() for _ in range(self._queue.index(last) + 1)]
+            self._pace.begin_anew()
+        self._last_seen = self._queue[-1] if self._queue else None
+        self._watch = self._loop.call_later(PATIENCE, self._look) if self._queue else None
+        for running in late:
+            self._finished(running, GIVEN_BACK)
 
     def _stand_by(self) -> None:
         self._one_stands_by = True
@@ -93,18 +124,28 @@ class LoopExecutor:
     async def _serve(self) -> None:
         """Take runs from the queue as long as nothing tells this runner from a fresh one."""
         self._one_stands_by = False
+        if not self._queue or self._busy >= self._size:
+            return  # whoever is done with one takes the next
         runner = asyncio.current_task()
         assert runner is not None
         untouched = copy_context()
-        for _ in range(_RUNS_A_TURN):
-            if not self._queue:
-                return
-            running = self._queue.popleft()
-            if self._queue and not self._one_stands_by:
-                self._stand_by()
-            await self._attempt(running, runner)
-            if runner.cancelling() or not _same(copy_context(), untouched):
-                break
+        plain = 0
+        self._busy += 1
+        try:
+            for _ in range(_RUNS_A_TURN):
+                running = self._queue.popleft()
+                if self._queue and not self._one_stands_by:
+                    self._stand_by()
+                await self._attempt(running, runner)
+                if running.claimed.options is None:
+                    plain += 1
+                else:
+                    self._pace.ended(running)
+                if not self._queue or runner.cancelling() or not _same(copy_context(), untouched):
+                    break
+        finally:
+            self._busy -= 1
+        self._pace.plain_ended(plain)
         if self._queue and not self._one_stands_by:
             self._stand_by()
 
@@ -117,6 +158,8 @@ class LoopExecutor:
                 raise asyncio.CancelledError
             if self._shall_wait(running):
                 raise Snooze(_AT_ONCE)
+            if self._busy >= self._size:
+                running.begin_in_time()  # it may have waited for others
             running.begun = True
             arguments = json.decode(running.claimed.args)
             if definition.context_name is not None:

@@ -1,37 +1,46 @@
-"""How many runs a place with few slots may have waiting beside those under way.
+"""How many runs a place may have waiting beside those under way.
 
-A claim takes a round trip and a commit, in which a short function could have run many times. What is claimed ahead is
-what the place gets done within a moment, by the pace of its last attempts; nothing where so many of them took longer
-that they would stand in the way of the others.
+A claim takes a round trip and a commit, in which short functions could have run many times. What is claimed ahead is
+what the place gets done within a moment, by the pace of its last attempts.
 """
 
-from collections import deque
+from collections.abc import Callable
+
+from duetime.clock import monotonic
+from duetime.model.job import decode_options
+from duetime.worker.running import Running
 
 _MOMENT = 0.02
-_REMEMBERED = 16
-_MOST = 200
-_LONGEST = 3600.0
+_LEAST_COUNTED = 16
 
 
 class Pace:
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._most_remembered = max(_REMEMBERED, 2 * size)
-        self._recent: deque[float] = deque()
-        self._sum = 0.0
-        self._long = 0
-        """How many of them took longer than the moment."""
+    def __init__(self, size: int, most: int, claim_ahead: Callable[[int], None]) -> None:
+        self._counted_together = max(_LEAST_COUNTED, 2 * size)
+        self._most = most
+        self._claim_ahead = claim_ahead
+        self._count = 0
+        self._since = monotonic()
 
-    def ahead(self, took: float) -> int:
-        """How many, now that one more attempt has taken so many seconds."""
-        recent, took = self._recent, min(took, _LONGEST)
-        recent.append(took)
-        self._sum += took
-        self._long += took > _MOMENT
-        if len(recent) > self._most_remembered:
-            forgotten = recent.popleft()
-            self._sum -= forgotten
-            self._long -= forgotten > _MOMENT
-        if len(recent) < _REMEMBERED or 4 * self._long > self._size:
-            return 0
-        return min(_MOST, int(self._size * _MOMENT * len(recent) / max(self._sum, 1e-6)))
+    def ended(self, running: Running) -> None:
+        """One more attempt is over."""
+        options = running.claimed.options
+        if options is not None and decode_options(options).at_most_once:
+            # If this worker died, those that may run only once would have failed where they waited: few shall.
+            self.begin_anew()
+        else:
+            self.plain_ended(1)
+
+    def plain_ended(self, count: int) -> None:
+        """So many more, without options of their own."""
+        self._count += count
+        if self._count >= self._counted_together:
+            now = monotonic()
+            pace = self._count / max(now - self._since, 1e-6)
+            self._count, self._since = 0, now
+            self._claim_ahead(min(self._most, int(pace * _MOMENT)))
+
+    def begin_anew(self) -> None:
+        """Claim nothing ahead until the pace is known again."""
+        self._count, self._since = 0, monotonic()
+        self._claim_ahead(0)

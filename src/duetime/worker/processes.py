@@ -10,14 +10,11 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from math import inf
 from typing import Any
 
-from duetime.clock import monotonic
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.job import decode_options
 from duetime.model.outcome import Failed, Outcome
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
@@ -25,7 +22,7 @@ from duetime.worker.notes import Notes
 from duetime.worker.pace import Pace
 from duetime.worker.running import Running
 from duetime.worker.threads import SAVE_DEADLINE
-from duetime.worker.waiting import GIVEN_BACK, STOPPED, Waiting
+from duetime.worker.waiting import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
 
 _START_DEADLINE = 300.0
 """How long a child may take to start and to import the module of a function. Its timeout counts after that."""
@@ -47,8 +44,7 @@ class ProcessExecutor:
         self._size = size
         self._notes = notes
         self._finished = finished
-        self._claim_ahead = claim_ahead
-        self._pace = Pace(size)
+        self._pace = Pace(size, MOST_AHEAD, claim_ahead)
         self._limits = (max_result, max_log_lines)
         self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
         """Threads of its own, for what takes a while: the event loop's may be full of what tasks have to wait for."""
@@ -109,7 +105,7 @@ class ProcessExecutor:
         return len(self._children) >= self._size and not self._idle
 
     def _give_back(self, late: list[Running]) -> None:
-        self._claim_ahead(0)
+        self._pace.begin_anew()
         for running in late:
             self._finished(running, GIVEN_BACK)
 
@@ -176,9 +172,7 @@ class ProcessExecutor:
         return running.false_starts < _STARTS and running.stop is None and not self._closed
 
     def _ended(self, running: Running, outcome: Outcome) -> None:
-        # If this worker died, those that may run only once would have failed where they waited: few shall.
-        only_once = decode_options(running.claimed.options).at_most_once
-        self._claim_ahead(self._pace.ahead(inf if only_once else monotonic() - running.began))
+        self._pace.ended(running)
         self._finished(running, outcome)
         if not self._closed:
             self._deal()

@@ -12,15 +12,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from math import inf
 from queue import SimpleQueue
 from uuid import UUID
 
-from duetime.clock import monotonic
 from duetime.model import json
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
-from duetime.model.job import decode_options
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
 from duetime.worker.context import SyncContext, current
@@ -28,7 +25,7 @@ from duetime.worker.executor import Finished
 from duetime.worker.notes import Notes
 from duetime.worker.pace import Pace
 from duetime.worker.running import Running
-from duetime.worker.waiting import GIVEN_BACK, STOPPED, Waiting
+from duetime.worker.waiting import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
 
 SAVE_DEADLINE = 30.0
 
@@ -42,8 +39,7 @@ class ThreadExecutor:
         self._size = size
         self._notebook = _Notebook(notes)
         self._finished = finished
-        self._claim_ahead = claim_ahead
-        self._pace = Pace(size)
+        self._pace = Pace(size, MOST_AHEAD, claim_ahead)
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
         self._waiting = Waiting(lambda: True, self._give_back)
@@ -51,8 +47,8 @@ class ThreadExecutor:
         """True for each run that came to wait, False for each thread that shall end."""
         self._threads: list[threading.Thread] = []
         self._held = 0
-        self._ended: deque[tuple[Running, Outcome, float]] = deque()
-        """Those of which the event loop has to be told, with the seconds that they took."""
+        self._ended: deque[tuple[Running, Outcome]] = deque()
+        """Those of which the event loop has to be told."""
         self._is_called = False
         """Whether the event loop will look at them."""
 
@@ -93,7 +89,7 @@ class ThreadExecutor:
             return  # it was stopped, or given back
         running.begin_in_time()
         outcome = contextvars.Context().run(self._call, running)
-        self._ended.append((running, outcome, monotonic() - running.began))
+        self._ended.append((running, outcome))
         if self._is_called:
             return  # before it looks, it says that the next one has to call it again
         self._is_called = True
@@ -122,10 +118,8 @@ class ThreadExecutor:
     def _look(self) -> None:
         self._is_called = False
         while self._ended:
-            running, outcome, took = self._ended.popleft()
-            # If this worker died, those that may run only once would have failed where they waited: few shall.
-            only_once = decode_options(running.claimed.options).at_most_once
-            self._claim_ahead(self._pace.ahead(inf if only_once else took))
+            running, outcome = self._ended.popleft()
+            self._pace.ended(running)
             try:
                 self._end(running, outcome)
             except BaseException:
@@ -133,7 +127,7 @@ class ThreadExecutor:
                 raise
 
     def _give_back(self, late: list[Running]) -> None:
-        self._claim_ahead(0)
+        self._pace.begin_anew()
         for running in late:
             self._end(running, GIVEN_BACK)
 

@@ -16,8 +16,9 @@ from duetime.clock import monotonic
 from duetime.model.outcome import Cancelled, Snoozed
 from duetime.worker.running import Running
 
-_PATIENCE = 0.25
+PATIENCE = 0.25
 """How long a run may wait."""
+MOST_AHEAD = 200
 GIVEN_BACK = Snoozed(timedelta(0))
 STOPPED = Cancelled("it was stopped before it began")
 
@@ -40,7 +41,7 @@ class Waiting:
             if first:
                 self._since.move_to_end(running, last=False)
         if self._watch is None:
-            self._watch = self._loop.call_later(_PATIENCE, self._look)
+            self._watch = self._loop.call_later(PATIENCE, self._look)
 
     def take(self) -> Running | None:
         """The next one; None where none waits any more."""
@@ -58,11 +59,11 @@ class Waiting:
 
     def _look(self) -> None:
         """Give back those that have waited for too long."""
-        enough = monotonic() - _PATIENCE
+        enough = monotonic() - PATIENCE
         with self._lock:
             late = [running for running, since in self._since.items() if since <= enough and self._is_stuck()]
             for running in late:
                 del self._since[running]
-        self._watch = self._loop.call_later(_PATIENCE, self._look) if self._since else None
+        self._watch = self._loop.call_later(PATIENCE, self._look) if self._since else None
         if late:
             self._give_back(late)
