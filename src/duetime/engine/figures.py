@@ -4,10 +4,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from itertools import pairwise
 from uuid import UUID
 
 from duetime.engine.watcher import unserved_lanes
+from duetime.ids import first_id_at
 from duetime.model.alert import Alert, Figure
 from duetime.model.lane import Lane
 from duetime.model.listing import RunFilter, RunItem
@@ -23,6 +23,7 @@ _CAP = 1_000_000
 _MORE = 10_000
 """How far beyond its threshold a figure is counted."""
 _INSTANT = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 _FEW = 20
 """Fewer runs than this say nothing about how long they usually take."""
 
@@ -114,29 +115,37 @@ class Readings:
         """Runs from all over the last minutes: the newest alone would be of the last second where many are due."""
         if (tenant_id, queue) not in self._lately:
             now = await self._store.now()
-            self._lately[tenant_id, queue] = await self._spread(tenant_id, queue, now - WINDOW, now + _INSTANT)
+            wanted = RunFilter(queue=queue, due_from=now - WINDOW, due_until=now + _INSTANT)
+            # Ids are drawn by the clock of who submits: where that is ahead, the newest are to be had in no other way.
+            newest = await self._page(tenant_id, wanted, None, _SAMPLE // _SLICES)
+            found = {run.id: run for run in newest + await self._spread(tenant_id, wanted, now - WINDOW, now)}
+            self._lately[tenant_id, queue] = list(found.values())
         return self._lately[tenant_id, queue]
 
     async def _usual(self, tenant_id: int, queue: str | None, now: datetime) -> list[RunItem]:
         """The newest runs of the time before; where those are of its last moments only, some from all over a day."""
         until = now - WINDOW
-        newest = await self._page(tenant_id, RunFilter(queue=queue, due_until=until), _SAMPLE)
+        wanted = RunFilter(queue=queue, due_until=until)
+        newest = await self._page(tenant_id, wanted, until, _SAMPLE)
         if len(newest) < _SAMPLE:
             return newest
-        return await self._spread(tenant_id, queue, until - _BEFORE, until)
+        wanted = RunFilter(queue=queue, due_from=until - _BEFORE, due_until=until)
+        return await self._spread(tenant_id, wanted, until - _BEFORE, until)
 
-    async def _spread(self, tenant_id: int, queue: str | None, start: datetime, end: datetime) -> list[RunItem]:
-        """Some runs that were due between two moments, as many of each slice of the time at the most."""
-        bounds = [start + (end - start) * part / _SLICES for part in range(_SLICES + 1)]
-        found: list[RunItem] = []
-        for due_from, due_until in pairwise(bounds):
-            wanted = RunFilter(queue=queue, due_from=due_from, due_until=due_until)
-            found += await self._page(tenant_id, wanted, _SAMPLE // _SLICES)
-        return found
+    async def _spread(self, tenant_id: int, wanted: RunFilter, start: datetime, end: datetime) -> list[RunItem]:
+        """Some runs from all over the time between two moments, as many of each slice of it at the most: those below
+        each of its bounds. A slice with few of them reads on into the one before, where the same are found again."""
+        found: dict[UUID, RunItem] = {}
+        for part in range(_SLICES, 0, -1):
+            bound = start + (end - start) * part / _SLICES
+            found |= {run.id: run for run in await self._page(tenant_id, wanted, bound, _SAMPLE // _SLICES)}
+        return list(found.values())
 
-    async def _page(self, tenant_id: int, wanted: RunFilter, limit: int) -> list[RunItem]:
-        """As far as one page reads."""
-        page = await self._store.list_runs(tenant_id, wanted, limit=limit)
+    async def _page(self, tenant_id: int, wanted: RunFilter, bound: datetime | None, limit: int) -> list[RunItem]:
+        """The newest below a moment, as far as one page reads: an id begins with what the run was due at, so that those
+        due later are not looked at. With a jitter it is due later than its id says, and is found all the same."""
+        before = None if bound is None else first_id_at(bound + _MILLISECOND)
+        page = await self._store.list_runs(tenant_id, wanted, before, limit)
         return [run for run in page.items if run.queue != QUEUE]
 
 
