@@ -7,11 +7,13 @@ import pytest
 
 from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier
+from duetime.errors import SchemaMismatch
 from duetime.ids import new_id
 from duetime.model.notification import QUEUE, Message, Subscription, Topic, Webhook
 from duetime.store.protocol import Store
+from duetime.store.sqlite import SqliteStore
 from tests.contract.hands import TENANT, hand, job, submit
-from tests.contract.worlds import START
+from tests.contract.worlds import START, PostgresWorld, World, execute
 
 HOOK = Subscription("ops", Webhook("https://example.com/hook"), (Topic.RUN_SUCCEEDED,))
 MESSAGE = Message(Topic.RUN_SUCCEEDED, START, "it succeeded", {})
@@ -47,3 +49,30 @@ async def test_the_notifier_passes_it_by(store: Store) -> None:
     for _ in range(3):
         await notifier.tick()
     assert (await store.queue(TENANT, QUEUE)).depth.medium == 2, "the one that is in the way, and the second run's"
+
+
+async def test_a_database_that_says_no_to_everything_is_asked_again(world: World, store: Store) -> None:
+    """It says nothing about the letter, which is not passed by."""
+    await store.put_subscription(TENANT, HOOK)
+    notifier = Notifier(store, Letters(store))
+    await notifier.tick()
+    await submit(store, job())
+    worker = await hand(store)
+    await worker.succeed(await worker.claim_one())
+    await rename(world, "keys", "keys_away")
+    try:
+        with pytest.raises(SchemaMismatch):
+            await notifier.tick()
+    finally:
+        await rename(world, "keys_away", "keys")
+    await notifier.tick()
+    assert (await store.queue(TENANT, QUEUE)).depth.medium == 1
+
+
+async def rename(world: World, table: str, name: str) -> None:
+    if isinstance(world, PostgresWorld):
+        execute(world.dsn, f"alter table duetime.{table} rename to {name}")
+    else:
+        assert isinstance(world.store, SqliteStore)
+        statement = f"alter table {table} rename to {name}"
+        await world.store.database.run(lambda connection, _: connection.raw.execute(statement))

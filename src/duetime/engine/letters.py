@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from duetime.engine.gathering import ABOUT_ONE_JOB
 from duetime.engine.intake import prepare
-from duetime.errors import DuetimeError, KeyInFlight, StoreUnavailable
+from duetime.errors import KeyInFlight
 from duetime.model.job import NewJob, Options
 from duetime.model.lane import Tier
 from duetime.model.notification import QUEUE, Email, Message, Slack, Subscription, Webhook
@@ -55,27 +56,24 @@ class Letters:
     async def send(self, tenant_id: int, jobs: Sequence[NewJob]) -> bool:
         """Store letters; whether all of them are dealt with. If not, the same shall be sent again in a moment.
 
-        A letter that cannot be stored, whatever it is about, holds up neither the others nor the other tenants.
+        A letter that cannot be stored holds up neither the others nor the other tenants. Where the database says no for
+        any other reason, it says nothing about the letter: that is raised, and nothing is passed by.
         """
         settled = True
         for start in range(0, len(jobs), _BATCH):
             batch = jobs[start : start + _BATCH]
             try:
                 await self._store.submit(tenant_id, batch)
-            except StoreUnavailable:
-                raise
-            except DuetimeError:
+            except ABOUT_ONE_JOB:
                 settled &= all([await self._send_alone(tenant_id, job) for job in batch])
         return settled
 
     async def _send_alone(self, tenant_id: int, job: NewJob) -> bool:
         try:
             await self._store.submit(tenant_id, [job])
-        except StoreUnavailable:
-            raise
         except KeyInFlight:  # another node is storing it at this moment, and may yet fail
             return False
-        except DuetimeError as error:
+        except ABOUT_ONE_JOB as error:
             log.error("a notification of tenant %s cannot be stored, and is left out: %s", tenant_id, error)
         return True
 
