@@ -19,6 +19,7 @@ from duetime import App, Settings
 from duetime.clock import ManualClock
 from duetime.engine.scanner import Scanner
 from duetime.ids import parse
+from duetime.model.job import Options, encode_options
 from duetime.store.observed import ObservedStore
 from duetime.store.opening import open_ready, store_in_memory
 from duetime.store.protocol import Store
@@ -27,6 +28,7 @@ from duetime.telemetry.traces import Tracer, current_headers, is_traceparent, ma
 from duetime.wiring import make_worker
 from duetime.worker.context import current_traceparent
 from duetime.worker.store_source import StoreSource
+from tests.contract.hands import hand, job, submit
 from tests.support.served import served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings
@@ -190,6 +192,19 @@ async def test_the_same_request_in_another_trace_is_the_same(world: World) -> No
         with trace.get_tracer("shop").start_as_current_span(name):
             answers.append(await world.app.submit("once", idempotency_key="k", run_in="1h"))
     assert answers[0].job_id == answers[1].job_id
+
+
+async def test_runs_of_a_lane_that_was_not_read_yet_are_claimed_all_the_same(
+    world: World, exported: InMemorySpanExporter
+) -> None:
+    """As of a worker that repeats its claim to a server that has just started."""
+    lanes = [lane.id for lane in await world.store.lanes()]
+    submitted = await submit(world.store, job(options=encode_options(Options(name="seen"))))
+    worker = await hand(world.store)
+    (lane_id,) = {lane.id for lane in await world.store.lanes()} - set(lanes)
+    just_started = ObservedStore(world.store, Meters(), world.tracer).as_store
+    (run,) = await just_started.claim(worker.id, 1, [(lane_id, 1)])
+    assert run.job_id == submitted.job_id
 
 
 async def test_a_trace_that_comes_over_http(database_url: str, exported: InMemorySpanExporter) -> None:

@@ -175,11 +175,10 @@ class ObservedStore:
         self._did("claim", began, len(claimed))
         self._meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
         if self._tracer is not None:
-            self._tracer.claimed(
-                [message_of(run, self._lanes[run.lane_id]) for run in claimed if run.options is not None],
-                at,
-                _moment(self._tracer),
-            )
+            # A lane that was not read here yet is another node's: its runs were claimed all the same.
+            told = [(run, self._lanes.get(run.lane_id)) for run in claimed if run.options is not None]
+            messages = [message_of(run, lane) for run, lane in told if lane is not None]
+            self._tracer.claimed(messages, at, _moment(self._tracer))
 
     def _ended(self, worker_id: UUID | None, completions: Sequence[Completion], refused: frozenset[UUID]) -> None:
         attempts = self._meters.attempts
