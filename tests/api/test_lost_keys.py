@@ -1,15 +1,18 @@
 """Arguments whose key is not known any more: they are missed by their own run, and by nobody else."""
 
 import json
+import time
 from typing import Any
 
 import msgspec
 import pytest
 
 from duetime.app import App
+from duetime.clock import monotonic_from
 from duetime.errors import SealBroken
 from duetime.ids import parse
 from duetime.model.access import Role
+from duetime.model.tenant import TenantChange
 from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, remote_worker, working
@@ -160,3 +163,12 @@ async def test_nothing_is_stored_as_it_is_where_no_key_is(database_url: str) -> 
         assert (await api.store.counts()).jobs == 1
         other = await api.key(Role.ADMIN, (await api.tenant("other")).id)
         assert (await api.post("/v1/jobs", SECRET, key=other)).status == 201, "who asks for nothing is let in"
+
+
+async def test_a_process_without_keys_learns_soon_that_a_tenant_wants_them(database_url: str) -> None:
+    async with served(database_url, encryption_keys=()) as api:
+        assert (await api.post("/v1/jobs", SECRET)).status == 201
+        await api.store.update_tenant(1, TenantChange(encrypt_args=True))
+        with monotonic_from(lambda: time.monotonic() + 4):
+            refused = await api.post("/v1/jobs", SECRET)
+        assert refused.status == 409, "what another process was told holds here in 3 s"

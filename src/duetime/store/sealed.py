@@ -31,8 +31,6 @@ T = TypeVar("T", Job, Run, Claimed)
 
 _REMEMBERED = 3.0
 """Seconds for which a tenant is not asked again whether it wants encryption."""
-_REMEMBERED_WITHOUT_KEYS = 30.0
-"""The same where nothing can be encrypted, and likely nobody wants it: few have to be asked, and rarely."""
 
 
 class _Sealing:
@@ -41,7 +39,6 @@ class _Sealing:
     def __init__(self, store: Store, sealer: Sealer) -> None:
         self._store = store
         self._sealer = sealer
-        self._remembered = _REMEMBERED if sealer.has_key else _REMEMBERED_WITHOUT_KEYS
         self._wishes: dict[int, tuple[float, bool]] = {}
         self._tenants: dict[int, int] = {}
         """The tenant of each lane."""
@@ -82,7 +79,7 @@ class _Sealing:
     async def _wants(self, tenant_id: int) -> bool:
         """Raises `Conflict` where they shall be encrypted and cannot: nothing is stored as it is."""
         asked_at, wish = self._wishes.get(tenant_id, (None, False))
-        if asked_at is None or monotonic() - asked_at > self._remembered:
+        if asked_at is None or monotonic() - asked_at > _REMEMBERED:
             wish = (await self._store.tenant_by_id(tenant_id)).encrypt_args
             self._wishes[tenant_id] = monotonic(), wish
         if wish:
