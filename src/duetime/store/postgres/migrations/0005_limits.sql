@@ -120,7 +120,9 @@ declare
 begin
     perform duetime.hold_running(l.id) from duetime.limits l where l.id = any(ids) and l.set_at is not null;
     if found then
-        update duetime.limits l set set_at = null where l.id = any(ids) and l.set_at < moment - interval '2 seconds';
+        -- One that lies ahead was set before the clock was put back: all nodes will have heard of it as soon from now on.
+        update duetime.limits l set set_at = case when l.set_at > moment then moment end
+        where l.id = any(ids) and (l.set_at < moment - interval '2 seconds' or l.set_at > moment);
     end if;
     delete from duetime.holds h where h.limit_id = any(ids) and not exists (
         select 1 from duetime.runs r where r.id = h.run_id and r.fence = h.fence and r.worker_id is not null);
