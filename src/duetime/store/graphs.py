@@ -216,13 +216,18 @@ class Rerun(NamedTuple):
     blocked: frozenset[int]
 
 
-def plan_rerun(graph: Graph) -> Rerun:
-    """Which nodes run again, and which of them wait for others that do."""
+def check_over(graph: Graph, *, but: Sequence[RunState] = ()) -> None:
+    """Raises `Conflict` while there is a node that has not ended, and is not in one of these states either."""
     for node in graph.nodes:
-        if not node.state.is_end:
+        if not node.state.is_end and node.state not in but:
             raise Conflict(
                 f"the node {node.name!r} is {node.state.name}", remedy="wait for its end, or cancel the graph"
             )
+
+
+def plan_rerun(graph: Graph) -> Rerun:
+    """Which nodes run again, and which of them wait for others that do."""
+    check_over(graph)
     again = rerun_places([node.state for node in graph.nodes], graph.edges)
     if not again:
         raise Conflict("all nodes of this graph succeeded", remedy="submit it again to run it once more")

@@ -3,7 +3,9 @@
 import asyncio
 
 import asyncpg
+import pytest
 
+from duetime.errors import Conflict
 from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
 from tests.contract.hands import TENANT, Hand, hand, job, submit
@@ -117,3 +119,18 @@ async def test_a_graph_runs_again_after_its_ends_that_another_node_hands_on(
     await transaction.rollback()
     assert states(await again) == {"a": "PENDING", "b": "BLOCKED", "c": "BLOCKED", "d": "BLOCKED"}
     assert len(await work_off(store, await hand(store))) == 4
+
+
+async def test_a_graph_that_runs_is_refused_however_many_ends_there_are(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    """While its nodes end one after the other, there would be no end of handing on."""
+    made = await store.submit_graph(TENANT, graph(("a", ""), ("b", ""), ("c", "a")))
+    worker = await hand(store)
+    first, _ = sorted(await worker.claim(), key=lambda run: run.job_id)
+    await worker.fail(first)
+    async with session.transaction():
+        assert await session.fetch("select 1 from duetime.ended for update")
+        async with asyncio.timeout(5):
+            with pytest.raises(Conflict, match="'b' is RUNNING"):
+                await store.rerun_graph(TENANT, made.item.id, b"n")

@@ -10,8 +10,10 @@ from duetime.model.graph import Graph, GraphItem, NewGraph
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.listing import Page
+from duetime.model.run import RunState
 from duetime.store.graphs import (
     Dependent,
+    check_over,
     dependent_rows,
     graph_item,
     no_graph,
@@ -77,6 +79,8 @@ class GraphRole(SettlingRole):
         async with self.database.acting_for(tenant_id) as connection:
             await connection.fetchval(SQL["hold_graph"], tenant_id, graph_id)
             graph = await _read(connection, tenant_id, graph_id)
+            # What is handed on can end nothing but what waits for it: while others run, there may always be more ends.
+            check_over(graph, but=[RunState.BLOCKED])
             # After the look at the graph: nobody hands an end on to the end while the graph is held.
             if await connection.fetchval(SQL["has_ends"], tenant_id, graph_id):
                 return None
