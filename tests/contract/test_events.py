@@ -142,6 +142,20 @@ async def test_listening_ends_after_a_while(store: Store, time: Time) -> None:
     assert len(await read(store, mark)) == 1
 
 
+async def test_events_that_were_written_while_the_clock_was_ahead_hold_up_none(
+    store: Store, world: World, time: Time
+) -> None:
+    await store.keep_listening(timedelta(days=1))
+    time.advance(hours=1)
+    for _ in range(5):
+        await submit(store, job())
+    time.advance(hours=-1)
+    await submit(store, job())
+    time.advance(minutes=15)
+    await store.prune(timedelta(days=30), timedelta(days=90), batch=3)
+    assert await world.rows_of("events") == 5
+
+
 async def test_events_are_pruned_after_minutes(store: Store, time: Time) -> None:
     mark = await store.keep_listening(HOUR)
     await submit(store, job())

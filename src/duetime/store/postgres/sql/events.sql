@@ -13,8 +13,9 @@ select xid::text::bigint, id, at, kind, tenant_id, ids from duetime.events
 where (xid, id) > ($1::text::xid8, $2) and xid < pg_snapshot_xmin(pg_current_snapshot())
 order by xid, id limit $3;
 
--- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for a day
+-- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for a day. The
+-- oldest by their time come first: those in front may have been written while the clock was ahead.
 delete from duetime.events e using duetime.notifying n
-where (e.xid, e.id) in (select xid, id from duetime.events order by xid, id limit $2)
-    and e.at < duetime.now() - $1::interval
+where (e.xid, e.id) in (
+        select xid, id from duetime.events where at < duetime.now() - $1::interval order by at limit $2)
     and (n.xid is null or (e.xid, e.id) <= (n.xid::text::xid8, n.number) or e.at < duetime.now() - interval '1 day');

@@ -107,6 +107,7 @@ create table events (
     tenant_id integer not null,
     ids blob not null
 ) strict;
+create index events_by_age on events (at);
 create table listening (
     one integer primary key check (one = 1),
     until integer not null
