@@ -3,6 +3,7 @@
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.protocol import Hint
@@ -23,6 +24,7 @@ class QueueRole(LimitingRole):
         self.hints.give(Hint.READY)
         return await self.queue(tenant_id, queue)
 
+    @again_after_clash
     async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
         rate = limits.rate
         async with self.database.acting_for(tenant_id) as connection:

@@ -3,6 +3,7 @@
 import asyncpg
 
 from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.service_views import no_tenant, stored_tenant, taken
@@ -40,6 +41,7 @@ class TenancyRole(LimitingRole):
     async def tenants(self, after: int = 0, limit: int = 100) -> list[Tenant]:
         return [stored_tenant(row) for row in await self.database.fetch("list_tenants", after, limit)]
 
+    @again_after_clash
     async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
         async with self.database.transaction() as connection:
             try:

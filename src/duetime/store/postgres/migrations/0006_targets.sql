@@ -66,7 +66,7 @@ begin
 end $$;
 
 -- What runs already counts too, under a limit of a tenant or a queue that was not known when it was claimed. Whoever calls
--- this holds the limit.
+-- this holds the limit. What counts already is not held: whoever ends runs may hold it, in an order of their own.
 create function duetime.hold_running(of_limit bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -85,6 +85,9 @@ begin
     ) held
     where l.id = of_limit and held.tenant_id = l.tenant_id and (l.kind = 1 or exists (
         select 1 from duetime.lanes n where n.id = held.lane_id and n.queue = l.name))
+        and not exists (
+            select 1 from duetime.holds k where k.limit_id = l.id and k.run_id = held.id and k.fence = held.fence)
+    order by held.id
     on conflict (limit_id, run_id) do update set fence = excluded.fence;
 end $$;
 
