@@ -140,6 +140,14 @@ async def test_every_table_is_covered(world: PostgresWorld, store: PostgresStore
         assert granted != (name in NOT_FOR_TENANTS or name.startswith("history_")), name
 
 
+async def test_what_runs_with_the_rights_of_the_owner_is_for_those_who_are_named(
+    store: PostgresStore, world: PostgresWorld
+) -> None:
+    open_to_all = """select p.proname from pg_proc p where p.pronamespace = 'duetime'::regnamespace and p.prosecdef
+        and has_function_privilege('public', p.oid, 'execute')"""
+    assert query(world.dsn, open_to_all) == []
+
+
 async def test_a_statement_cannot_write_into_another_tenant(store: PostgresStore) -> None:
     with pytest.raises(StoreError):
         async with store.database.acting_for(STRANGER) as connection:

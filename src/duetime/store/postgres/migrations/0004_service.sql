@@ -437,6 +437,8 @@ begin
     into seen, lowest, ids
     from (select n.id, n.tenant_id from duetime.runs n where n.id < before order by n.id desc limit most) r;
 end $$;
+revoke execute on function duetime.live_runs_below from public;
+grant execute on function duetime.live_runs_below to duetime_tenant;
 
 -- What lists read of history. These are functions for the same reason as the hot path: a plan that sorts a tenant's
 -- history, instead of walking an index to its bound, is a thousand times slower.

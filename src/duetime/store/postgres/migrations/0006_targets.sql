@@ -90,6 +90,8 @@ begin
     order by held.id
     on conflict (limit_id, run_id) do update set fence = excluded.fence;
 end $$;
+revoke execute on function duetime.hold_running from public;
+grant execute on function duetime.hold_running to duetime_tenant;
 
 -- The running runs of the tenant that the transaction acts for: those of claims, and those that were handed over.
 create function duetime.running_runs() returns setof uuid
@@ -108,3 +110,5 @@ begin
     where h.tenant_id = duetime.current_tenant() and r.fence = h.fence and r.claim_no is null
         and r.worker_id is not null;
 end $$;
+revoke execute on function duetime.running_runs from public;
+grant execute on function duetime.running_runs to duetime_tenant;

@@ -36,6 +36,7 @@ begin
     end if;
     return null;
 end $$;
+revoke execute on function duetime.note_end from public; -- to make triggers of it; nobody needs a right to set one off
 create constraint trigger runs_followed after delete on duetime.runs deferrable initially deferred
     for each row when (old.followed) execute function duetime.note_end();
 
