@@ -26,6 +26,10 @@ class Sealer:
     def has_key(self) -> bool:
         return self._current is not None
 
+    def knows_key_of(self, sealed: bytes) -> bool:
+        """Whether what was sealed can be opened here, if it was not changed."""
+        return _name_of(sealed)[0] in self._ciphers
+
     def check(self) -> bytes:
         """The name of the key to seal with. Raises `Conflict` when there is none."""
         if self._current is None:
@@ -45,19 +49,25 @@ class Sealer:
         """The bytes again. Raises `SealBroken` for what cannot be opened here."""
         if not is_sealed(sealed):
             raise SealBroken("what is stored was not sealed")
-        start = len(_MAGIC) + 1
-        end = start + int.from_bytes(sealed[len(_MAGIC) : start])
-        cipher = self._ciphers.get(sealed[start:end])
+        name, rest = _name_of(sealed)
+        cipher = self._ciphers.get(name)
         if cipher is None:
-            name = sealed[start:end].decode("ascii", "replace")
+            shown = name.decode("ascii", "replace")
             raise SealBroken(
-                f"it was encrypted with the key {name!r}, which is not known here",
-                remedy="add that key to encryption_keys again",
+                f"it was encrypted with the key {shown!r}, which is not known here",
+                remedy="add that key to encryption_keys",
             )
         try:
-            return cipher.decrypt(sealed[end : end + _NONCE], sealed[end + _NONCE :], belongs_to.encode())
+            return cipher.decrypt(rest[:_NONCE], rest[_NONCE:], belongs_to.encode())
         except (InvalidTag, ValueError):
             raise SealBroken("what is stored was changed, or belongs to something else") from None
+
+
+def _name_of(sealed: bytes) -> tuple[bytes, bytes]:
+    """The name of the key, and what comes after it."""
+    start = len(_MAGIC) + 1
+    end = start + int.from_bytes(sealed[len(_MAGIC) : start])
+    return sealed[start:end], sealed[end:]
 
 
 def is_sealed(body: bytes) -> bool:

@@ -47,6 +47,8 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     checkpoint: bytes | None
     args_problem: str | None = None
     """Why its arguments cannot be opened here, so that it cannot be tried."""
+    key_unknown: bool = False
+    """Whether that is for a key which is not known here, and may be known elsewhere or later."""
 
     @property
     def due_at(self) -> datetime:

@@ -1,5 +1,6 @@
 """From the outcome of an attempt to what the store is told about it: the same wherever the attempt was made."""
 
+from datetime import timedelta
 from random import Random
 from typing import assert_never
 
@@ -15,6 +16,9 @@ from duetime.model.run import Event
 PLAIN = Succeeded()
 _SUCCEED = Verdict(Event.SUCCEED)
 _FAIL = Verdict(Event.FAIL)
+_FIRST_WAIT = timedelta(seconds=30)
+_LONGEST_WAIT = timedelta(hours=1)
+"""How long a run waits for somebody who has the key of its arguments: about as long again as it has waited."""
 _random = Random()
 
 
@@ -24,9 +28,12 @@ def timed_out(claimed: Claimed) -> Outcome:
 
 
 def not_tried(claimed: Claimed) -> Outcome | None:
-    """What a run comes to that is not tried at all: its arguments cannot be opened, or it waited for too long."""
+    """What a run comes to that is not tried: its arguments cannot be opened here, or it waited for too long."""
     if claimed.args_problem is not None:
         text = f"its arguments cannot be opened: {claimed.args_problem}"
+        if claimed.key_unknown:
+            # While keys are rotated some processes do not have the new one yet. Another may take it meanwhile.
+            return Snoozed(min(_FIRST_WAIT * 2 ** min(claimed.fence - 1, 10), _LONGEST_WAIT), text)
         return Failed(Failure(FailureClass.ERROR, text, final=True))
     return None if claimed.options is None else _too_late(claimed)
 
@@ -71,8 +78,8 @@ def _complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Complet
                 failure.text,
                 logs=logs,
             )
-        case Snoozed():
-            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SNOOZED, logs=logs)
+        case Snoozed(_, reason):
+            return Completion(claimed.run_id, claimed.fence, verdict, AttemptState.SNOOZED, error=reason, logs=logs)
         case Cancelled(reason):
             return Completion(
                 claimed.run_id,

@@ -26,6 +26,8 @@ class Failed(msgspec.Struct, frozen=True):
 
 class Snoozed(msgspec.Struct, frozen=True):
     delay: timedelta
+    reason: str | None = None
+    """Where it was not the task that asked for it."""
 
 
 class Cancelled(msgspec.Struct, frozen=True):

@@ -67,7 +67,10 @@ class _Sealing:
         if run.lane_id not in self._tenants:
             for lane in await self._store.lanes(max(self._tenants, default=0)):
                 self._tenants[lane.id] = lane.key.tenant_id
-        return self._open(run, self._tenants[run.lane_id])
+        opened = self._open(run, self._tenants[run.lane_id])
+        if opened.args_problem is None or self._sealer.knows_key_of(run.args):
+            return opened
+        return msgspec.structs.replace(opened, key_unknown=True)
 
     def _open(self, thing: T, tenant_id: int) -> T:
         try:
