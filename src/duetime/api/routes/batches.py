@@ -52,9 +52,8 @@ async def create_jobs(call: Call) -> Reply:
     prepared, refused = await _prepare(call, items)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)
-    warnings = {
-        task: await service.tasks.check(call.tenant_id, task) for task in {job.lane.task for job in prepared.values()}
-    }
+    tasks = dict.fromkeys(job.lane.task for job in prepared.values())
+    warnings = await service.tasks.check_all(call.tenant_id, tasks)
     async with service.quota.taking(tenant, len(prepared)) as taken:
         with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
             answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)

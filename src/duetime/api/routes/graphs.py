@@ -39,8 +39,7 @@ async def create_graph(call: Call) -> Reply:
     tenant = await service.gate.tenant(call.tenant_id)
     told = service.limits.spend(tenant, len(request.nodes))
     graph = await _make(call, request)
-    for task in {node.job.lane.task for node in graph.nodes}:
-        await service.tasks.check(call.tenant_id, task)
+    await service.tasks.check_all(call.tenant_id, dict.fromkeys(node.job.lane.task for node in graph.nodes))
     async with service.quota.taking(tenant, len(graph.nodes)) as taken:
         found = await service.store.submit_graph(call.tenant_id, graph)
         taken.needed = len(graph.nodes) if found.created else 0
