@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -21,6 +22,7 @@ from duetime.api.problems import INVALID_INPUT, INVALID_JSON, Problem
 T = TypeVar("T")
 
 MAX_DEPTH = 100
+_LONGEST_NAME = 100
 _PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
@@ -174,10 +176,16 @@ def _meant(name: str, to: Any) -> str | None:
     known: tuple[str, ...] = getattr(to, "__struct_encode_fields__", ())
     if name in ELSEWHERE:
         return f"here it is {ELSEWHERE[name]}"
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"did you mean {close[0]}?"
+    close = _nearest(name[:_LONGEST_NAME], known)
+    if close is not None:
+        return f"did you mean {close}?"
     return f"known are: {', '.join(known)}"[:400] if known else None
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, known: tuple[str, ...]) -> str | None:
+    """The field that was probably meant; one misspelling often stands in every job of a batch."""
+    return next(iter(get_close_matches(name, known, n=1)), None)
 
 
 def _joined(before: str, after: str) -> str:

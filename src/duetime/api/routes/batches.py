@@ -126,6 +126,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             prepared[index] = job
         except (Problem, InvalidInput) as error:
             refused[index] = item_problem(index, error)
+            await asyncio.sleep(0)  # finding out what was meant takes far longer than the rest
     return prepared, refused
 
 

@@ -51,8 +51,8 @@ def check_zone(zone: object) -> str:
         else:
             return zone
     shown = str(zone)[:60]
-    near = get_close_matches(shown, zone_names(), n=1, cutoff=0.7) if isinstance(zone, str) else []
-    remedy = f"did you mean {near[0]}?" if near else "a name such as Europe/Berlin"
+    near = _nearest(shown) if isinstance(zone, str) else None
+    remedy = "a name such as Europe/Berlin" if near is None else f"did you mean {near}?"
     raise InvalidInput(f"{shown!r} is not a time zone", field="tz", remedy=remedy)
 
 
@@ -64,6 +64,12 @@ def zone_named(name: str) -> ZoneInfo:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
     raise UnusableSchedule(f"the time zone {name[:60]!r} is not known here")
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str) -> str | None:
+    """The zone that was probably meant. A search takes milliseconds, and one misspelling often stands in many jobs."""
+    return next(iter(get_close_matches(name, zone_names(), n=1, cutoff=0.7)), None)
 
 
 @cache
