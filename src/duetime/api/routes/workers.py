@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import timedelta
 from typing import Literal
 from uuid import UUID
@@ -54,6 +54,7 @@ from duetime.wire.workers import (
     Registration,
     Report,
     Reports,
+    TaskDefaults,
 )
 
 routes = Routes("Remote workers")
@@ -63,17 +64,19 @@ _SUCCEED = Verdict(Event.SUCCEED)
 _PRIORITIES: tuple[Literal["HIGH"], Literal["MEDIUM"], Literal["LOW"]] = ("HIGH", "MEDIUM", "LOW")
 
 
-@routes.post("/v1/workers", Action.WORK, body=Registration, answer=Registered, status=201)
+@routes.post("/v1/workers", Action.WORK, body=Registration, body_limit="batch", answer=Registered, status=201)
 async def register_worker(call: Call) -> Registered:
     """Begin to work: a lease, under a fresh id"""
     body: Registration = call.body
-    tasks = tuple(sorted({_task(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}))
+    tasks = {_task(task, f"tasks[{index}]") for index, task in enumerate(body.tasks)}
     for field, text in (("name", body.name), ("version", body.version)):
         if not text.isprintable():
             raise InvalidInput("holds characters that cannot be shown", field=field, remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    queues, defaults = _queues(call, body.queues), {name: _defaults(name, body) for name in body.defaults}
-    info = WorkerInfo(new_id(), body.name, tasks, queues, body.slots, call.tenant_id, body.version, defaults)
+    queues = _queues(call, body.queues)
+    defaults = {name: _defaults(name, said, tasks) for name, said in body.defaults.items()}
+    names = tuple(sorted(tasks))
+    info = WorkerInfo(new_id(), body.name, names, queues, body.slots, call.tenant_id, body.version, defaults)
     worker = await call.service.desk.register(info, lease)
     seconds = lease.total_seconds()
     return Registered(
@@ -81,7 +84,9 @@ async def register_worker(call: Call) -> Registered:
     )
 
 
-@routes.post("/v1/workers/{worker_id}/claim", Action.WORK, body=Ask, answer=Dealt, problems=(404, 409))
+@routes.post(
+    "/v1/workers/{worker_id}/claim", Action.WORK, body=Ask, body_limit="batch", answer=Dealt, problems=(404, 409)
+)
 async def claim_runs(call: Call) -> Dealt:
     """Wait for runs, and take them; ask again with the same number when the answer was lost"""
     body: Ask = call.body
@@ -105,7 +110,9 @@ async def claim_runs(call: Call) -> Dealt:
     return _dealt(turn)
 
 
-@routes.post("/v1/workers/{worker_id}/heartbeat", Action.WORK, body=Beat, answer=Beaten, problems=(404, 409))
+@routes.post(
+    "/v1/workers/{worker_id}/heartbeat", Action.WORK, body=Beat, body_limit="batch", answer=Beaten, problems=(404, 409)
+)
 async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
     body: Beat = call.body
@@ -287,12 +294,12 @@ def _run_id(item: Report | Note | HeldRun | AskParents, field: str) -> UUID:
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
 
 
-def _defaults(name: str, body: Registration) -> Defaults:
+def _defaults(name: str, said: TaskDefaults, tasks: Set[str]) -> Defaults:
     at = f"defaults.{name}"
-    if name not in body.tasks:
+    if name not in tasks:
         raise InvalidInput(f"{name!r} is not one of its tasks", field=at, remedy="name it in tasks, too")
     try:
-        return read_defaults(body.defaults[name])
+        return read_defaults(said)
     except InvalidInput as error:
         field = at if error.field is None else f"{at}.{error.field}"
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
