@@ -51,6 +51,26 @@ def test_from_a_new_job_to_its_replay(looking: Looking) -> None:
     expect(page.get_by_role("region", name="Result")).to_contain_text("board@example.com")
 
 
+def test_bounds_without_a_time_are_refused(looking: Looking) -> None:
+    """They mean nothing then: the job would run at once, on the days on which it shall not."""
+    page = looking.go("/jobs/new")
+    page.get_by_label("Task", exact=True).fill(TASK)
+    page.get_by_text("Queue, priority").click()
+    for label, given, field in (
+        ("Not before", "2040-01-31T00:00:00Z", "start_at"),
+        ("Not after", "2040-12-31T00:00:00Z", "end_at"),
+        ("Not on", "SAT, SUN", "exclude"),
+    ):
+        page.get_by_label(label).fill(given)
+        expect(page.get_by_label("What the schedule means")).to_contain_text("says no schedule")
+        page.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("alert")).to_contain_text(f"{field}: goes with what repeats")
+        expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
+        page.get_by_label(label).fill("")
+    expect(page.get_by_label("What the schedule means")).to_contain_text("Once, right away")
+    looking.complaints.clear()  # the browser tells of answers 422 itself
+
+
 def test_a_replay_with_changes_keeps_how_the_job_runs(looking: Looking) -> None:
     limits = {"concurrency_key": "c", "concurrency": 2, "rate_key": "r", "rate": "100/m", "warn_after": 30.0}
     retry = {"retries": 2, "base": 70.0, "factor": 3.0, "cap": 100.0, "give_up_on": ["ValueError"], "lost_retries": 1}

@@ -94,16 +94,12 @@ function excludeOf({ exclude, not_on }) {
   };
 }
 
-/** A schedule is given whole, with its bounds; without a time a job runs now. */
+/** A schedule is given whole, with its bounds; without a time a job runs now. Bounds without a time are sent, too: the
+ * server says that they mean nothing then, while a job that ran at once would not be what was asked for. */
 export function scheduleOf(values) {
-  if (!values.when.trim()) return {};
-  return {
-    when: values.when.trim(),
-    tz: values.tz,
-    start_at: orNull(values.start_at),
-    end_at: orNull(values.end_at),
-    exclude: excludeOf(values),
-  };
+  const bounds = { start_at: orNull(values.start_at), end_at: orNull(values.end_at), exclude: excludeOf(values) };
+  if (values.when.trim()) return { when: values.when.trim(), tz: values.tz, ...bounds };
+  return Object.fromEntries(Object.entries(bounds).filter(([, value]) => value !== null));
 }
 
 /** The fields of a request. What is empty is null: for a new job as its task says, for an edited one none. */

@@ -11,6 +11,7 @@ import { nameOf } from "../parts/job_actions.js";
 import { FireList } from "./job.js";
 
 const PATIENCE = 220;
+const SENT_AS = { not_on: "exclude" };
 const ZONES = Intl.supportedValuesOf ? ["UTC", ...Intl.supportedValuesOf("timeZone")] : ["UTC", zone];
 
 export function NewJob({ query }) {
@@ -58,13 +59,14 @@ function Form({ start, save, verb, fixed = false }) {
   const [busy, setBusy] = useState(false);
   const { data: tasks } = useData((signal) => get("/v1/tasks", {}, signal), ["tasks"]);
   const set = (name) => (event) => setValues((was) => ({ ...was, [name]: event.target.value }));
+  const isWrong = (name) => error && error.field === (SENT_AS[name] || name);
   const field = (name, more = {}) => ({
     id: name,
     name,
     value: values[name],
     onInput: set(name),
-    "aria-invalid": error && error.field === name ? "true" : null,
-    "aria-describedby": error && error.field === name ? "form-error" : null,
+    "aria-invalid": isWrong(name) ? "true" : null,
+    "aria-describedby": isWrong(name) ? "form-error" : null,
     ...more,
   });
   const submit = async (event) => {
@@ -146,15 +148,16 @@ function Preview({ schedule }) {
     const timer = setTimeout(() => setAsked(schedule), PATIENCE);
     return () => clearTimeout(timer);
   }, [JSON.stringify(schedule)]);
+  const isNow = !Object.keys(asked).length;
   const { data, error } = useData(
-    (signal) => (asked.when ? ask("POST", "/v1/schedules/preview", { body: { ...asked, count: 6 }, signal }) : null),
+    (signal) => (isNow ? null : ask("POST", "/v1/schedules/preview", { body: { ...asked, count: 6 }, signal })),
     ["preview", asked],
   );
   return html`<aside class="card preview" aria-live="polite" aria-label="What the schedule means">
     <h2>What this means</h2>
-    ${!asked.when && html`<p class="sentence">Once, right away</p>`}
-    ${asked.when && error && html`<p class="wrong">${error.message}${error.remedy ? ` – ${error.remedy}` : ""}</p>`}
-    ${asked.when && data && html`<p class="sentence">${data.schedule.sentence}</p>
+    ${isNow && html`<p class="sentence">Once, right away</p>`}
+    ${!isNow && error && html`<p class="wrong">${error.message}${error.remedy ? ` – ${error.remedy}` : ""}</p>`}
+    ${!isNow && data && html`<p class="sentence">${data.schedule.sentence}</p>
       <p class="hint"><code>${data.schedule.exact}</code></p>
       <${FireList} fires=${data.fires} />
       ${!data.fires.length && html`<p class="soft">It will not fire.</p>`}`}
