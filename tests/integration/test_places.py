@@ -155,21 +155,56 @@ async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypa
     assert len(killed) == 5
 
 
-async def test_a_machine_without_room_for_processes(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_without_room_for_processes_spends_nothing(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes, "_ROOM_INTERVAL", 0.05)
     square = app.task(process=True, retries=0)(tasks.square)
+    tries = 0
 
     def refuse() -> None:
+        nonlocal tries
+        tries += 1
         raise BlockingIOError("Resource temporarily unavailable")
+
+    async def nobody_holds_them() -> bool:
+        return not any([(await app.runs(receipt))[0].state is RunState.RUNNING for receipt in receipts])
 
     async with working(app, processes=2):
         with monkeypatch.context() as full:
             full.setattr(processes, "start_child", refuse)
             receipts = await square.submit_many([{"number": number} for number in range(5)])
-            runs = [await ended(app, receipt) for receipt in receipts]
+            await eventually(lambda: tries >= 5)
+            await eventually(nobody_holds_them)
+        runs = [await ended(app, receipt) for receipt in receipts]
         later = await ended(app, await square.submit(number=3))
-    assert {run.state for run in runs} == {RunState.FAILED}
-    assert all("its process could not be used: BlockingIOError" in run.error for run in runs)
+    assert [run.value for run in runs] == [number**2 for number in range(5)]
+    assert {run.attempt for run in runs} == {1}
+    given_back = [item for run in runs for item in run.attempts if item.state is AttemptState.SNOOZED]
+    assert len(given_back) <= 2, "what is given back is not claimed again while there is no room"
     assert later.value == 9
+    assert sum("no process can be started" in line for line in caplog.messages) == 1
+
+
+async def test_a_machine_with_room_for_one_process(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_ROOM_INTERVAL", 0.05)
+    square = app.task(process=True, retries=0)(tasks.square)
+    start_child = processes.start_child
+    tries = 0
+
+    def start_one() -> Any:
+        nonlocal tries
+        tries += 1
+        if tries > 1:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return start_child()
+
+    monkeypatch.setattr(processes, "start_child", start_one)
+    async with working(app, processes=4):
+        receipts = await square.submit_many([{"number": number} for number in range(50)])
+        runs = [await ended(app, receipt) for receipt in receipts]
+    assert [run.value for run in runs] == [number**2 for number in range(50)]
+    assert {run.attempt for run in runs} == {1} and tries > 1
 
 
 async def test_what_a_child_raises_or_says_arrives(app: App) -> None:

@@ -4,9 +4,13 @@ Children are kept for the next attempt. Killing the child is how an attempt is s
 own attempt only. One that dies before it has called the function has spent nothing: the run gets another child.
 
 Where functions are short, a few runs wait here for the next free child (`waiting.py`).
+
+A machine may have no room for another process for a while. Until it has, this place takes no more runs than it has
+children, and those that wait for more are given back, unspent.
 """
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -27,8 +31,14 @@ from duetime.worker.waiting import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
 _START_DEADLINE = 300.0
 """How long a child may take to start and to import the module of a function. Its timeout counts after that."""
 _STARTS = 3
+_NO_ROOM = (OSError, MemoryError, RuntimeError)
+"""What starting a process or a thread raises on a machine that has no room for it."""
+_ROOM_INTERVAL = 1.0
+"""Seconds after which it is tried again."""
 _LAST_WORD = 5.0
 _QUESTIONS = ("checkpoint", "parents")
+
+log = logging.getLogger("duetime.worker")
 
 
 class ProcessExecutor:
@@ -44,7 +54,8 @@ class ProcessExecutor:
         self._size = size
         self._notes = notes
         self._finished = finished
-        self._pace = Pace(size, MOST_AHEAD, claim_ahead)
+        self._claim_ahead = claim_ahead
+        self._pace = Pace(size, MOST_AHEAD, self._claim)
         self._limits = (max_result, max_log_lines)
         self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
         """Threads of its own, for what takes a while: the event loop's may be full of what tasks have to wait for."""
@@ -53,6 +64,8 @@ class ProcessExecutor:
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._spawning = 0
+        self._has_room = True
+        """Whether the machine had room for the last child."""
         self._doing: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -81,9 +94,12 @@ class ProcessExecutor:
             worker = self._idle.pop()
             if worker.usable and (running := self._waiting.take()) is not None:
                 self._begin(worker, running)
-        while self._spawning < min(len(self._waiting), self._size - len(self._children)):
-            self._spawning += 1
-            self._do(self._add_child())
+        while self._has_room and self._spawning < min(len(self._waiting), self._size - len(self._children)):
+            self._spawn()
+
+    def _spawn(self) -> None:
+        self._spawning += 1
+        self._do(self._add_child())
 
     def _begin(self, worker: Child, running: Running) -> None:
         running.handle = worker
@@ -95,14 +111,35 @@ class ProcessExecutor:
             await self._loop.create_unix_connection(
                 lambda: Child(process, self._came, self._told, self._gone), sock=ours
             )
+        except _NO_ROOM as error:
+            self._spawning -= 1
+            self._wait_for_room(error)
         except Exception as error:
             self._spawning -= 1
             if (running := self._waiting.take()) is not None:
                 self._finished(running, _unusable(error))
                 self._deal()
 
+    def _wait_for_room(self, error: BaseException) -> None:
+        if self._closed:
+            return
+        if self._has_room:
+            self._has_room = False
+            log.warning("no process can be started: %r; what needs one waits", error)
+        self._pace.begin_anew()
+        if not self._spawning:
+            self._loop.call_later(_ROOM_INTERVAL, self._look_for_room)
+
+    def _look_for_room(self) -> None:
+        if not self._closed and not self._has_room and not self._spawning:
+            self._spawn()
+
+    def _claim(self, ahead: int) -> None:
+        """How many runs this place wants beside those that are under way."""
+        self._claim_ahead(ahead if self._has_room else len(self._children) - self._size)
+
     def _all_are_busy(self) -> bool:
-        return len(self._children) >= self._size and not self._idle
+        return not self._idle and (len(self._children) >= self._size or not self._has_room)
 
     def _give_back(self, late: list[Running]) -> None:
         self._pace.begin_anew()
@@ -118,6 +155,10 @@ class ProcessExecutor:
             return
         self._children.add(worker)
         self._idle.append(worker)
+        if not self._has_room:
+            self._has_room = True
+            log.info("processes can be started again")
+            self._pace.begin_anew()
         self._deal()
 
     def _told(self, worker: Child, kind: str, order: int, content: Any) -> None:
@@ -147,6 +188,8 @@ class ProcessExecutor:
         if worker in self._idle:
             self._idle.remove(worker)
         if not self._closed:
+            if not self._has_room:
+                self._pace.begin_anew()
             self._do(self._take_leave(worker, problem))
             self._deal()
 

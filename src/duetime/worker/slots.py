@@ -36,10 +36,12 @@ class Slots:
             self._freed()
 
     def claim_ahead(self, place: int, count: int) -> None:
-        """Take so many more than there are slots."""
+        """Take so many more than there are slots; below zero, so many fewer."""
         if more := count - self._ahead[place]:
             self._ahead[place] = count
             self.free[place] += more
+            if more > 0 and self.wanted:
+                self._freed()
 
     def worth_claiming(self, place: int | None = None) -> bool:
         """Whether enough slots are free, there or anywhere, to make a claim worth its round trip."""
