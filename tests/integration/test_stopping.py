@@ -1,12 +1,17 @@
 """Attempts that are stopped: by their timeout, by a cancellation, or because their worker stops."""
 
 import asyncio
+import os
+import signal
 import threading
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from duetime import App, Context, FailureClass, JobState, NotFound, Receipt, RetryPolicy, Run, RunState, SyncContext
+from duetime.clock import monotonic
 from duetime.model.attempt import AttemptState
 from duetime.worker import executor
 from tests.support import tasks
@@ -161,6 +166,27 @@ async def test_a_cancelled_process_is_killed(app: App) -> None:
         await app.cancel(receipt)
         run = await ended(app, receipt)
     assert (run.state, run.failure, len(run.attempts)) == (RunState.CANCELLED, FailureClass.CANCELLED, 1)
+
+
+@pytest.mark.parametrize("function", [tasks.run_a_command, tasks.fork])
+async def test_a_killed_process_may_leave_others_behind(
+    app: App, tmp_path: Path, function: Callable[[SyncContext, str], None]
+) -> None:
+    """They have what it had open, and go on: nobody waits for them."""
+    note = tmp_path / "note"
+    wait_for_another = app.task(process=True)(function)
+    async with working(app):
+        receipt = await wait_for_another.submit(note=str(note))
+        await eventually(lambda: note.exists() and note.read_text())
+        began = monotonic()
+        try:
+            await app.cancel(receipt)
+            run = await ended(app, receipt)
+        finally:
+            os.kill(int(note.read_text()), signal.SIGKILL)
+        took = monotonic() - began
+    assert (run.state, run.failure) == (RunState.CANCELLED, FailureClass.CANCELLED)
+    assert took < 4
 
 
 async def _begun(app: App, receipt: Receipt) -> bool:

@@ -50,6 +50,23 @@ def hang(ctx: SyncContext) -> None:
         time.sleep(60)
 
 
+def run_a_command(ctx: SyncContext, note: str) -> None:
+    """Waits for a command that goes on when this process is gone; its id stands in the note."""
+    ctx.progress(0.5)
+    os.system(f"echo $$ > {note}; exec sleep 60")
+
+
+def fork(ctx: SyncContext, note: str) -> None:
+    """Waits for a copy of itself that goes on when this process is gone; its id stands in the note."""
+    ctx.progress(0.5)
+    copy = os.fork()
+    if not copy:
+        time.sleep(60)
+        os._exit(0)
+    Path(note).write_text(str(copy))
+    os.waitpid(copy, 0)
+
+
 def nap(seconds: float) -> None:
     time.sleep(seconds)
 

@@ -33,6 +33,7 @@ by the number of its own order, which is over."""
 
 def serve(end: socket) -> None:
     """Serve until the other side closes. Signals are the worker's business: it kills this process."""
+    end.set_inheritable(False)  # a command that outlives this process would keep it open
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

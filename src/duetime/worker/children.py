@@ -17,11 +17,15 @@ from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
+from duetime.clock import monotonic
 from duetime.worker import child
 from duetime.worker.frames import NO_QUESTION, Unpacker, pack
 from duetime.worker.running import Running
 
 _spawn = multiprocessing.get_context("spawn")
+_LAST_BYTES = 1.0
+"""Seconds in which what a killed child had said arrives."""
+_GLANCE = 0.05
 
 
 class Child(asyncio.Protocol):
@@ -81,8 +85,19 @@ class Child(asyncio.Protocol):
         return not self._killed and self.process.is_alive()
 
     def kill(self) -> None:
-        self._killed = True
         self.process.kill()
+        if not self._killed and self._transport is not None:
+            # A copy that it has forked has its end of the socket open, and would keep it so.
+            asyncio.get_running_loop().call_later(_LAST_BYTES, self._transport.abort)
+        self._killed = True
+
+    def exit_code(self, within: float) -> int | None:
+        """How it ended; None where it has not ended within so many seconds. Joining alone does not tell: that waits for
+        all that it has started, too."""
+        deadline = monotonic() + within
+        while (found := self.process.exitcode) is None and monotonic() < deadline:
+            self.process.join(_GLANCE)
+        return found
 
     def retire(self) -> None:
         """Let it end by itself."""

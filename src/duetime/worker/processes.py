@@ -194,8 +194,7 @@ class ProcessExecutor:
             self._deal()
 
     async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
-        await self._loop.run_in_executor(self._helpers, worker.process.join, _LAST_WORD)
-        exitcode = worker.process.exitcode
+        exitcode = await self._loop.run_in_executor(self._helpers, worker.exit_code, _LAST_WORD)
         worker.kill()  # it may have closed its end, and live on
         running = worker.let_go()
         if running is None:
