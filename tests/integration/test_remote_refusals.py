@@ -10,8 +10,10 @@ import pytest
 
 from duetime import App, Context, RetryAfter, RunState
 from duetime.api.routes import workers as routes
+from duetime.ids import new_id
 from duetime.model import json
 from duetime.model.access import Role
+from duetime.model.attempt import RunNote
 from duetime.worker.worker import Worker
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -139,3 +141,33 @@ async def test_where_both_are_refused_the_run_has_still_succeeded(
     assert (run.state, run.value) == (RunState.SUCCEEDED, None)
     (line,) = run.attempts[-1].log_lines
     assert line.startswith("neither the log nor the result is kept: ")
+
+
+async def test_more_notes_than_the_server_takes_at_once(
+    app: App, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In pieces that it takes; one that it refuses costs no other run what it has said."""
+    told, seen = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def talk(ctx: Context) -> None:
+        await told.wait()
+        ctx.progress(0.5, "half of it")
+        await seen.wait()
+
+    async with remote_worker(app, served) as worker:
+        receipt = await talk.submit()
+        await eventually(lambda: worker._attempts.under_way())
+        notes, (running,) = worker._attempts.notes, worker._attempts.under_way()
+        for number in range(2500):
+            message = "x" * 501 if number == 1500 else None
+            notes.remember(running.session.id, RunNote(new_id(), 1, 0.1, message))
+        told.set()
+
+        async def shown() -> bool:
+            return (await app.run(receipt.run_id)).progress == 0.5
+
+        await eventually(shown)
+        seen.set()
+        await ended(app, receipt)
+    assert sum("progress could not be kept" in line for line in caplog.messages) == 1

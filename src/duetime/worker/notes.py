@@ -11,9 +11,11 @@ from uuid import UUID
 import msgspec
 
 from duetime.errors import LeaseLost, StoreRejected, StoreUnavailable
+from duetime.ids import show
 from duetime.loop import surely
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
+from duetime.wire.workers import MOST_RUNS
 from duetime.worker.running import Running
 from duetime.worker.source import Source
 
@@ -52,15 +54,26 @@ class Notes:
         by_worker: dict[UUID, list[RunNote]] = {}
         for (worker_id, _), note in latest.items():
             by_worker.setdefault(worker_id, []).append(note)
-        for worker_id, notes in by_worker.items():
-            try:
-                await self._source.note(worker_id, notes)
-            except StoreRejected as error:
-                log.warning("progress of %d runs could not be kept: %s", len(notes), error)
-            except StoreUnavailable:
-                self._put_back(latest)
-                raise
+        try:
+            for worker_id, notes in by_worker.items():
+                for start in range(0, len(notes), MOST_RUNS):
+                    await self._send(worker_id, notes[start : start + MOST_RUNS])
+        except StoreUnavailable:
+            self._put_back(latest)
+            raise
         return INTERVAL
+
+    async def _send(self, worker_id: UUID, notes: list[RunNote]) -> None:
+        """Those that are refused cost the others nothing."""
+        try:
+            await self._source.note(worker_id, notes)
+        except StoreRejected as error:
+            if len(notes) == 1:
+                log.warning("%s: its progress could not be kept: %s", show("run", notes[0].run_id), error)
+                return
+            middle = len(notes) // 2
+            await self._send(worker_id, notes[:middle])
+            await self._send(worker_id, notes[middle:])
 
     def _put_back(self, untold: Mapping[tuple[UUID, UUID], RunNote]) -> None:
         """Of what is still under way; what was said meanwhile counts."""
