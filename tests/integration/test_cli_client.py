@@ -87,6 +87,26 @@ async def test_what_dies_again_is_not_replayed_again(
     assert facts(await duetime("dead", "discard", "--all", "--json")) == [{"discarded": 10}]
 
 
+async def test_a_replay_that_would_last_for_days_stops_and_says_so(
+    app: App, duetime: Duetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.cli.runs.AT_ONCE", 100)
+
+    @app.task(name="broken", retries=0)
+    async def broken() -> None:
+        raise ValueError("the cause is still there")
+
+    async with working(app):
+        await broken.submit_many([{}] * 150)
+        await until_dead(app, 150)
+    stopped = await duetime("dead", "replay", "--all", "--rate", "0.001", "--json")
+    assert stopped.exit_code == 1
+    told, problem = (json.loads(line) for line in stopped.stdout.splitlines())
+    assert told == {"replayed": 100}
+    assert "more than a day" in problem["message"] and "--rate" in problem["remedy"]
+    assert len(facts(await duetime("dead", "list", "--limit", "200", "--json"))) == 50
+
+
 async def test_a_job_by_hand(app: App, duetime: Duetime) -> None:
     @app.task(name="greet")
     async def greet(to: str, times: int = 1) -> str:

@@ -10,6 +10,8 @@ from duetime.cli.jobs import Limit
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, Yes, limited, talks
 from duetime.clock import monotonic
+from duetime.errors import DuetimeError
+from duetime.wire.runs import LONGEST_DELAY
 
 runs = group("Look at runs, stop them, try them again.")
 dead = group("Runs whose attempts are spent: look, replay, discard.")
@@ -136,15 +138,24 @@ def replay(
     """Repeat dead letters as new runs: one, those that match, or --all."""
     wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
     count, more, began = 0, True, monotonic()
-    with Progress(console=err, transient=True, disable=talk.json) as progress:
-        under_way = progress.add_task("replaying", total=None)
-        while more:
-            # Each request begins where the one before ends: together they keep to the rate.
-            answer = talk.client.replay_dead_letters(
-                limit=AT_ONCE, rate=rate, delay=max(0.0, began + count / rate - monotonic()), **wanted
-            )
-            count, more = count + len(answer.runs), answer.more and bool(answer.runs)
-            progress.update(under_way, completed=count)
+    try:
+        with Progress(console=err, transient=True, disable=talk.json) as progress:
+            under_way = progress.add_task("replaying", total=None)
+            while more:
+                # Each request begins where the one before ends: together they keep to the rate.
+                delay = max(0.0, began + count / rate - monotonic())
+                if delay > LONGEST_DELAY:
+                    raise DuetimeError(
+                        "at this rate the next one would start more than a day from now",
+                        remedy="give a higher --rate, or repeat the command when these have started",
+                    )
+                answer = talk.client.replay_dead_letters(limit=AT_ONCE, rate=rate, delay=delay, **wanted)
+                count, more = count + len(answer.runs), answer.more and bool(answer.runs)
+                progress.update(under_way, completed=count)
+    except DuetimeError:
+        if count:
+            talk.say(f"{count:,} are tried again, the others are not", replayed=count)
+        raise
     talk.say(f"{count:,} are tried again", replayed=count)
 
 

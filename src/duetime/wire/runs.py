@@ -12,6 +12,8 @@ RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED",
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
 FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
 Fingerprint = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z", description="That of a group.")]
+LONGEST_DELAY = 86_400
+"""Seconds before the first of the dead letters that one request replays."""
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-hjkmnp-tv-z]{26}\Z")]
 
 
@@ -180,7 +182,7 @@ class ReplayRequest(DeadLetterFilter, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
     rate: Annotated[float, Meta(gt=0, le=10_000, description="Runs a second.")] = 100.0
     delay: Annotated[
-        float, Meta(ge=0, le=86_400, description="Seconds before the first: how many requests keep one rate.")
+        float, Meta(ge=0, le=LONGEST_DELAY, description="Seconds before the first: how many requests keep one rate.")
     ] = 0.0
 
 
