@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import msgspec
 import typer
@@ -50,7 +50,7 @@ class Talk:
 
     def asks(self, *, yes: bool) -> bool:
         """Whether somebody is there to be asked before what cannot be undone; a script has said what it wants."""
-        return not yes and sys.stdin.isatty() and sys.stderr.isatty()
+        return not yes and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 
     def agree(self, question: str) -> None:
         """Go on only where the answer is yes."""
@@ -150,7 +150,7 @@ def shown(value: object) -> str:
 def read_lines(file: Path) -> list[str]:
     """The lines of a file, or of what is piped in for `-`."""
     try:
-        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        content = _piped_in() if str(file) == "-" else file.read_bytes()
         text = content.decode("utf-8")
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", field=str(file)) from None
@@ -158,6 +158,17 @@ def read_lines(file: Path) -> list[str]:
         raise InvalidInput("cannot be read: it is not UTF-8", field=str(file)) from None
     # Not `splitlines`, which also ends a line at characters that JSON may have inside a text.
     return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Not one that is closed: Python has None for it."""
+    return stream is not None and stream.isatty()
+
+
+def _piped_in() -> bytes:
+    if sys.stdin is None:
+        raise InvalidInput("cannot be read: standard input is closed", field="-", remedy="pipe it in, or name a file")
+    return sys.stdin.buffer.read()
 
 
 def _print_json(value: object) -> None:
