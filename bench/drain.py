@@ -47,6 +47,8 @@ TASKS = {
     "thread": define("nothing", blocking),
     "process": define("nothing", blocking, process=True),
 }
+STILL = 60.0
+"""A worker that completes nothing for so long, in seconds, will not."""
 SIZES = {"async": 100_000, "thread": 50_000, "process": 5_000}
 TARGETS = {
     ("postgres", "async"): Target(of_limit=0.7, of_best_peer=1.5, stretch=50_000),
@@ -122,11 +124,22 @@ async def drain(store: Store, task: TaskDefinition, runs: int, *, name: str = "n
     worker = Worker(StoreSource(store), {name: task}, limits)
     began = time.perf_counter()
     working = asyncio.create_task(worker.run())
-    while worker.completed < runs:
+    try:
+        await _completed(worker, working, runs)
+        return runs / (time.perf_counter() - began)
+    finally:
+        worker.stop()
+        await working
+
+
+async def _completed(worker: Worker, working: "asyncio.Task[None]", runs: int) -> None:
+    """Wait for so many completions, for as long as there are any."""
+    seen, last = 0, time.monotonic()
+    while (now := worker.completed) < runs:
+        if now > seen:
+            seen, last = now, time.monotonic()
+        elif time.monotonic() - last > STILL:
+            raise RuntimeError(f"{now:,} of {runs:,} runs were completed, and none in the last {STILL:g} s")
         await asyncio.sleep(0.005)
         if working.done():
             working.result()
-    rate = runs / (time.perf_counter() - began)
-    worker.stop()
-    await working
-    return rate

@@ -87,7 +87,7 @@ async def _measure(bench: Bench, report: Report | None, dsn: str, size: int, fir
                 "submit": submit,
                 FIRST_TIME: first,
                 "fire": again,
-                "claim": await drain(store, define("report", on_the_loop), fires.count, name="report"),
+                "claim": await _claim(store, connection),
             }
             lags = await measure(store, bench.knobs.scaled(RATE, least=50), min(5.0, bench.knobs.seconds))
     finally:
@@ -111,6 +111,14 @@ async def _submit(store: PostgresStore, connection: "asyncpg.Connection[Any]", c
     for table, column in (("cursors", "job_id"), ("jobs", "id")):
         await connection.execute(f"delete from duetime.{table} where {column} = any($1::uuid[])", made)
     return len(made) / elapsed
+
+
+async def _claim(store: PostgresStore, connection: "asyncpg.Connection[Any]") -> float:
+    """Runs drained a second: as many as there are. Where a minute begins while jobs are fired, those of every minute
+    have a run that waits for it, or one run for both moments."""
+    await connection.execute("delete from duetime.runs where ready_at > now()")
+    runs = await connection.fetchval("select count(*) from duetime.runs")
+    return await drain(store, define("report", on_the_loop), runs, name="report")
 
 
 async def _fire(store: PostgresStore, connection: "asyncpg.Connection[Any]", fires: Fires) -> tuple[float, float]:
