@@ -112,7 +112,7 @@ class Peer:
             return _all_lags(tally, int(rate * seconds), skip)
 
     async def lateness(self, rate: float, seconds: float) -> list[float]:
-        """How far from its time each one starts that was planned ahead, in seconds, sorted: some start early."""
+        """How long after its time each one starts that was planned ahead, in seconds, sorted: below 0 is early."""
         url, count = self.place(), int(rate * seconds)
         if self._together:
             async with self.working(url, PEER_PLANS="1", PLAN=f"{rate} {seconds}") as tally:
@@ -135,7 +135,7 @@ class Peer:
         await self.until(tally, count, most=most)
         if (started := tally.count()) < count:
             raise CannotRun(f"{started:,} of {count:,} runs started")
-        return sorted(map(abs, tally.lags()))
+        return sorted(tally.lags())
 
     async def until(self, tally: Tally, count: int, *, most: float = 600.0) -> None:
         """Wait for so many starts, for as long as there are any."""
