@@ -1,9 +1,9 @@
 """Steady: submitting and running at the same time, at a fixed rate; the highest one at which p95 lag stays under 1 s.
 
 A process submits and a worker process runs, for duetime on PostgreSQL as for its peers; an embedded file does both in
-one process. Lag is counted from when a job should have been sent to when its task begins. A rate is found by bisection,
-a few seconds at each; then it is held five times as long in each round, and lag must not grow meanwhile. Who does not
-hold a rate is asked for less, in steps of 5 %.
+one process. Lag is counted from when a job should have been sent to when its task begins. A rate is found by bisection
+within 6 %, a few seconds at each; then it is held five times as long in each round, and lag must not grow meanwhile.
+Who does not hold a rate is asked for less, in steps of 5 %; who holds none of them has failed.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from bench import limits
 from bench.context import Bench
 from bench.goals import Target
+from bench.peers.environments import CannotRun
 from bench.peers.peer import Peer
 from bench.report import Report, console
 from bench.shares import share
@@ -20,7 +21,9 @@ from bench.shares import share
 KINDS = ("postgres", "sqlite")
 RATE = "highest rate"
 MOST_LAG = 1.0
-STEPS = 6
+MOST_TRIES = 16
+CLOSE = 1.06
+"""What is searched for is found when the lowest rate that was too much is so little above what was kept up with."""
 SEARCHED, HELD = 0.6, 3.0
 """How long a rate is tried while it is searched for, and how long it must be held, in parts of SECONDS."""
 STEP_DOWN, MOST_STEPS = 0.95, 8
@@ -52,7 +55,7 @@ async def run(bench: Bench) -> None:
     for _ in range(bench.knobs.rounds):
         await _limits(bench, report)
         for kind, ours in zip(KINDS, (bench.ours, bench.embedded), strict=True):
-            report.ours(kind, RATE, await _round(ours, bench, tried))
+            report.ours(kind, RATE, await _ours(ours, bench, tried))
         async for peer, figure in bench.peers.measured(lambda peer: _round(peer, bench, tried)):
             for kind in KINDS:
                 report.peer(kind, RATE, peer.name, figure)
@@ -65,10 +68,20 @@ async def _limits(bench: Bench, report: Report) -> None:
     report.limit("sqlite", RATE, await asyncio.to_thread(limits.steady_sqlite, bench.databases.file(), runs))
 
 
+async def _ours(ours: Peer, bench: Bench, tried: dict[Peer, float]) -> float:
+    """duetime is not left out where it fails: nothing is what it holds then."""
+    try:
+        return await _round(ours, bench, tried)
+    except CannotRun as error:
+        console.print(f"  duetime: {error}", style="bold red", markup=False)
+        return 0.0
+
+
 async def _round(peer: Peer, bench: Bench, tried: dict[Peer, float]) -> float:
     """The rate that it holds; in the first round it is searched for."""
-    if peer not in tried:
-        tried[peer] = await highest_rate(peer, bench)
+    found = tried.pop(peer, None)
+    if found is None:
+        found = await highest_rate(peer, bench)
 
     async def is_held(rate: float) -> bool:
         lags = await peer.lags(rate, HELD * bench.knobs.seconds)
@@ -76,21 +89,26 @@ async def _round(peer: Peer, bench: Bench, tried: dict[Peer, float]) -> float:
         _say(peer, rate, lags, "held" if held else "not held")
         return held
 
-    rate = await step_down(is_held, tried[peer])
+    rate = await step_down(is_held, found)
+    if not rate:
+        raise CannotRun(f"it held none of {MOST_STEPS} rates from {found:,.0f} a second downwards")
     # One step above what was held, but no further than what was found: the next round may do better.
-    tried[peer] = min(tried[peer], rate / STEP_DOWN)
+    tried[peer] = min(found, rate / STEP_DOWN)
     return rate
 
 
 async def highest_rate(peer: Peer, bench: Bench) -> float:
-    """Found by bisection, within a few percent."""
+    """Found by bisection, within a few percent; raises `CannotRun` when it keeps up with none."""
 
     async def keeps_up(rate: float) -> bool:
         lags = await peer.lags(rate, SEARCHED * bench.knobs.seconds)
         return _say(peer, rate, lags, "tried") <= MOST_LAG
 
     first = FIRST.get(peer.name, 1_000.0) * min(1.0, bench.knobs.runs / 100_000)
-    return await bisect(keeps_up, first, STEPS)
+    rate = await bisect(keeps_up, first, MOST_TRIES)
+    if not rate:
+        raise CannotRun(f"it kept up with none of {MOST_TRIES} rates from {first:,.0f} a second downwards")
+    return rate
 
 
 def _say(peer: Peer, rate: float, lags: Sequence[float], what: str) -> float:
@@ -108,22 +126,22 @@ def holds(lags: Sequence[float]) -> bool:
 
 async def step_down(is_held: Callable[[float], Awaitable[bool]], rate: float) -> float:
     """The first rate from here on downwards that is held: 0 when none is."""
-    for _ in range(MOST_STEPS if rate else 0):
+    for _ in range(MOST_STEPS):
         if await is_held(rate):
             return rate
         rate *= STEP_DOWN
     return 0.0
 
 
-async def bisect(keeps_up: Callable[[float], Awaitable[bool]], first: float, steps: int) -> float:
-    """The highest rate that is kept up with: 0 when there is none."""
+async def bisect(keeps_up: Callable[[float], Awaitable[bool]], first: float, most: int) -> float:
+    """The highest rate that is kept up with, by so many tries at most: 0 when there is none."""
     low, high, rate = 0.0, math.inf, first
-    for _ in range(steps):
+    for _ in range(most):
         if await keeps_up(rate):
             low = rate
         else:
             high = rate
         rate = low * 1.5 if high == math.inf else rate / 2 if low == 0.0 else (low + high) / 2
-        if low and high / low < 1.06:
+        if low and high / low < CLOSE:
             break
     return low

@@ -21,7 +21,7 @@ from bench.peers.environments import CannotRun
 from bench.peers.registry import Peers
 from bench.peers.tally import Tally
 from bench.shares import share
-from bench.steady import bisect, holds, step_down
+from bench.steady import CLOSE, MOST_TRIES, bisect, holds, step_down
 from bench.stores import Databases
 from bench.tried import codecs, copying, event_loops, heap_only, prepared, timers
 from bench.tried.ways import Place
@@ -114,7 +114,7 @@ async def test_the_highest_rate_is_found_from_above_and_below(able: float, first
     async def keeps_up(rate: float) -> bool:
         return rate <= able
 
-    assert 0.9 * able <= await bisect(keeps_up, first, 12) <= able
+    assert able / CLOSE < await bisect(keeps_up, first, MOST_TRIES) <= able
 
 
 async def test_who_never_keeps_up_gets_nothing() -> None:
