@@ -2,11 +2,15 @@
 
 duetime is driven like its peers: one process submits, then a worker process starts, which notes the start of each run;
 all are counted from their first start to their last (APScheduler, which submits and works in one process, from the
-moment at which it may begin). An embedded file has one process for both. Everybody is in the best of the settings that
-were tried: of duetime that is a worker of 3,000 slots, which claims 1,000 runs at once. Beside it stand: 1,000 slots,
-which claim 500, as many as the limit does; and a worker of 1,000 slots inside the process that measures, which notes no
-starts and is counted from its own start to its last completion. Plain functions in threads and processes stand beside
-the peers that run those.
+moment at which it may begin). An embedded file has one process for both. The limit pays for its first claim and its
+last completion: beside it, duetime is counted from its first claim to its last completion too, by the times in its
+history. Each ratio to the limit is taken of that figure, which rows of their own show ("by the limit's clock").
+
+Everybody is in the best of the settings that were tried: of duetime that is a worker of 3,000 slots, which claims 1,000
+runs at once. Beside it stand: 1,000 slots, which claim 500, as many as the limit does; the 200 slots that a worker has
+when it is told nothing; and a worker of 1,000 slots inside the process that measures, which notes no starts and is
+counted from its own start to its last completion. Plain functions in threads and processes stand beside the peers that
+run those.
 """
 
 import asyncio
@@ -16,6 +20,7 @@ from datetime import timedelta
 
 from bench import limits
 from bench.context import Bench
+from bench.ended import ended_rate
 from bench.goals import Target
 from bench.peers.names import BLOCKING_PEERS
 from bench.peers.peer import settle
@@ -34,14 +39,18 @@ from duetime.worker.worker import Worker
 
 STORES = ("postgres", "sqlite")
 SLOTS, MANY_SLOTS = 1_000, 3_000
+AS_IT_COMES = WorkerLimits().slots
 INSIDE = "async, worker inside the harness"
 DRIVEN = {
     "async": {"PEER_SLOTS": str(MANY_SLOTS)},
     "async, 1,000 slots": {},
+    f"async, {AS_IT_COMES} slots": {"PEER_SLOTS": str(AS_IT_COMES)},
     "thread": {"PEER_TASK": "nothing_in_a_thread"},
     "process": {"PEER_TASK": "nothing_in_a_process"},
 }
 """Variants by worker process, and what their driver is told."""
+BY_LIMITS_CLOCK = {variant: f"{variant}, by the limit's clock" for variant in ("async", "async, 1,000 slots")}
+"""Variants whose figure beside the limit has a row of its own, and that."""
 TASKS = {
     "async": define("nothing", on_the_loop),
     "thread": define("nothing", blocking),
@@ -69,7 +78,7 @@ async def run(bench: Bench) -> None:
         for kind in STORES:
             await _limit(bench, report, kind, sizes)
             for variant, told in DRIVEN.items():
-                report.ours(kind, variant, await bench.driven(kind).drain(sizes[variant], **told))
+                await _driven(bench, report, kind, variant, sizes[variant], **told)
             report.ours(kind, INSIDE, await _inside(bench, kind, sizes[INSIDE]))
         await _peers(bench, report)
     report.finish(TARGETS, unavailable=bench.peers.unavailable, failed=bench.peers.failed)
@@ -77,6 +86,16 @@ async def run(bench: Bench) -> None:
 
 def _size(variant: str) -> int:
     return SIZES[variant.partition(",")[0]]
+
+
+async def _driven(bench: Bench, report: Report, kind: str, variant: str, runs: int, **told: str) -> None:
+    peer = bench.driven(kind)
+    place = peer.place()
+    started = await peer.drain(runs, place, **told)
+    ended = await ended_rate(place, runs)
+    report.ours(kind, variant, started, beside_limit=ended)
+    if variant in BY_LIMITS_CLOCK:
+        report.ours(kind, BY_LIMITS_CLOCK[variant], ended)
 
 
 async def _inside(bench: Bench, kind: str, runs: int) -> float:
@@ -95,7 +114,7 @@ async def _limit(bench: Bench, report: Report, kind: str, sizes: dict[str, int])
         figure = await limits.drain_postgres(bench.databases.postgres(), sizes["async"])
     else:
         figure = await asyncio.to_thread(limits.drain_sqlite, bench.databases.file(), sizes["async"])
-    for variant in sizes:
+    for variant in (*sizes, *BY_LIMITS_CLOCK.values()):
         report.limit(kind, variant, figure)
 
 

@@ -7,15 +7,13 @@ Workers have 1,000 slots each; and once more the 200 that a worker has when it i
 
 from bench import limits
 from bench.context import Bench
-from bench.drain import SLOTS
+from bench.drain import AS_IT_COMES, SLOTS
 from bench.gates import gate
 from bench.goals import Target
 from bench.peers.peer import Peer
-from duetime.worker.limits import WorkerLimits
 
 PROCESSES = (1, 2, 4)
 NAMES = {processes: f"{processes} process{'es' if processes > 1 else ''}" for processes in PROCESSES}
-AS_IT_COMES = WorkerLimits().slots
 SLOTS_OF = {"": SLOTS, f", {AS_IT_COMES} slots": AS_IT_COMES}
 """What the name of a variant says of the slots of each, and how many they are."""
 TARGETS = {

@@ -3,7 +3,8 @@
 A figure belongs to a store and a variant. The file has `ours`, `limit`, `ratio_to_limit`, `peers` and
 `ratio_to_best_peer`, each by store and then by variant. The best peer is the fastest one written in Python, of any
 kind. `ratio_to_best_keeping_peer` leaves out those whose jobs end with their process; no target is judged by it. A
-ratio above 1 means that duetime is better, whether more or less is better.
+ratio above 1 means that duetime is better, whether more or less is better. Where the limit goes by another clock than
+the peers, `ours_beside_limit` has the figure by that clock, and the ratio to the limit is taken of it.
 
 The best of some peers is not the best of all: a target that asks for it counts as reached only when every Python peer
 that is known was measured. One that is missing for whatever reason (nobody asked for it, it could not be installed, it
@@ -53,6 +54,7 @@ class Report:
         self._machine = machine()  # as it was before this began
         self._ours: dict[Key, list[float]] = {}
         self._limit: dict[Key, list[float]] = {}
+        self._beside_limit: dict[Key, list[float]] = {}
         self._peers: dict[Key, dict[str, list[float]]] = {}
         self._units: dict[Key, str] = {}
         self._better: dict[Key, str] = {}
@@ -60,9 +62,19 @@ class Report:
         """What else a reader should know: sizes, settings, costs."""
 
     def ours(
-        self, store: str, variant: str, figure: float, *, unit: str | None = None, better: str | None = None
+        self,
+        store: str,
+        variant: str,
+        figure: float,
+        *,
+        unit: str | None = None,
+        better: str | None = None,
+        beside_limit: float | None = None,
     ) -> None:
+        """A figure of a round; `beside_limit` is the same by the limit's clock, where that is another."""
         key = (store, variant)
+        if beside_limit is not None:
+            self._beside_limit.setdefault(key, []).append(beside_limit)
         self._ours.setdefault(key, []).append(figure)
         self._units[key] = unit or self.unit
         self._better[key] = better or self.better
@@ -113,7 +125,10 @@ class Report:
         ours = {key: median(figures) for key, figures in self._ours.items()}
         limit = {key: median(figures) for key, figures in self._limit.items()}
         peers = {key: {name: median(each) for name, each in named.items()} for key, named in self._peers.items()}
-        of_limit = {key: _ratio(figure, limit.get(key), self._better[key]) for key, figure in ours.items()}
+        beside = {key: median(figures) for key, figures in self._beside_limit.items()}
+        of_limit = {
+            key: _ratio(beside.get(key, figure), limit.get(key), self._better[key]) for key, figure in ours.items()
+        }
         best = {key: _best(named, self._better.get(key, self.better)) for key, named in peers.items()}
         best_figures = {key: peers[key][name] for key, name in best.items() if name is not None}
         of_best = {key: _ratio(figure, best_figures.get(key), self._better[key]) for key, figure in ours.items()}
@@ -131,7 +146,12 @@ class Report:
         measured = {name for named in peers.values() for name in named}
         unasked = [] if unavailable is None else sorted((PYTHON_PEERS | NODE_PEERS) - measured - told - failed.keys())
         rounds = {
-            key: {"ours": figures, "limit": self._limit.get(key, []), "peers": self._peers.get(key, {})}
+            key: {
+                "ours": figures,
+                "ours_beside_limit": self._beside_limit.get(key, []),
+                "limit": self._limit.get(key, []),
+                "peers": self._peers.get(key, {}),
+            }
             for key, figures in self._ours.items()
         }
         return {
@@ -142,6 +162,7 @@ class Report:
             "unit": _by_store(self._units),
             "better": _by_store(self._better),
             "ours": _by_store(ours),
+            "ours_beside_limit": _by_store(beside),
             "limit": _by_store({key: limit.get(key) for key in ours}),
             "ratio_to_limit": _by_store(of_limit),
             "peers": _by_store({key: peers.get(key, {}) for key in ours}),

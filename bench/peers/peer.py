@@ -74,9 +74,9 @@ class Peer:
         seconds = await self._ask(url, "submit", str(count), "bulk" if bulk else "single")
         return (count - 1) / float(seconds)
 
-    async def drain(self, count: int, **environ: str) -> float:
+    async def drain(self, count: int, url: str | None = None, **environ: str) -> float:
         """Runs a second, from the first start to the last."""
-        url = self.place()
+        url = url or self.place()
         if self._together:
             async with self.working(url, self.workers, FILL=str(count), **environ) as tally:
                 return await self.drained(tally, count)

@@ -37,6 +37,20 @@ def test_medians_and_ratios_stand_by_store_and_variant(tmp_path: Path) -> None:
     assert body["reached"] == {"postgres": {"async": True}}
 
 
+def test_beside_the_limit_a_figure_goes_by_the_limits_clock(tmp_path: Path) -> None:
+    report = Report("drain", "runs/s", tmp_path)
+    for ours, beside in ((50.0, 40.0), (52.0, 20.0), (54.0, 30.0)):
+        report.ours("postgres", "async", ours, beside_limit=beside)
+        report.limit("postgres", "async", 60.0)
+        report.peer("postgres", "async", "rq", 26.0)
+    report.finish({("postgres", "async"): Target(of_limit=0.7)})
+    body = _written(tmp_path, "drain")
+    assert body["ours"]["postgres"]["async"] == 52.0 and body["ours_beside_limit"]["postgres"]["async"] == 30.0
+    assert body["ratio_to_limit"]["postgres"]["async"] == 0.5 and body["reached"]["postgres"]["async"] is False
+    assert body["ratio_to_best_peer"]["postgres"]["async"] == 2.0
+    assert body["rounds"]["postgres"]["async"]["ours_beside_limit"] == [40.0, 20.0, 30.0]
+
+
 def test_a_peer_that_forgets_its_jobs_is_still_a_peer(tmp_path: Path) -> None:
     report = Report("drain", "runs/s", tmp_path)
     report.ours("postgres", "async", 10.0)
