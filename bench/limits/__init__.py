@@ -5,6 +5,7 @@ Nobody may slow these down to look good.
 
 from bench.limits.drain import drain_postgres, drain_sqlite
 from bench.limits.fire import fire_postgres, fire_sqlite
+from bench.limits.quickest import quickest_postgres, quickest_sqlite
 from bench.limits.steady import steady_postgres, steady_sqlite
 from bench.limits.submit import submit_postgres, submit_sqlite
 
@@ -13,6 +14,8 @@ __all__ = [
     "drain_sqlite",
     "fire_postgres",
     "fire_sqlite",
+    "quickest_postgres",
+    "quickest_sqlite",
     "steady_postgres",
     "steady_sqlite",
     "submit_postgres",
