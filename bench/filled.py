@@ -5,6 +5,8 @@ month: what a scenario wants to be due, it moves there. There is as much history
 """
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -181,3 +183,20 @@ async def make_due(connection: "asyncpg.Connection[Any]", jobs: list[UUID], at: 
     """Let these jobs be due at a moment."""
     for start in range(0, len(jobs), 10_000):
         await connection.execute(SQL["due"], jobs[start : start + 10_000], at)
+
+
+@asynccontextmanager
+async def with_jitter(connection: "asyncpg.Connection[Any]", jobs: list[UUID], seconds: float) -> AsyncIterator[None]:
+    """These jobs have jitter as long as the block lasts; what else they say stays, for scenarios that look for it.
+    Where none is wanted nothing is written."""
+    await connection.execute(SQL["make_aside"])
+    await connection.execute(SQL["put_back"])
+    if not seconds:
+        yield
+        return
+    await connection.execute(SQL["set_aside"], jobs)
+    try:
+        await connection.execute(SQL["add_jitter"], jobs, seconds)
+        yield
+    finally:
+        await connection.execute(SQL["put_back"])

@@ -86,3 +86,20 @@ where job_id = any($1::uuid[]);
 update duetime.cursors
 set next_fire_at = now() + interval '30 days', scan_at = now() + interval '30 days' - interval '15 seconds', last_fire_at = null
 where scan_at < now() + interval '25 days';
+
+-- make_aside: where options are kept that a scenario changes
+create table if not exists filled.set_aside (job_id uuid primary key, options bytea);
+
+-- set_aside: remember the options of these jobs, which are about to be changed
+insert into filled.set_aside (job_id, options)
+select id, options from duetime.jobs where id = any($1::uuid[]) on conflict (job_id) do nothing;
+
+-- add_jitter: let these jobs fire up to so many seconds later, and say what else they said
+update duetime.jobs
+set options = convert_to((coalesce(convert_from(options, 'UTF8')::jsonb, '{}')
+    || jsonb_build_object('jitter', $2::float8))::text, 'UTF8')
+where id = any($1::uuid[]);
+
+-- put_back: the options that were set aside, also those of a run that was broken off
+with back as (delete from filled.set_aside returning job_id, options)
+update duetime.jobs j set options = b.options from back b where j.id = b.job_id;

@@ -1,11 +1,13 @@
 """Herd: 100,000 jobs due in the same second, out of ten million stored; with and without jitter.
 
-A server process fires them, a worker process runs them; lag is counted from when each run was due. What starts early is
-counted over all rounds: one run is too many. No limit and no peers: `fire` and `drain` have the limits of its two
-halves, and no peer keeps ten million recurring jobs.
+A server process fires them, a worker process runs them; lag is counted from when each run was due. Each herd is of jobs
+that no other round has fired, and no run before this one, where there are enough: they come from disk, but for those
+with jitter, which were given it just before. What starts early is counted over all rounds: one run is too many. No
+limit and no peers: `fire` and `drain` have the limits of its two halves, and no peer keeps ten million recurring jobs.
 """
 
 import asyncio
+import random
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,13 +19,12 @@ from uuid import UUID
 import asyncpg
 
 from bench.context import Bench
-from bench.filled import make_due, sample, tidy
+from bench.filled import make_due, sample, tidy, with_jitter
 from bench.goals import Target
 from bench.peers.tally import Tally
 from bench.processes import duetime_server, duetime_worker
 from bench.report import Report, console
 from bench.shares import share
-from duetime.model.job import Options, encode_options
 
 AHEAD = timedelta(seconds=25)
 SLOTS = 3_000
@@ -39,29 +40,37 @@ TARGETS = {
 async def run(bench: Bench) -> None:
     report = bench.report("herd", "s after due", better="lower")
     herd = bench.knobs.scaled(100_000)
+    place = random.randrange(1_000_000)
     report.notes |= {"stored": bench.knobs.stored, "due at once": herd, "slots of the worker": SLOTS}
+    report.notes["the place from which jobs are drawn"] = place
     with bench.server_with_many() as filled:
         dsn = await filled.database(bench.knobs.stored)
         connection = await asyncpg.connect(dsn, command_timeout=600)
-        jobs = await sample(connection, herd)
         try:
-            early = 0
+            early, offset = 0, place
             for _ in range(bench.knobs.rounds):
                 for jitter in (0.0, JITTER):
+                    jobs = await sample(connection, herd, offset=offset)
+                    offset += herd
                     lags = await _measure(dsn, connection, jobs, jitter)
                     early += sum(lag < 0 for lag in lags)
                     _tell(report, lags, jitter)
             report.ours("postgres", EARLY, early, unit="runs in all rounds")
         finally:
-            await _let_jitter(connection, jobs, 0.0)
             await connection.close()
     report.finish(TARGETS)
 
 
 async def _measure(dsn: str, connection: "asyncpg.Connection[Any]", jobs: list[UUID], jitter: float) -> list[float]:
     await tidy(connection)
-    await _let_jitter(connection, jobs, jitter)
-    await connection.execute("checkpoint")
+    async with with_jitter(connection, jobs, jitter):
+        await connection.execute("checkpoint")
+        lags = await _lags_of(dsn, connection, jobs, jitter)
+        await tidy(connection)
+    return lags
+
+
+async def _lags_of(dsn: str, connection: "asyncpg.Connection[Any]", jobs: list[UUID], jitter: float) -> list[float]:
     with (
         tempfile.TemporaryDirectory(prefix="duetime-tally-") as folder,
         duetime_server(dsn),
@@ -71,9 +80,7 @@ async def _measure(dsn: str, connection: "asyncpg.Connection[Any]", jobs: list[U
         await make_due(connection, jobs, due)
         left = (due - datetime.now(UTC)).total_seconds()
         console.print(f"    {len(jobs):,} are due in {left:.0f} s", style="dim")
-        lags = await _lags(Path(folder), len(jobs), due.timestamp(), jitter)
-    await tidy(connection)
-    return lags
+        return await _lags(Path(folder), len(jobs), due.timestamp(), jitter)
 
 
 def _tell(report: Report, lags: Sequence[float], jitter: float) -> None:
@@ -84,11 +91,6 @@ def _tell(report: Report, lags: Sequence[float], jitter: float) -> None:
         report.ours("postgres", "all started", lags[-1])
         report.ours("postgres", "p50", share(lags, 0.5))
         report.ours("postgres", "p95", share(lags, 0.95))
-
-
-async def _let_jitter(connection: "asyncpg.Connection[Any]", jobs: list[UUID], jitter: float) -> None:
-    options = encode_options(Options(jitter=jitter))
-    await connection.execute("update duetime.jobs set options = $2 where id = any($1::uuid[])", jobs, options)
 
 
 def _whole_minute(after: datetime) -> datetime:

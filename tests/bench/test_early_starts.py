@@ -3,6 +3,7 @@
 import struct
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -42,14 +43,17 @@ async def test_a_herd_counts_early_starts_over_all_rounds(
     postgres: Server, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = iter([GOOD, GOOD, GOOD, BAD, GOOD, GOOD])
+    herds: list[set[UUID]] = []
 
-    async def measured(*_: object, **__: object) -> list[float]:
+    async def measured(_: str, __: object, jobs: list[UUID], ___: float) -> list[float]:
+        herds.append(set(jobs))
         return next(rounds)
 
     monkeypatch.setattr(herd, "_measure", measured)
-    with small_bench(postgres, tmp_path, database, rounds=3) as bench:
+    with small_bench(postgres, tmp_path, database, rounds=3, runs=300) as bench:
         await herd.run(bench)
     body = results(tmp_path, "herd")
+    assert len(set.union(*herds)) == 6 * 300  # each of others
     assert body["ours"]["postgres"]["started early"] == 1 and body["reached"]["postgres"]["started early"] is False
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ import pytest
 import bench.__main__
 from bench import disks, knobs, limits
 from bench.context import Bench
-from bench.filled import Filled, _fill, make_due, sample
+from bench.filled import SQL, Filled, _fill, make_due, sample, with_jitter
 from bench.limits import drain
 from bench.peers.environments import CannotRun
 from bench.peers.registry import Peers
@@ -26,6 +27,7 @@ from bench.stores import Databases
 from bench.tried import codecs, copying, event_loops, heap_only, prepared, timers
 from bench.tried.ways import Place
 from duetime.engine.scanner import Scanner
+from duetime.model.job import decode_options
 from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server
 
@@ -263,6 +265,34 @@ def test_databases_are_not_made_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert tempfile.gettempdir() == str(tmp_path / "data" / "temporary") and Path(tempfile.gettempdir()).is_dir()
     with pytest.raises(disks.NoDisk, match="is in memory"):
         disks.check_room(MEMORY / "data", 10)
+
+
+async def test_jobs_have_jitter_for_as_long_as_it_is_wanted(database: str) -> None:
+    """And what else they say stays; what a run that was broken off has left behind is put back."""
+    await _fill(database, 4_000)
+    connection = await asyncpg.connect(database)
+    said = "select id, convert_from(options, 'UTF8')::jsonb, xmin::text from duetime.jobs order by id"
+    try:
+        before, jobs = await connection.fetch(said), await sample(connection, 500)
+        async with with_jitter(connection, jobs, 0.0):
+            assert await connection.fetch(said) == before  # not even written to
+        with pytest.raises(ZeroDivisionError):
+            async with with_jitter(connection, jobs, 30.0):
+                found = {
+                    row[0]: decode_options(row[1].encode() if row[1] else None) for row in await connection.fetch(said)
+                }
+                assert {job for job, options in found.items() if options.jitter == 30.0} == set(jobs)
+                owners = Counter(decode_options(row[1].encode() if row[1] else None).owner for row in before)
+                assert Counter(options.owner for options in found.values()) == owners
+                assert {"nightly"} < {tag for job in jobs for tag in found[job].tags}
+                raise ZeroDivisionError
+        assert [row[:2] for row in await connection.fetch(said)] == [row[:2] for row in before]
+        await connection.execute(SQL["set_aside"], jobs)
+        await connection.execute(SQL["add_jitter"], jobs, 30.0)
+        async with with_jitter(connection, jobs, 0.0):
+            assert [row[:2] for row in await connection.fetch(said)] == [row[:2] for row in before]
+    finally:
+        await connection.close()
 
 
 def test_what_was_tried_can_be_tried_again(postgres: Server, tmp_path: Path) -> None:
