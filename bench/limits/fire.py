@@ -1,5 +1,5 @@
 """Fire: due cursors moved and runs made, in batches of 1,000, on one connection. The next fire is a sum: computing it
-is what the limit does not do."""
+is what the limit does not do. The ids of runs are made by the client, as duetime's are."""
 
 import sqlite3
 import time
@@ -10,6 +10,7 @@ import asyncpg
 from bench.limits.drain import ARGS, NEW_ID
 from duetime.ids import new_ids
 
+BATCH = 1_000
 _FIRE_TABLES = """
 drop schema if exists pinned cascade;
 create schema pinned;
@@ -29,13 +30,14 @@ insert into pinned.cursors select id, now() from made
 _FIRE = f"""
 with due as (
     select job_id, next_fire_at from pinned.cursors where next_fire_at <= now()
-    order by next_fire_at limit 1000 for update skip locked),
+    order by next_fire_at limit {BATCH} for update skip locked),
 moved as (
     update pinned.cursors c set next_fire_at = c.next_fire_at + interval '1 day' from due d
     where c.job_id = d.job_id returning c.job_id, d.next_fire_at),
+numbered as (select job_id, next_fire_at, row_number() over () as place from moved),
 made as (
-    insert into pinned.runs select {NEW_ID}, m.job_id, j.tenant_id, 1, m.next_fire_at, now(), j.args
-    from moved m join pinned.jobs j on j.id = m.job_id returning 1)
+    insert into pinned.runs select ($1::uuid[])[m.place], m.job_id, j.tenant_id, 1, m.next_fire_at, now(), j.args
+    from numbered m join pinned.jobs j on j.id = m.job_id returning 1)
 select count(*) from made
 """
 
@@ -52,7 +54,7 @@ async def fire_postgres(dsn: str, jobs: int) -> float:
         done = 0
         began = time.perf_counter()
         while done < jobs:
-            done += await connection.fetchval(_FIRE)
+            done += await connection.fetchval(_FIRE, new_ids(BATCH))
         return done / (time.perf_counter() - began)
     finally:
         await connection.execute("drop schema pinned cascade")
@@ -86,7 +88,7 @@ def fire_sqlite(file: Path, jobs: int) -> float:
     while done < jobs:
         connection.execute("begin immediate")
         due = connection.execute(
-            "select job_id, next_fire_at from cursors where next_fire_at <= 5 order by next_fire_at limit 1000"
+            f"select job_id, next_fire_at from cursors where next_fire_at <= 5 order by next_fire_at limit {BATCH}"
         ).fetchall()
         runs = new_ids(len(due))
         connection.executemany(
