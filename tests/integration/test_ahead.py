@@ -1,6 +1,8 @@
 """Runs that are claimed ahead where functions are short: on the event loop, in threads and in processes."""
 
 import asyncio
+import threading
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -93,6 +95,37 @@ async def test_what_was_claimed_ahead_and_waits_is_given_back(
     assert [[attempt.state for attempt in run.attempts] for run in runs] == [
         [AttemptState.SNOOZED, AttemptState.SUCCEEDED]
     ] * 5
+
+
+@pytest.mark.parametrize("kind", ["loop", "thread"])
+async def test_no_more_are_under_way_than_there_are_slots(app: App, kind: str, ahead: None) -> None:
+    inside = most = 0
+    lock = threading.Lock()
+
+    def count(change: int) -> None:
+        nonlocal inside, most
+        with lock:
+            inside += change
+            most = max(most, inside)
+
+    async def stay_async() -> None:
+        count(1)
+        await asyncio.sleep(0.02)
+        count(-1)
+
+    def stay() -> None:
+        count(1)
+        time.sleep(0.02)
+        count(-1)
+
+    square = app.task(PLACES[kind].square)
+    task = app.task(name="stay")(stay_async if kind == "loop" else stay)
+    async with working(app, slots=3, threads=3):
+        await many(app, square, 20)
+        receipts = await task.submit_many([{}] * 30)
+        for receipt in receipts:
+            await ended(app, receipt)
+    assert most == 3
 
 
 async def test_what_was_claimed_ahead_has_its_whole_timeout(

@@ -146,7 +146,7 @@ async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypa
         told(self, worker, kind, order, content)
 
     monkeypatch.setattr(processes.ProcessExecutor, "_told", strike)
-    monkeypatch.setattr(pace, "_REMEMBERED", 1)
+    monkeypatch.setattr(pace, "_LEAST_COUNTED", 1)
     monkeypatch.setattr(pace, "_MOMENT", 60.0)
     async with working(app, processes=1):
         receipts = await square.submit_many([{"number": number} for number in range(20)])

@@ -96,9 +96,12 @@ class LoopExecutor:
     def stop(self, running: Running) -> None:
         if running.task is not None:
             running.task.cancel()
-        elif running in self._queue:
+            return
+        try:
             self._queue.remove(running)
-            self._loop.call_soon(self._finished, running, STOPPED)
+        except ValueError:
+            return  # it is over
+        self._loop.call_soon(self._finished, running, STOPPED)
 
     def close(self) -> None:
         if self._watch is not None:
