@@ -25,20 +25,21 @@ _PATIENCE = 1.0
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on this event loop at each signal inside the block; leave when it cannot even hear the second."""
-    handlers = {kind: signal.signal(kind, _noted) for kind in _KINDS}
-    for kind in _KINDS:
-        signal.siginterrupt(kind, False)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     listener = _Listener(ours, before, asyncio.get_running_loop(), stop)
     listener.start()
+    # Now that somebody listens, and as long as somebody does: a signal in between would be swallowed.
+    handlers = {kind: signal.signal(kind, _noted) for kind in _KINDS}
+    for kind in _KINDS:
+        signal.siginterrupt(kind, False)
     try:
         yield
     finally:
-        signal.set_wakeup_fd(before)
         for kind, handler in handlers.items():
             signal.signal(kind, handler)
+        signal.set_wakeup_fd(before)
         listener.end()
         theirs.close()
 
