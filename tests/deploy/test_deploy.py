@@ -254,6 +254,16 @@ def test_settings_of_the_chart_arrive_as_texts() -> None:
     assert load(None, objects["ConfigMap", "test-settings"]["data"], {}).slots == 50
 
 
+def test_numbers_of_the_chart_arrive_as_they_are_written() -> None:
+    """Helm shows a number from a million on with an exponent, which is no size."""
+    given = {"DUETIME_MAX_PAYLOAD": 1048576, "DUETIME_MAX_RESULT": 65536, "DUETIME_MAX_BATCH": "64MiB"}
+    given |= {"DUETIME_TARGETS_PRIVATE": True, "DUETIME_JITTER": 0.25, "DUETIME_MORE": 12345678.5}
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in CHART.render(settings=given)}
+    data = objects["ConfigMap", "test-settings"]["data"]
+    assert [data[name] for name in given] == ["1048576", "65536", "64MiB", "true", "0.25", "12345678.5"]
+    assert load(None, {"DUETIME_MAX_PAYLOAD": data["DUETIME_MAX_PAYLOAD"]}, {}).max_payload == 1048576
+
+
 def test_other_settings_make_other_pods() -> None:
     def checksums(**settings: object) -> list[str]:
         objects = CHART.render(settings=settings, worker={"enabled": True, "app": "shop.jobs:app"})

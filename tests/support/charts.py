@@ -4,7 +4,9 @@ It knows values, `if`, `range`, `define` and `include`, and the few functions th
 error, so that a template that this cannot judge is not taken for a good one.
 """
 
+import json
 import re
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -67,8 +69,12 @@ class Chart:
         arguments = [self._word(word, context) for word in rest] + given
         match name:
             case "quote":
-                text = str(arguments[0]).lower() if isinstance(arguments[0], bool) else str(arguments[0])
-                return '"' + text.replace('"', '\\"') + '"'
+                return '"' + _shown(arguments[0]).replace('"', '\\"') + '"'
+            case "kindIs":
+                return arguments[0] == _kind(arguments[1])
+            case "toJson":
+                number = arguments[0]
+                return json.dumps(int(number) if isinstance(number, float) and number.is_integer() else number)
             case "sha256sum":
                 return sha256(arguments[0].encode()).hexdigest()
             case "default":
@@ -111,6 +117,26 @@ class Chart:
         return found
 
 
+def _kind(value: Any) -> str:
+    """What Go calls it. Helm reads its values by way of JSON, where every number is a float."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "float64"
+    return {bool: "bool", str: "string", dict: "map", list: "slice"}[type(value)]
+
+
+def _shown(value: Any) -> str:
+    """A value as Go shows it: numbers from a million on with an exponent."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, int | float) or not value:
+        return str(value)
+    _, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
+    power = len(digits) + int(exponent) - 1
+    if -4 <= power < 6:
+        return f"{value:g}"
+    return f"{value:.{len(digits) - 1}e}"
+
+
 def _parse(text: str) -> list[Any]:
     """Text, values, and blocks with what is inside them."""
     stack: list[tuple[str, str, list[Any], list[Any]]] = [("root", "", [], [])]
@@ -121,6 +147,8 @@ def _parse(text: str) -> list[Any]:
         stack[-1][2].append(before.rstrip() if match[1] else before)
         position, trim_next = match.end(), match[3] is not None
         code = match[2]
+        if code.startswith("/*"):
+            continue
         if code.startswith("if "):
             stack.append(("if", code[3:], [], []))
         elif code == "else":

@@ -44,6 +44,11 @@ DUETIME_METRICS_PORT: {{ .Values.metrics.port | quote }}
 DUETIME_LOG_FORMAT: json
 DUETIME_DATA_DIR: /tmp/duetime
 {{- range $name, $value := .Values.settings }}
+{{- /* Every number is a float here, and from a million on it would be shown as 1.048576e+06. */}}
+{{- if kindIs "float64" $value }}
+{{ $name }}: {{ toJson $value | quote }}
+{{- else }}
 {{ $name }}: {{ $value | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
