@@ -1,9 +1,11 @@
 """Databases with millions of stored jobs, filled once by set-based statements through the real tables, and kept.
 
-Half of the jobs recur, from every minute to monthly; a thousand tenants share them. None of them fires by itself for a
-month: what a scenario wants to be due, it moves there. There is as much history as there are jobs.
+Half of the jobs recur, from every minute to monthly; a thousand tenants share them, of which the first has an eleventh.
+None of them fires by itself for a month: what a scenario wants to be due, it moves there. There is as much history as
+there are jobs, graphs for one in 200 and entries of the audit log for one in 100.
 """
 
+import hashlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +19,9 @@ import asyncpg
 from bench.report import console
 from bench.stores import SERVER_OPTIONS
 from duetime.engine.intake import prepare
+from duetime.ids import new_id
+from duetime.model.failure import FailureClass
+from duetime.model.fingerprint import fingerprint
 from duetime.model.job import DEFAULT_TENANT, Options
 from duetime.model.schedule import make_schedule
 from duetime.model.schedule.zone_database import zone_database
@@ -35,10 +40,25 @@ KINDS = (
     *((f"30 4 {day} * *", 1) for day in (1, 15)),
 )
 """Cron lines and how many shares of the recurring jobs each has: mostly daily."""
+ERRORS = (
+    "ValueError: there is no report for ",
+    "TimeoutError: the report was not ready at ",
+    "KeyError: no recipient of report ",
+)
+"""How errors begin; what follows differs."""
+LARGEST = "default"
+"""The name of the tenant that has an eleventh of all."""
 _CHUNK = 250_000
 _STALE = timedelta(days=25)
 
 SQL = dict(parse(Path(__file__).with_name("filling.sql").read_text("utf-8")))
+_FILLING = ("facts", "tenants", "lanes", "jobs", "cursors", "labels", "history", "graphs", "audit", "dead_letters")
+
+
+def filling() -> str:
+    """What a database was filled by: another one is not used any more."""
+    told = repr(([SQL[name] for name in _FILLING], KINDS, ARGS, ERRORS))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 class Filled:
@@ -77,7 +97,7 @@ class Filled:
         except asyncpg.InvalidCatalogNameError:
             return False
         try:
-            filled_at = await connection.fetchval("select filled_at from filled.facts where filled_at is not null")
+            filled_at = await connection.fetchval("select filled_at from filled.facts where filling = $1", filling())
         except asyncpg.PostgresError:
             return False
         finally:
@@ -118,7 +138,7 @@ async def _fill(dsn: str, stored: int) -> None:
         await _kinds(store, connection)
         now = datetime.now(UTC)
         first = int(now.timestamp() * 1000) - stored // 10 - 1000
-        await connection.execute("insert into filled.facts values ($1, $2, $3)", stored, first, now)
+        await connection.execute("insert into filled.facts values ($1, $2, $3, null)", stored, first, now)
         await connection.execute(SQL["tenants"])
         await connection.execute(SQL["lanes"])
         await _days(connection, now)
@@ -127,13 +147,17 @@ async def _fill(dsn: str, stored: int) -> None:
             await connection.execute(SQL["jobs"], start, end, ARGS)
             await connection.execute(SQL["cursors"], start, end)
             await connection.execute(SQL["labels"], start, end)
-            await connection.execute(SQL["history"], start, end, ARGS, stored)
+            await connection.execute(SQL["history"], start, end, ARGS, stored, ERRORS)
+            await connection.execute(SQL["graphs"], start, end)
+            await connection.execute(SQL["audit"], start, end)
             took = time.perf_counter() - began
             console.print(f"  stored {end + 1:,} of {stored:,} jobs in {took:.0f} s", style="dim")
-        await connection.execute(SQL["dead_letters"])
+        prints = [fingerprint(FailureClass.ERROR, f"{error}1") for error in ERRORS]
+        await connection.execute(SQL["dead_letters"], ERRORS, prints)
         console.print("  vacuum analyze", style="dim")
         await connection.execute("vacuum analyze")
         await connection.execute("checkpoint")
+        await connection.execute(SQL["done"], filling())
     finally:
         await connection.close()
         await store.close()
@@ -200,3 +224,17 @@ async def with_jitter(connection: "asyncpg.Connection[Any]", jobs: list[UUID], s
         yield
     finally:
         await connection.execute(SQL["put_back"])
+
+
+@asynccontextmanager
+async def running(connection: "asyncpg.Connection[Any]", count: int) -> AsyncIterator[None]:
+    """So many jobs run as long as the block lasts, by a worker that only has them."""
+    await tidy(connection)
+    worker = new_id()
+    await connection.execute(SQL["hire"], worker)
+    try:
+        await connection.execute(SQL["run"], worker, await sample(connection, count))
+        yield
+    finally:
+        await tidy(connection)
+        await connection.execute(SQL["dismiss"], worker)

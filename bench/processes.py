@@ -108,6 +108,8 @@ def started(*arguments: str, says: str = r"http://[0-9.]+:\d+", **environ: str) 
         except subprocess.TimeoutExpired:
             popen.kill()
             popen.wait()
+        if popen.stdout is not None:
+            popen.stdout.close()
 
 
 @contextmanager

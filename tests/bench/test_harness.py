@@ -16,7 +16,7 @@ import pytest
 import bench.__main__
 from bench import disks, knobs, limits
 from bench.context import Bench
-from bench.filled import SQL, Filled, _fill, make_due, sample, with_jitter
+from bench.filled import ERRORS, SQL, Filled, _fill, filling, make_due, running, sample, with_jitter
 from bench.limits import drain
 from bench.peers.environments import CannotRun
 from bench.peers.registry import Peers
@@ -201,7 +201,18 @@ async def test_a_filled_database_is_like_one_that_was_submitted_to(database: str
         assert await connection.fetchval(count.format("cursors", "true")) == 4_000
         assert await connection.fetchval(count.format("history", "true")) == 4_000
         assert await connection.fetchval(count.format("dead_letters", "true")) == 40
-        assert await connection.fetchval("select count(distinct tenant_id) from duetime.jobs") == 1_000
+        tenants = "select count(distinct tenant_id) from duetime.{}"
+        assert await connection.fetchval(tenants.format("jobs")) == 1_000
+        assert await connection.fetchval(tenants.format("labels")) == 1_000
+        assert await connection.fetchval(count.format("jobs", "tenant_id = 1 and state = 0")) == 2 * 182
+        assert 340 < await connection.fetchval(count.format("history", "tenant_id = 1")) < 390
+        assert await connection.fetchval(count.format("graphs", "true")) == 20
+        assert await connection.fetchval(count.format("audit", "true")) == 40
+        assert await connection.fetchval("select count(distinct fingerprint) from duetime.dead_letters") == len(ERRORS)
+        async with running(connection, 300):
+            assert await connection.fetchval(count.format("runs", "worker_id is not null")) == 300
+            assert await connection.fetchval("select sum(cardinality(run_ids)) from duetime.claims") == 300
+        assert await connection.fetchval(count.format("workers", "true")) == 0
         store = PostgresStore(database)
         await store.open()
         try:
@@ -265,6 +276,26 @@ def test_databases_are_not_made_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert tempfile.gettempdir() == str(tmp_path / "data" / "temporary") and Path(tempfile.gettempdir()).is_dir()
     with pytest.raises(disks.NoDisk, match="is in memory"):
         disks.check_room(MEMORY / "data", 10)
+
+
+async def test_what_was_filled_in_another_way_or_not_to_the_end_is_filled_again(
+    postgres: Server, tmp_path: Path
+) -> None:
+    kept = Filled(tmp_path)
+    kept._server = postgres
+    try:
+        dsn = await kept.database(1_000)
+        for told, again in ((filling(), False), ("another", True), (None, True)):
+            connection = await asyncpg.connect(dsn)
+            before = await connection.fetchval("select filled_at from filled.facts")
+            await connection.execute("update filled.facts set filling = $1", told)
+            await connection.close()
+            await kept.database(1_000)
+            connection = await asyncpg.connect(dsn)
+            assert (await connection.fetchval("select filled_at from filled.facts") != before) is again
+            await connection.close()
+    finally:
+        postgres.drop_database("filled_1000")
 
 
 async def test_jobs_have_jitter_for_as_long_as_it_is_wanted(database: str) -> None:
