@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from duetime.model.attempt import Claimed
 from duetime.model.breaker import BreakerPolicy, BreakerState, Tally
 from duetime.model.job import Options, encode_options
@@ -179,6 +181,17 @@ async def test_those_with_keys_come_within_its_time_too(store: Store, time: Time
 
 
 async def test_whoever_was_put_off_comes_when_it_is_reset(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=1))
+    await put_off_while_it_probes(store, time, worker, 150)
+    await store.reset_breaker(TENANT, "greet")
+    assert len(await claim(worker)) == 150
+
+
+async def test_a_line_that_is_too_long_for_one_transaction_is_left_in_several(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("limiting", "postgres.breakers", "sqlite.breakers"):
+        monkeypatch.setattr(f"duetime.store.{place}.LEFT_AT_ONCE", 40)
     worker = await hand(store, timedelta(days=1))
     await put_off_while_it_probes(store, time, worker, 150)
     await store.reset_breaker(TENANT, "greet")

@@ -1,7 +1,7 @@
 """What has to be known before claiming, and which limits a run is under: the same for every store."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -14,6 +14,8 @@ _PEEK = 500
 _PEEK_AT_LEAST = 20
 LINE = 1000
 """How many of a line are given other moments at a time."""
+LEFT_AT_ONCE = 100_000
+"""How many leave a line in one transaction."""
 ROUNDS = 20
 """How often a claim looks again, when all that it saw had to leave its lane."""
 
@@ -70,6 +72,19 @@ def run_scopes(key: LaneKey, options: Options, rules: Rules) -> dict[Scope, Term
     if rules.is_set(target):
         scopes[target] = Terms()
     return scopes
+
+
+class Stepped(NamedTuple):
+    """A step of a breaker that was made: the limit by which it lets runs through, and how many have left its line."""
+
+    limit_id: int
+    left: int
+    has_rate: bool
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be others who wait for a rate that is no more; with a new one they come in their turn."""
+        return not self.has_rate and self.left >= LEFT_AT_ONCE
 
 
 class Said:

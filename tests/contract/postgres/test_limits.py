@@ -7,6 +7,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import TenantChange, TenantLimits
 from duetime.store.postgres import PostgresStore
@@ -77,6 +78,23 @@ async def test_a_limit_that_meets_a_deadlock_is_set_again(
     finally:
         await setting_store.close()
     assert query(world.dsn, "select run_id from duetime.holds") == [(run.run_id,)]
+
+
+async def test_breakers_do_not_wait_for_each_other(
+    store: PostgresStore, world: PostgresWorld, session: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    for target in ("count", "greet"):
+        await store.report_attempts([Tally(TENANT, target, 20, 20, 0)], BreakerPolicy())
+    time.advance(seconds=6)
+
+    async def is_probed() -> bool:
+        return bool(query(world.dsn, "select 1 from duetime.breakers where target = 'count' and state = 2"))
+
+    async with session.transaction():
+        await session.execute("select 1 from duetime.limits where name = 'greet' for update")
+        tending = asyncio.create_task(store.tend_breakers())
+        await eventually(is_probed, what="the one whose limit nobody holds")
+    assert await asyncio.wait_for(tending, 10) == 2
 
 
 async def _somebody_waits(world: PostgresWorld) -> bool:

@@ -15,6 +15,7 @@ from duetime.model.breaker import (
     after_attempts,
     after_time,
 )
+from duetime.store.limiting import LEFT_AT_ONCE, Stepped
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.limiting import unpark
@@ -30,35 +31,49 @@ class BreakerRole(Role):
         def decide(breaker: Breaker, now: datetime, waiting: int) -> Step | None:
             return after_attempts(breaker, policy, now, waiting)
 
-        def work(connection: Connection, now: int) -> tuple[list[Breaker], bool]:
-            found, stepped = [], False
+        def work(connection: Connection, now: int) -> tuple[list[Breaker], list[Stepped | None]]:
+            found: list[Breaker] = []
+            stepped: list[Stepped | None] = []
             for item in tallies:
                 of = {"tenant_id": item.tenant_id, "target": item.target, "now": now}
                 counts = {"tried": item.tried, "failed": item.failed, "retried": item.retried}
                 connection.execute("add_attempts", {**of, **counts})
                 if policy.enabled and decide(_breaker(connection, of), moment(now), 0) is not None:
-                    stepped |= _step(connection, of, decide)
+                    stepped.append(_step(connection, of, decide))
                 found.append(_breaker(connection, of))
             return found, stepped
 
         found, stepped = await self.database.run(work)
-        if stepped:
-            self.hints.give(Hint.READY)
+        await self._let_go(*stepped)
         return found
 
     async def tend_breakers(self) -> int:
-        def work(connection: Connection, now: int) -> int:
-            stepped = 0
-            for tenant_id, target in connection.rows("due_breakers", {"now": now}):
-                of = {"tenant_id": tenant_id, "target": target, "now": now}
-                stepped += _step(connection, of, after_time)
-            connection.execute("prune_attempts", {"now": now, "age": microseconds(WINDOW * 2)})
-            return stepped
+        def tend_one(connection: Connection, now: int) -> Stepped | None:
+            due = connection.row("due_breaker", {"now": now})
+            if due is None:
+                return None
+            return _step(connection, {"tenant_id": due[0], "target": due[1], "now": now}, after_time)
 
-        stepped = await self.database.run(work)
-        if stepped:
+        def prune(connection: Connection, now: int) -> None:
+            connection.execute("prune_attempts", {"now": now, "age": microseconds(WINDOW * 2)})
+
+        count = 0
+        while (stepped := await self.database.run(tend_one)) is not None:
+            await self._let_go(stepped)
+            count += 1
+        await self.database.run(prune)
+        return count
+
+    async def _let_go(self, *stepped: Stepped | None) -> None:
+        """After the step: who waited may start, also those of a line that is too long for one transaction."""
+        if any(stepped):
             self.hints.give(Hint.READY)
-        return stepped
+        for step in stepped:
+            while step is not None and step.has_more:
+                step = step._replace(left=await self._leave_line(step.limit_id))
+
+    async def _leave_line(self, limit_id: int) -> int:
+        return await self.database.run(lambda connection, now: _leave(connection, now, limit_id))
 
     async def breakers(self, tenant_id: int) -> list[Breaker]:
         def work(connection: Connection, now: int) -> list[Breaker]:
@@ -69,13 +84,13 @@ class BreakerRole(Role):
         return await self.database.run(work)
 
     async def reset_breaker(self, tenant_id: int, target: str) -> Breaker:
-        def work(connection: Connection, now: int) -> Breaker:
+        def work(connection: Connection, now: int) -> tuple[Breaker, Stepped | None]:
             of = {"tenant_id": tenant_id, "target": target, "now": now}
-            _step(connection, of, lambda _held, _now, _waiting: CLOSE)
-            return _breaker(connection, of)
+            stepped = _step(connection, of, lambda _held, _now, _waiting: CLOSE)
+            return _breaker(connection, of), stepped
 
-        found = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        found, stepped = await self.database.run(work)
+        await self._let_go(stepped)
         return found
 
 
@@ -97,12 +112,12 @@ def _breaker(connection: Connection, of: dict[str, Any]) -> Breaker:
     )
 
 
-def _step(connection: Connection, of: dict[str, Any], decide: Decide) -> bool:
+def _step(connection: Connection, of: dict[str, Any], decide: Decide) -> Stepped | None:
     connection.execute("hold_breaker", of)
     waiting: int = connection.value("waiting_at", {**of, "cap": _CAP})
     step = decide(_breaker(connection, of), moment(of["now"]), waiting)
     if step is None:
-        return False
+        return None
     words = {"state": step.state, "until": maybe_stamp(step.until), "trips": step.trips}
     connection.execute("set_breaker", {**of, **words})
     rate = step.rate
@@ -113,6 +128,10 @@ def _step(connection: Connection, of: dict[str, Any], decide: Decide) -> bool:
     }
     limit_id = connection.value("set_target_limit", {**of, **limits})
     connection.execute("forget_attempts", of)
-    connection.execute("leave_lines", {"id": limit_id, "now": of["now"]})
+    left = _leave(connection, of["now"], limit_id)
     unpark(connection, of["now"], [limit_id])
-    return True
+    return Stepped(limit_id, left, has_rate=rate is not None)
+
+
+def _leave(connection: Connection, now: int, limit_id: int) -> int:
+    return connection.execute("leave_lines", {"id": limit_id, "now": now, "limit": LEFT_AT_ONCE})

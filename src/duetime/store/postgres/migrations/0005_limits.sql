@@ -170,8 +170,8 @@ begin
     return given;
 end $$;
 
--- Let those who wait for a rate be decided about anew.
-create function duetime.leave_lines(of_limit bigint) returns bigint language plpgsql
+-- Let those who wait for a rate be decided about anew, the first of them first.
+create function duetime.leave_lines(of_limit bigint, most integer) returns bigint language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
@@ -182,7 +182,7 @@ begin
     where r.id = any(array(
         select n.id from duetime.runs n
         where n.put_off_by = of_limit and n.ready_at > duetime.now() and n.lane_id > 0 and n.worker_id is null
-        for update skip locked));
+        order by n.ready_at, n.id limit most for update skip locked));
     get diagnostics given = row_count;
     return given;
 end $$;

@@ -37,9 +37,9 @@ returning id;
 -- forget_attempts: count anew
 delete from duetime.attempts where tenant_id = $1 and target = $2;
 
--- due_breakers: breakers whose time is over, held against other nodes
+-- due_breaker: a breaker whose time is over, held against other nodes
 select tenant_id, target from duetime.breakers where state in (1, 3) and until <= duetime.clock()
-order by tenant_id, target for update skip locked;
+order by tenant_id, target limit 1 for update skip locked;
 
 -- prune_attempts: forget what no breaker looks back at
 delete from duetime.attempts a where a.at < duetime.clock() - $1::interval and not exists (

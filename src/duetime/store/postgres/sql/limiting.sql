@@ -78,7 +78,7 @@ where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
 select duetime.lay_lines($1::bigint[], $2::timestamptz[], $3::interval[], $4);
 
 -- leave_lines: let those who wait for a rate be decided about anew
-select duetime.leave_lines($1);
+select duetime.leave_lines($1, $2);
 
 -- free_holds: runs that wait again hold nothing any more; what they held goes to those that wait for it
 select duetime.free_holds($1::uuid[]);

@@ -29,8 +29,8 @@ returning id;
 -- forget_attempts: count anew
 delete from attempts where tenant_id = :tenant_id and target = :target;
 
--- due_breakers: breakers whose time is over
-select tenant_id, target from breakers where state in (1, 3) and until <= :now;
+-- due_breaker: a breaker whose time is over
+select tenant_id, target from breakers where state in (1, 3) and until <= :now order by tenant_id, target limit 1;
 
 -- prune_attempts: forget what no breaker looks back at
 delete from attempts where at < :now - :age and not exists (

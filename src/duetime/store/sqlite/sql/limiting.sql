@@ -86,8 +86,9 @@ update runs set ready_at = x.at from (
 where runs.id = x.id;
 
 -- leave_lines: let those who wait for a rate be decided about anew
-update runs set ready_at = :now, put_off_by = null
-where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null;
+update runs set ready_at = :now, put_off_by = null where id in (
+    select id from runs where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null
+    order by ready_at, id limit :limit);
 
 -- has_holds: whether anything is held
 select 1 from holds limit 1;
