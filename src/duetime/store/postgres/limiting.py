@@ -1,12 +1,13 @@
 """Claiming under limits, exact across all nodes: the rows of the limits are held while it is decided who may start.
 
-The order of locks is the same for everybody: first the limits of tenants and queues, then those of keys, each sorted;
-then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it. What is
-counted is read after the locks, in a statement of its own: whatever made or took room before is committed by then.
+The order of locks is the same for everybody: first the limits of tenants and queues, then those of keys and targets,
+each sorted; then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it.
+What is counted is read after the locks, in a statement of its own: whatever made or took room before is committed by
+then.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -22,10 +23,13 @@ from duetime.model.lane import LaneKey
 from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, problem_of, room_of
 from duetime.model.worker import Seat
 from duetime.store.limiting import LINE, ROUNDS, Rules, Said, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
 
 _RULES_EVERY = 0.5
+_ABOVE_KEYS = (LimitKind.TENANT, LimitKind.QUEUE)
+"""What is held before it is looked which keys the runs of a lane have."""
 
 
 class _Twice(Exception):
@@ -53,6 +57,7 @@ class LimitingRole(Role):
         keys = self.lane_book.known
         return any(lane not in keys or self._rules.is_limited(keys[lane]) for lane in lane_ids)
 
+    @again_after_clash
     async def claim_limited(
         self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
     ) -> list[tuple[UUID, Claimed]]:
@@ -73,14 +78,19 @@ class LimitingRole(Role):
         keys = {lane: await self.lane_book.key_within(connection, lane) for lane, _ in takes}
         limited = {lane: take for lane, take in takes if self._rules.is_limited(keys[lane])}
         shared = {
-            scope: Terms() for lane in limited for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)
+            lane: {scope: Terms() for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)}
+            for lane in limited
         }
-        books = await _hold(connection, shared)
+        books = await _hold(connection, _of_kinds(_ABOVE_KEYS, shared.values()))
         room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
         seen, said, failed = await self._peek(connection, open_lanes, keys, number)
-        books |= await _hold(connection, said.terms)
+        targets = _of_kinds({LimitKind.TARGET}, (shared[lane] for lane in open_lanes))
+        books |= await _hold(connection, targets | said.terms)
         books |= await _hold(connection, said.forgotten(books))
+        books |= await _lay_lines(connection, books)
+        if failed:
+            await connection.execute(SQL["fail_waiting"], *columns(failed, 3))
         counted: list[tuple[int, int]] = []
         chosen: dict[UUID, Candidate] = {}
         parked: list[tuple[UUID, int]] = []
@@ -110,9 +120,9 @@ class LimitingRole(Role):
 
     async def _peek(
         self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
-    ) -> tuple[dict[int, list[Candidate]], Said, bool]:
-        """The runs at the heads of limited lanes that have room, what they say of their keys, and whether there were
-        some that nobody can start: they have ended."""
+    ) -> tuple[dict[int, list[Candidate]], Said, list[tuple[UUID, str, str]]]:
+        """The runs at the heads of limited lanes that have room, what they say of their keys, and those that nobody can
+        start, with the reason and its fingerprint."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
         said = Said()
         failed: list[tuple[UUID, str, str]] = []
@@ -127,14 +137,16 @@ class LimitingRole(Role):
                 scopes = run_scopes(keys[lane], options, self._rules) if keys[lane].keyed else {}
                 said.hear(scopes, again=put_off)
                 seen[lane].append(candidate(run_id, put_off, scopes))
-        if failed:
-            await connection.execute(SQL["fail_waiting"], *columns(failed, 3))
-        return seen, said, bool(failed)
+        return seen, said, failed
 
     async def free_parked(self, limit: int) -> int:
         """Give runs back their lanes that nobody came to free: whoever should have was stopped in the middle."""
         rows = await self.database.fetch("parked_limits", limit)
         return int(await self.database.fetchval("unpark", [row[0] for row in rows])) if rows else 0
+
+
+def _of_kinds(kinds: Container[LimitKind], scopes: Iterable[Mapping[Scope, Terms]]) -> dict[Scope, Terms]:
+    return {scope: terms for found in scopes for scope, terms in found.items() if scope.kind in kinds}
 
 
 async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, Book]:
@@ -144,13 +156,17 @@ async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[S
     rows = await connection.fetch(
         SQL["hold_limits"], *columns([(*scope, *words) for scope, words in wanted.items()], 6)
     )
-    held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
-    books = await _count(connection, held)
-    gaps = [(book.limit_id, gap, book.interval) for book in books.values() if (gap := book.gap()) is not None]
+    return await _count(connection, {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows})
+
+
+async def _lay_lines(connection: Connection, books: Mapping[Scope, Book]) -> dict[Scope, Book]:
+    """Where moments are free, give them to those who wait; how those limits stand then. It holds runs, and so it comes
+    when all limits are held."""
+    gaps = {scope: (book.limit_id, gap, book.interval) for scope, book in books.items() if (gap := book.gap())}
     if not gaps:
-        return books
-    await connection.execute(SQL["lay_lines"], *columns(gaps, 3), LINE)
-    return await _count(connection, held)
+        return {}
+    await connection.execute(SQL["lay_lines"], *columns(list(gaps.values()), 3), LINE)
+    return await _count(connection, {limit_id: scope for scope, (limit_id, _, _) in gaps.items()})
 
 
 async def _count(connection: Connection, held: Mapping[int, Scope]) -> dict[Scope, Book]:
