@@ -55,6 +55,15 @@ async def test_what_a_tenants_worker_tells_is_for_that_tenant(store: Store, time
     assert await store.task_defaults(STRANGER) == {"charge": CHARGE}
 
 
+async def test_an_older_word_stays_older_for_as_long_as_its_worker_lives(store: Store, time: Time) -> None:
+    await tell(store, lease=timedelta(days=100), charge=CHARGE)
+    time.advance(hours=1)
+    await tell(store, tenant_id=TENANT, lease=timedelta(days=100), charge=Defaults("theirs"))
+    time.advance(hours=11.5)
+    await store.prune(DAY, DAY)
+    assert await store.task_defaults(TENANT) == {"charge": Defaults("theirs")}
+
+
 async def test_what_nobody_has_had_for_long_is_forgotten(store: Store, time: Time) -> None:
     gone = await tell(store, old=CHARGE)
     await store.leave(gone.id)

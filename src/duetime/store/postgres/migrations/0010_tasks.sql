@@ -4,7 +4,8 @@ create table duetime.tasks (
     tenant_id integer, -- null: told by a worker for all
     name text not null,
     said bytea, -- null: nothing
-    seen_at timestamptz not null
+    told_at timestamptz not null, -- the newest word holds
+    seen_at timestamptz not null -- a live worker has it: what nobody has had for long is forgotten
 );
 create unique index tasks_by_name on duetime.tasks (coalesce(tenant_id, -1), name);
 alter table duetime.tasks enable row level security;

@@ -8,9 +8,10 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
 returning lease_until;
 
 -- tell_tasks: keep what a worker tells of its tasks
-insert into duetime.tasks (tenant_id, name, said, seen_at)
-select $1, t.name, t.said, duetime.now() from unnest($2::text[], $3::bytea[]) as t(name, said)
-on conflict (coalesce(tenant_id, -1), name) do update set said = excluded.said, seen_at = excluded.seen_at;
+insert into duetime.tasks (tenant_id, name, said, told_at, seen_at)
+select $1, t.name, t.said, duetime.now(), duetime.now() from unnest($2::text[], $3::bytea[]) as t(name, said)
+on conflict (coalesce(tenant_id, -1), name) do update
+set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at;
 
 -- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent
 with gone as (

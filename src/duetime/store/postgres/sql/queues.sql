@@ -47,5 +47,5 @@ where w.lease_until > duetime.now() and coalesce(w.tenant_id, $1) = $1 order by 
 -- list_task_defaults: what tasks say of a tenant's jobs, as it was told last
 select name, said from (
     select distinct on (name) name, said from duetime.tasks where coalesce(tenant_id, $1) = $1
-    order by name, seen_at desc, tenant_id nulls last
+    order by name, told_at desc, tenant_id nulls last
 ) last where said is not null;

@@ -4,6 +4,7 @@ create table tasks (
     tenant_id integer, -- null: told by a worker for all
     name text not null,
     said blob, -- null: nothing
-    seen_at integer not null
+    told_at integer not null, -- the newest word holds
+    seen_at integer not null -- a live worker has it: what nobody has had for long is forgotten
 ) strict;
 create unique index tasks_by_name on tasks (coalesce(tenant_id, -1), name);

@@ -6,8 +6,9 @@ on conflict (id) do update set lease_until = excluded.lease_until, heard_at = ex
 returning lease_until;
 
 -- tell_tasks: keep what a worker tells of one of its tasks
-insert into tasks (tenant_id, name, said, seen_at) values (:tenant_id, :name, :said, :now)
-on conflict (coalesce(tenant_id, -1), name) do update set said = excluded.said, seen_at = excluded.seen_at;
+insert into tasks (tenant_id, name, said, told_at, seen_at) values (:tenant_id, :name, :said, :now, :now)
+on conflict (coalesce(tenant_id, -1), name) do update
+set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at;
 
 -- renew_lease: extend the lease of a worker that was not reaped
 update workers set lease_until = :now + :lease, heard_at = :now,

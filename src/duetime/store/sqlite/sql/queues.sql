@@ -46,6 +46,6 @@ where w.lease_until > :now and coalesce(w.tenant_id, :tenant_id) = :tenant_id or
 
 -- list_task_defaults: what tasks say of a tenant's jobs, as it was told last
 select name, said from (
-    select name, said, row_number() over (partition by name order by seen_at desc, tenant_id desc nulls last) as place
+    select name, said, row_number() over (partition by name order by told_at desc, tenant_id desc nulls last) as place
     from tasks where coalesce(tenant_id, :tenant_id) = :tenant_id
 ) where place = 1 and said is not null;
