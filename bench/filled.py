@@ -27,6 +27,7 @@ from duetime.model.schedule import make_schedule
 from duetime.model.schedule.zone_database import zone_database
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL as STATEMENTS
+from duetime.store.postgres.schema import MIGRATIONS
 from duetime.store.recomputing import ZONES, Zones, encode_zones
 from duetime.store.sql import parse
 from tests.support.postgres import Server, installed
@@ -56,8 +57,8 @@ _FILLING = ("facts", "tenants", "lanes", "jobs", "cursors", "labels", "history",
 
 
 def filling() -> str:
-    """What a database was filled by: another one is not used any more."""
-    told = repr(([SQL[name] for name in _FILLING], KINDS, ARGS, ERRORS))
+    """What a database was filled by, and into which tables: another one is not used any more."""
+    told = repr(([SQL[name] for name in _FILLING], KINDS, ARGS, ERRORS, MIGRATIONS))
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
