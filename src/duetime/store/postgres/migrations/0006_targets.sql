@@ -77,7 +77,8 @@ begin
     select l.id, held.id, held.fence from duetime.limits l cross join lateral (
         select r.id, r.fence, r.lane_id, r.tenant_id
         from duetime.claims c cross join lateral unnest(c.run_ids) as u(id)
-        join duetime.runs r on r.id = u.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+        cross join lateral (select * from duetime.runs r where r.id = u.id limit 1) r
+        where r.worker_id = c.worker_id and r.claim_no = c.claim_no
         union all
         select r.id, r.fence, r.lane_id, r.tenant_id from duetime.handovers h
         cross join lateral (select * from duetime.runs r where r.id = h.run_id limit 1) r
@@ -101,9 +102,10 @@ set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 
 as $$
 begin
     return query
+    -- By the id alone: else all live runs of the tenant would be compared with all that are claimed.
     select r.id from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
-    join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
-    where r.tenant_id = duetime.current_tenant()
+    cross join lateral (select * from duetime.runs r where r.id = held.id limit 1) r
+    where r.worker_id = c.worker_id and r.claim_no = c.claim_no and r.tenant_id = duetime.current_tenant()
     union all
     select r.id from duetime.handovers h
     cross join lateral (select * from duetime.runs r where r.id = h.run_id limit 1) r
