@@ -20,9 +20,10 @@ gone as (
         select k.ctid from duetime.keys k
         where k.created_at > (select after from part) and k.created_at < (select before from part)
             and k.created_at <= (select coalesce(until, before) from part)
-            and not exists (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2)
-            and not exists (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
-            and not exists (select 1 from duetime.graphs g where g.id = k.job_id and g.ended_at is null)
+            -- A probe for each: `not exists` could be a join with all jobs, where the part is thought to be large.
+            and (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2) is null
+            and (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is null
+            and (select 1 from duetime.graphs g where g.id = k.job_id and g.ended_at is null) is null
         for update skip locked))
     returning 1
 )
