@@ -12,7 +12,10 @@ async def test_ten_thousand_runs_on_four_worker_processes_run_once_each(fleet: F
     await fleet.ended(10_000, within=110)
     rows = await fleet.fetch("select count(*), count(distinct run_id), count(distinct pid) from effects")
     assert tuple(rows[0]) == (10_000, 10_000, 4)
-    states = await fleet.fetch("select distinct end_state, attempt, lost from duetime.history")
+    # What was claimed ahead and had to wait may have been given back: an attempt that spent nothing, and no end.
+    states = await fleet.fetch(
+        "select distinct end_state, attempt, lost from duetime.history where end_state is not null"
+    )
     assert [tuple(row) for row in states] == [(4, 1, 0)]
     counts = await fleet.store.counts()
     assert (counts.runs, counts.dead_letters) == (0, 0)
