@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -45,6 +46,12 @@ PLACES = {
     "thread": Place({"threads": 1}, tasks.square, tasks.nap, wait_for_the_end),
     "process": Place({"processes": 1}, tasks.square, tasks.nap, tasks.hang, {"process": True}),
 }
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """One store is enough: what waits in a worker is the same, wherever it was claimed from."""
+    return f"sqlite:///{tmp_path / 'duetime.db'}"
 
 
 @pytest.fixture(params=list(PLACES))
