@@ -27,9 +27,12 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 # Real processes under load for minutes: `make long` runs these, and `make chaos` and `make bench` do the same at length.
 LONG := tests/chaos/test_real.py tests/bench/test_peers.py
 
-test: lint types layers ## every check, then every test that is not long (PYTEST_ARGS=…)
-	@echo "• pytest"
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG))
+test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=…)
+	@echo "• pytest, and mypy beside it"
+	@$(BIN)/mypy --no-error-summary > $(VENV)/mypy.log 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG)); tests=$$?; \
+	wait $$types || { cat $(VENV)/mypy.log; exit 1; }; \
+	exit $$tests
 
 long: $(VENV)/.dev ## the tests that take minutes
 	@echo "• pytest $(LONG)"

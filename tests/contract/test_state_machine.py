@@ -443,10 +443,10 @@ def search(make_world: Callable[[], World], examples: int) -> None:
 def test_sqlite_does_what_the_model_says() -> None:
     with tempfile.TemporaryDirectory() as folder:
         number = iter(range(1_000_000))
-        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=60)
+        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=40)
 
 
 @pytest.mark.timeout(7200 if DEEP else 240)
 @pytest.mark.parametrize("binaries", CHOSEN, ids=str)
 def test_postgres_does_what_the_model_says(binaries: Any) -> None:
-    search(lambda: PostgresWorld(binaries), examples=12)
+    search(lambda: PostgresWorld(binaries), examples=8)

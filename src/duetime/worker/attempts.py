@@ -81,13 +81,15 @@ class Attempts:
         self.slots = Slots(sizes, slot_freed)
         self._meters.add_gauge("duetime_slots", lambda: self.slots.by_place(self.slots.sizes))
         self._meters.add_gauge("duetime_slots_used", lambda: self.slots.by_place(self.slots.used))
+        # Where a higher tier always goes first, none that came later may wait behind what was claimed before.
+        ahead = self.slots.claim_ahead if not limits.strict else _nothing_ahead
         self._executors: tuple[Executor, ...] = (  # by place
             LoopExecutor(
                 limits.slots,
                 source,
                 self.notes,
                 self._finished,
-                partial(self.slots.claim_ahead, Place.LOOP),
+                partial(ahead, Place.LOOP),
                 limits.max_result,
                 self._shall_wait,
             ),
@@ -95,14 +97,14 @@ class Attempts:
                 limits.threads,
                 self.notes,
                 self._finished,
-                partial(self.slots.claim_ahead, Place.THREAD),
+                partial(ahead, Place.THREAD),
                 limits.max_result,
             ),
             ProcessExecutor(
                 limits.processes,
                 self.notes,
                 self._finished,
-                partial(self.slots.claim_ahead, Place.PROCESS),
+                partial(ahead, Place.PROCESS),
                 limits.max_result,
                 limits.max_log_lines,
             ),
@@ -253,6 +255,10 @@ class Attempts:
             self._wheel.add(running, monotonic() + self._limits.lease.total_seconds())
         elif not running.reported:
             self._report(running, timed_out(running.claimed))
+
+
+def _nothing_ahead(place: int, count: int) -> None:
+    pass
 
 
 def _end_span(span: AttemptSpan, running: Running, outcome: Outcome) -> None:
