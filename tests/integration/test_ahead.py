@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -49,9 +48,10 @@ PLACES = {
 
 
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """One store is enough: what waits in a worker is the same, wherever it was claimed from."""
-    return f"sqlite:///{tmp_path / 'duetime.db'}"
+def database_url(migrated: str) -> str:
+    """One store is enough: what waits in a worker is the same, wherever it was claimed from. Nothing is claimed ahead
+    for threads beside an embedded one."""
+    return migrated
 
 
 @pytest.fixture(params=list(PLACES))

@@ -97,7 +97,8 @@ class Attempts:
                 limits.threads,
                 self.notes,
                 self._finished,
-                partial(ahead, Place.THREAD),
+                # Beside an embedded store many threads that are never done stand in the way of the store's own one.
+                partial(_nothing_ahead if source.embedded else ahead, Place.THREAD),
                 limits.max_result,
             ),
             ProcessExecutor(
