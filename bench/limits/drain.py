@@ -4,6 +4,7 @@ history written, one connection, durable commits."""
 import sqlite3
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,11 @@ insert into pinned.runs (id, job_id, tenant_id, lane_id, home_lane, ready_at, du
 select {NEW_ID}, {NEW_ID}, 1, 1, 1, clock_timestamp(), now(), $2 from generate_series(1, $1::int)
 """
 # The moment comes as a number: what the driver makes of a timestamptz costs more than the rest of the row.
-_CLAIM = f"""
+CLAIM = """
 with picked as materialized (
     select ctid as place from pinned.runs
     where lane_id = 1 and ready_at >= $3 and ready_at <= now() and worker is null
-    order by ready_at, id limit {BATCH} for update skip locked),
+    order by ready_at, id limit {batch} for update skip locked),
 taken as (
     update pinned.runs set worker = $1, claim_no = $2, fence = fence + 1, attempt = attempt + 1, started_at = now()
     where ctid = any(array(select place from picked)) returning id, job_id, fence, args,
@@ -54,6 +55,7 @@ taken as (
 noted as (insert into pinned.claims select $1, $2, array_agg(id) from taken having count(*) > 0)
 select * from taken
 """
+_CLAIM = CLAIM.format(batch=BATCH)
 _COMPLETE = """
 with done as (
     delete from pinned.runs r using unnest($1::uuid[], $2::int[]) as x(id, fence)
@@ -69,11 +71,15 @@ select count(*) from done
 
 async def drain_postgres(dsn: str, runs: int) -> float:
     """Runs a second through claim and completion."""
+    return await timed_drain(dsn, runs, drain_pinned)
+
+
+async def timed_drain(dsn: str, runs: int, drain: Callable[..., Awaitable[None]]) -> float:
     connection = await asyncpg.connect(dsn)
     try:
         await fill_pinned(connection, runs)
         began = time.perf_counter()
-        await drain_pinned(connection, runs)
+        await drain(connection, runs)
         return runs / (time.perf_counter() - began)
     finally:
         await connection.execute("drop schema pinned cascade")
@@ -119,15 +125,21 @@ create index history_job on history (job_id, id);
 
 def drain_sqlite(file: Path, runs: int) -> float:
     """The same in SQLite."""
+    return timed_drain_sqlite(file, runs, SQLITE_TABLES, run_pinned_sqlite)
+
+
+def timed_drain_sqlite(
+    file: Path, runs: int, tables: str, run_batch: Callable[[sqlite3.Connection, bytes, int], int]
+) -> float:
     connection = sqlite3.connect(file, isolation_level=None)
-    connection.executescript(SQLITE_TABLES)
+    connection.executescript(tables)
     for start in range(0, runs, 10_000):
         submit_pinned_sqlite(connection, start, min(10_000, runs - start))
     worker, done, number = uuid.uuid4().bytes, 0, 0
     began = time.perf_counter()
     while done < runs:
         number += 1
-        done += run_pinned_sqlite(connection, worker, number)
+        done += run_batch(connection, worker, number)
     elapsed = time.perf_counter() - began
     connection.close()
     return done / elapsed

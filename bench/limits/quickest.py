@@ -7,7 +7,6 @@ of it, instead of one for each run, and the log is four times as long before it 
 """
 
 import sqlite3
-import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from bench.limits.drain import EPOCH, SQLITE_TABLES, fill_pinned, submit_pinned_sqlite
+from bench.limits.drain import CLAIM, EPOCH, SQLITE_TABLES, timed_drain, timed_drain_sqlite
 
 BATCH = 1_000
 """As many as a worker of 3,000 slots claims at once."""
@@ -28,18 +27,7 @@ set enable_bitmapscan = off;
 set enable_hashjoin = off;
 set enable_mergejoin = off;
 """
-_CLAIM = f"""
-with picked as materialized (
-    select ctid as place from pinned.runs
-    where lane_id = 1 and ready_at >= $3 and ready_at <= now() and worker is null
-    order by ready_at, id limit {BATCH} for update skip locked),
-taken as (
-    update pinned.runs set worker = $1, claim_no = $2, fence = fence + 1, attempt = attempt + 1, started_at = now()
-    where ctid = any(array(select place from picked)) returning id, job_id, fence, args,
-        (date_part('epoch', ready_at) * 1000000)::bigint as ready),
-noted as (insert into pinned.claims select $1, $2, array_agg(id) from taken having count(*) > 0)
-select * from taken
-"""
+_CLAIM = CLAIM.format(batch=BATCH)
 _COMPLETE = """
 with done as (
     delete from pinned.runs
@@ -55,15 +43,7 @@ select count(*) from done
 
 async def quickest_postgres(dsn: str, runs: int) -> float:
     """Runs a second through claim and completion."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        await fill_pinned(connection, runs)
-        began = time.perf_counter()
-        await drain_quickest(connection, runs)
-        return runs / (time.perf_counter() - began)
-    finally:
-        await connection.execute("drop schema pinned cascade")
-        await connection.close()
+    return await timed_drain(dsn, runs, drain_quickest)
 
 
 async def drain_quickest(connection: "asyncpg.Connection[Any]", runs: int) -> None:
@@ -100,19 +80,7 @@ delete from runs where id in (select substr(:ids, key * 16 + 1, 16) from json_ea
 
 def quickest_sqlite(file: Path, runs: int) -> float:
     """The same in SQLite."""
-    connection = sqlite3.connect(file, isolation_level=None)
-    connection.executescript(SQLITE_TABLES)
-    connection.executescript(_SQLITE_PRAGMAS)
-    for start in range(0, runs, 10_000):
-        submit_pinned_sqlite(connection, start, min(10_000, runs - start))
-    worker, done, number = uuid.uuid4().bytes, 0, 0
-    began = time.perf_counter()
-    while done < runs:
-        number += 1
-        done += run_quickest_sqlite(connection, worker, number)
-    elapsed = time.perf_counter() - began
-    connection.close()
-    return done / elapsed
+    return timed_drain_sqlite(file, runs, SQLITE_TABLES + _SQLITE_PRAGMAS, run_quickest_sqlite)
 
 
 def run_quickest_sqlite(connection: sqlite3.Connection, worker: bytes, number: int) -> int:

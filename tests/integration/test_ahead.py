@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from duetime.worker import executor, pace, waiting
 from duetime.worker.slots import Slots
 from tests.support import tasks
 from tests.support.waiting import eventually
-from tests.support.working import ended, working
+from tests.support.working import ended, quick_settings, working
 
 
 async def nap(seconds: float) -> None:
@@ -203,3 +204,19 @@ async def test_what_shall_never_start_twice_is_not_claimed_ahead(
         assert set(counts) == {0}
         await many(app, square, 20)
         assert counts[-1] > 0
+
+
+@pytest.mark.parametrize("why", ["strict", "threads beside an embedded file"])
+async def test_nothing_is_claimed_ahead(
+    why: str, migrated: str, tmp_path: Path, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none that comes later may wait behind it; and where threads would hold up the store's own one."""
+    counts: list[int] = []
+    monkeypatch.setattr(Slots, "claim_ahead", lambda _self, _place, count: counts.append(count))
+    url = migrated if why == "strict" else f"sqlite:///{tmp_path / 'duetime.db'}"
+    settings = msgspec.structs.replace(quick_settings(url), priorities="strict" if why == "strict" else "shares")
+    async with App(settings=settings) as app:
+        square = app.task(tasks.async_square if why == "strict" else tasks.square)
+        async with working(app, slots=1, threads=1):
+            await many(app, square, 20)
+    assert counts == []

@@ -53,7 +53,8 @@ class LoopExecutor:
     are queued another runner stands by, to take over when a run waits: then each run has a runner to itself.
 
     No more runs are begun and not over than there are slots. A few more are queued where they are short; what is not
-    begun soon after all, because longer ones came in between, is given back for others to take.
+    begun soon after all, because longer ones came in between, is given back for others to take. A plain queue, and not
+    `waiting.py`: nobody else takes from it, and a lock and a moment for each run would cost more than they tell.
     """
 
     def __init__(

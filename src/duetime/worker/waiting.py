@@ -59,9 +59,9 @@ class Waiting:
 
     def _look(self) -> None:
         """Give back those that have waited for too long."""
-        enough = monotonic() - PATIENCE
+        enough = monotonic() - PATIENCE if self._is_stuck() else float("-inf")
         with self._lock:
-            late = [running for running, since in self._since.items() if since <= enough and self._is_stuck()]
+            late = [running for running, since in self._since.items() if since <= enough]
             for running in late:
                 del self._since[running]
         self._watch = self._loop.call_later(PATIENCE, self._look) if self._since else None
