@@ -3,12 +3,12 @@ wide and on a phone."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.browser.conftest import Looking, Shop, log_in
+from tests.browser.conftest import WIDE, Looking, Shop
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
@@ -25,7 +25,11 @@ PAGES = {
     "/access": ("Tenants and keys", "Keys of this tenant"),
     "/audit": ("Audit", "jobs.create"),
 }
-PHONE = {"width": 390, "height": 844}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+LOOKS: tuple[tuple[str, Literal["light", "dark"], ViewportSize], ...] = (
+    ("dark", "dark", WIDE),
+    ("phone", "light", PHONE),
+)
 
 
 def serious(page: Page, *rules: str) -> list[str]:
@@ -68,6 +72,7 @@ def test_a_page_shows_what_is_there(looking: Looking, path: str) -> None:
     expect(page).to_have_title(f"{title} – duetime")
     assert serious(page) == []
     looking.shoot(name_of(path))
+    check_other_looks(looking, name_of(path))
 
 
 def test_a_job_and_a_run_have_pages(looking: Looking) -> None:
@@ -76,25 +81,23 @@ def test_a_job_and_a_run_have_pages(looking: Looking) -> None:
         expect(page.locator("main .card").first).to_be_visible()
         assert serious(page) == [], name
         looking.shoot(name)
+        check_other_looks(looking, name)
 
 
-@pytest.mark.parametrize(("look", "scheme", "size"), [("dark", "dark", None), ("phone", "light", PHONE)])
-def test_dark_and_on_a_phone(browser: Browser, shop: Shop, look: str, scheme: Any, size: Any) -> None:
-    context = browser.new_context(color_scheme=scheme, viewport=size or {"width": 1280, "height": 800})
-    log_in(context, shop, shop.key)
-    looking = Looking(context.new_page(), shop)
-    more = job_and_run(shop)
-    for path in (*PAGES, more["graph"], more["job"], more["run"]):
-        page = looking.go(path)
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
-        expect(page.locator("[aria-busy]")).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than the screen"
-        assert serious(page, "color-contrast") == [], (look, path)
-        looking.shoot(f"{look}-{name_of(path).split('_')[0]}", whole=False)
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (background == "rgb(16, 18, 22)") == (look == "dark")
-    assert looking.complaints == []
-    context.close()
+def check_other_looks(looking: Looking, name: str) -> None:
+    """In the dark, and as wide as a phone."""
+    page = looking.page
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    for look, scheme, size in LOOKS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(16, 18, 22)") == (look == "dark")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the {look}"
+        assert serious(page, "color-contrast") == [], (look, name)
+        looking.shoot(f"{look}-{name}", whole=False)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(WIDE)
 
 
 def test_a_page_that_is_not_there(looking: Looking) -> None:

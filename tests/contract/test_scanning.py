@@ -1,15 +1,18 @@
 """The scanner on a real store: how much it puts into one transaction, and what it does when that is too much."""
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from itertools import count
 
+import msgspec
 import pytest
 
 from duetime.engine import scanner as engine_scanner
 from duetime.engine.scanner import Scanner
 from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
-from duetime.model.firing import SetAside
+from duetime.model.firing import DueJob, Fire, SetAside
 from duetime.model.schedule import Every
 from duetime.store.protocol import PlanFires, Scan, Store
 from tests.contract.hands import TENANT, job, submit
@@ -75,7 +78,7 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
         await scanner.tick()
 
 
-async def test_many_that_wait_are_fired_once_each_also_two_batches_at_once(store: Store, time: Time) -> None:
+async def test_many_that_wait_are_fired_once_each_also_some_batches_at_once(store: Store, time: Time) -> None:
     jobs = [(await submit(store, job(Every(MINUTE)))).job_id for _ in range(47)]
     time.advance(minutes=1)
     scanner = Scanner(store, batch=10)
@@ -86,21 +89,92 @@ async def test_many_that_wait_are_fired_once_each_also_two_batches_at_once(store
     assert [len(await store.runs_of_job(TENANT, job_id)) for job_id in jobs] == [1] * len(jobs)
 
 
-async def test_what_other_batches_did_is_told_when_one_fails(
-    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    if store.embedded:
-        pytest.skip("an embedded store fires one batch after the other")
-    scanner = Scanner(store, batch=1)
-    asked = count()
+class TestBatchesInARow:
+    """What waits is fired by some batches at once, where nobody else has the database's file."""
 
-    async def fire_due(limit: int, plan: PlanFires) -> Scan:
-        if next(asked) == 2:
-            raise StoreUnavailable("gone")
-        return Scan(0, (SetAside(new_id(), "it cannot be read"),), 1, None)
+    @pytest.fixture(autouse=True)
+    async def many_wait(self, store: Store, time: Time) -> None:
+        if store.embedded:
+            pytest.skip("an embedded store fires one batch after the other")
+        await submit(store, *(job(Every(MINUTE)) for _ in range(20)))
+        time.advance(minutes=1)
 
-    monkeypatch.setattr(store, "fire_due", fire_due)
-    await scanner.tick()
-    with pytest.raises(StoreUnavailable):
-        await scanner.tick()
-    assert caplog.text.count("it cannot be read") == 1 + (engine_scanner._AT_ONCE - 1)
+    async def test_one_looks_when_the_one_before_has_seen(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[str] = []
+        under_way: set[int] = set()
+        fire_due, numbers = store.fire_due, count()
+
+        async def slowly(limit: int, plan: PlanFires) -> Scan:
+            number = next(numbers)
+            told.append(f"{number} looks")
+            under_way.add(number)
+            assert len(under_way) <= engine_scanner._AT_ONCE
+
+            def planning(due: Sequence[DueJob], now: datetime) -> Sequence[Fire | SetAside]:
+                told.append(f"{number} has seen")
+                return plan(due, now)
+
+            try:
+                return await fire_due(limit, planning)
+            finally:
+                under_way.remove(number)
+
+        monkeypatch.setattr(store, "fire_due", slowly)
+        await Scanner(store, batch=4).tick()
+        assert (await store.counts()).runs == 20
+        assert told[:10] == [f"{number} {what}" for number in range(5) for what in ("looks", "has seen")]
+        assert told[10:] == ["5 looks"], "and found nothing"
+
+    async def test_what_others_did_is_told_when_one_fails(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fire_due, asked = store.fire_due, count()
+
+        async def third_fails(limit: int, plan: PlanFires) -> Scan:
+            if next(asked) == 2:
+                raise StoreUnavailable("gone")
+            scan = await fire_due(limit, plan)
+            return msgspec.structs.replace(scan, set_aside=(SetAside(new_id(), "it cannot be read"),))
+
+        monkeypatch.setattr(store, "fire_due", third_fails)
+        with pytest.raises(StoreUnavailable, match="gone"):
+            await Scanner(store, batch=1).tick()
+        assert next(asked) == 3, "none is begun after it"
+        assert caplog.text.count("it cannot be read") == 2
+        assert (await store.counts()).runs == 2
+
+    async def test_none_goes_on_when_nothing_could_be_done(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        fire_due, asked = store.fire_due, count()
+
+        async def idly(limit: int, plan: PlanFires) -> Scan:
+            next(asked)
+
+            def nothing(due: Sequence[DueJob], now: datetime) -> Sequence[Fire | SetAside]:
+                plan(due, now)
+                return []
+
+            return await fire_due(limit, nothing)
+
+        monkeypatch.setattr(store, "fire_due", idly)
+        await Scanner(store, batch=1).tick()
+        assert next(asked) <= engine_scanner._AT_ONCE + 1
+
+    async def test_a_tick_that_is_cancelled_leaves_nothing_behind(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ended: list[str] = []
+
+        async def for_ever(limit: int, plan: PlanFires) -> Scan:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append("cancelled")
+            raise AssertionError
+
+        monkeypatch.setattr(store, "fire_due", for_ever)
+        tick = asyncio.create_task(Scanner(store).tick())
+        await asyncio.sleep(0.05)
+        tick.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tick
+        assert ended == ["cancelled"]

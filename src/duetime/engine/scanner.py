@@ -23,6 +23,7 @@ _PATIENCE = 0.05
 _MOST_SKIPS = 2_000
 _PLAN_FOR = 0.2
 _AT_ONCE = 3
+_IN_A_ROW = 12
 
 
 class Scanner:
@@ -32,23 +33,18 @@ class Scanner:
         self._batch = batch
         self._limit = batch
         self._last: UUID | None = None
-        self._behind = False
-        """Whether there was more to fire than one batch."""
 
     async def tick(self) -> float:
         try:
             scan = await self._fire()
             await self._store.unblock(self._batch)
         except StoreRejected as error:
-            self._behind = False
             await self._narrow(error)
             return 0.0
         except StoreUnavailable:
             self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
-            self._behind = False
             raise
         _tell(scan.set_aside)
-        self._behind = scan.seen >= self._batch
         if scan.seen >= self._limit or scan.fired + len(scan.set_aside) < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
             return 0.0
@@ -60,20 +56,22 @@ class Scanner:
         return min(self._interval, max(scan.next_in.total_seconds(), least))
 
     async def _fire(self) -> Scan:
-        """Fire a batch; or some at once where many wait, so that one is planned here while the database stores another
-        and reads the jobs of the next from disk. They are to each other what two nodes are."""
-        if not self._behind or self._limit < self._batch or self._store.embedded:
+        """Fire a batch; and where that is not all, some more behind it, so that one is planned here while the database
+        stores another and finds the next. They are to each other what two nodes are."""
+        if self._limit < self._batch or self._store.embedded:
             return await self._store.fire_due(self._limit, self._plan)
-        all_of_them = await asyncio.gather(
-            *(self._store.fire_due(self._limit, plan_fires) for _ in range(_AT_ONCE)), return_exceptions=True
-        )
-        scans = [scan for scan in all_of_them if isinstance(scan, Scan)]
-        aside = tuple(item for scan in scans for item in scan.set_aside)
-        for found in all_of_them:
-            if isinstance(found, BaseException):
-                _tell(aside)  # the others have happened
-                raise found
-        return Scan(sum(scan.fired for scan in scans), aside, sum(scan.seen for scan in scans), scans[-1].next_in)
+        row = _Row(self._store, self._limit)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_IN_A_ROW):
+                found = asyncio.get_running_loop().create_future()
+                group.create_task(row.fire(found))
+                # One looks after the other: two that look at the same time pass by what the other takes.
+                if await found < self._limit or row.is_over:
+                    break
+        if row.failed:
+            _tell(row.set_aside)  # the others have happened
+            raise row.failed
+        return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in)
 
     async def _narrow(self, error: StoreRejected) -> None:
         """Halve the batch that was refused; a single row that is refused is set aside."""
@@ -86,6 +84,49 @@ class Scanner:
     def _plan(self, due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
         self._last = due[0].job_id
         return plan_fires(due, now)
+
+
+class _Row:
+    """Batches in a row, some of them under way at once, and what came of them."""
+
+    def __init__(self, store: Store, limit: int) -> None:
+        self.fired = 0
+        self.seen = 0
+        self.set_aside: list[SetAside] = []
+        self.next_in: timedelta | None = None
+        self.failed: Exception | None = None
+        self.is_over = False
+        """Whether a batch failed, or could do nothing: the next one would do no better."""
+        self._store = store
+        self._limit = limit
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def fire(self, found: asyncio.Future[int]) -> None:
+        """Fire a batch when there is room for it; says how many jobs it found as soon as it knows."""
+
+        def plan(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+            _tell_once(found, len(due))
+            return plan_fires(due, now)
+
+        async with self._room:
+            try:
+                scan = await self._store.fire_due(self._limit, plan)
+            except Exception as error:  # raised when all of them are over
+                self.failed = self.failed or error
+                self.is_over = True
+            else:
+                self.is_over = self.is_over or not (scan.fired or scan.set_aside)
+                self.fired += scan.fired
+                self.seen += scan.seen
+                self.set_aside += scan.set_aside
+                self.next_in = scan.next_in
+            finally:
+                _tell_once(found, 0)
+
+
+def _tell_once(found: asyncio.Future[int], count: int) -> None:
+    if not found.done():
+        found.set_result(count)
 
 
 def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
