@@ -47,15 +47,18 @@ delete from duetime.attempts a where a.at < duetime.clock() - $1::interval and n
 
 -- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
-        select 1 from duetime.lanes l
-        join duetime.runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now()
+        select 1 from duetime.lanes l cross join lateral (
+            select 1 from duetime.runs r
+            where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now() limit $3) r
         where l.tenant_id = $1 and l.task = $2 limit $3) w)
     + (select count(*) from (
-        select 1 from duetime.limits o join duetime.runs r on r.parked_by = o.id
+        select 1 from duetime.limits o cross join lateral (
+            select 1 from duetime.runs r where r.parked_by = o.id limit $3) r
         where o.tenant_id = $1 and o.kind = 5 and o.name = $2 limit $3) p)
     + (select count(*) from (
-        select 1 from duetime.limits o
-        join duetime.runs r on r.put_off_by = o.id and r.ready_at > duetime.now() and r.worker_id is null
+        select 1 from duetime.limits o cross join lateral (
+            select 1 from duetime.runs r
+            where r.put_off_by = o.id and r.ready_at > duetime.now() and r.worker_id is null limit $3) r
         where o.tenant_id = $1 and o.kind = 5 and o.name = $2 limit $3) l);
 
 -- list_breakers: the targets of a tenant that are not closed, or that were tried within the window

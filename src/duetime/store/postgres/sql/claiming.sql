@@ -29,7 +29,7 @@ with held as materialized (
 )
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
-from held where r.id = held.id and r.worker_id = $1 and r.claim_no = any($2::bigint[])
+from held where r.id = any(array[held.id]) and r.worker_id = $1 and r.claim_no = any($2::bigint[])
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- claim_many: lease ready runs of each lane and deal them to workers in order

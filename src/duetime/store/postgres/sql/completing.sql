@@ -23,7 +23,7 @@ with held as materialized (
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
 from held join unnest($2::uuid[], $3::int[]) as x(id, fence) on x.id = held.id
-where r.id = held.id and r.fence = x.fence and r.worker_id = $1
+where r.id = any(array[held.id]) and r.fence = x.fence and r.worker_id = $1
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- note_runs: remember progress, checkpoints and logs of running attempts
@@ -39,7 +39,7 @@ noted as (
     set progress = coalesce(x.progress, r.progress), message = coalesce(x.message, r.message),
         checkpoint = coalesce(x.checkpoint, r.checkpoint)
     from held join said x on x.id = held.id
-    where r.id = held.id and r.fence = x.fence and r.worker_id = $1
+    where r.id = any(array[held.id]) and r.fence = x.fence and r.worker_id = $1
     returning r.id, r.tenant_id, r.fence, x.logs
 ),
 logged as (

@@ -3,8 +3,10 @@ select * from duetime.cursors_in_view($1);
 
 -- live_runs_of: the live runs of jobs that are decided when they are due
 select r.job_id, r.id, r.worker_id is not null
-from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id)
-join duetime.runs r on r.tenant_id = x.tenant_id and r.job_id = x.job_id order by r.id;
+from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id) cross join lateral (
+    select o.id, o.job_id, o.worker_id from duetime.runs o
+    where o.tenant_id = x.tenant_id and o.job_id = x.job_id offset 0) r
+order by r.id;
 
 -- hold_free_runs: hold the runs that nobody else holds
 select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked;
@@ -78,9 +80,9 @@ where j.id = x.job_id;
 update duetime.runs r set lane_id = r.home_lane, waits = 0, ready_at = greatest(r.due_at, duetime.clock())
 where r.ctid = any(array(
     select b.ctid from duetime.runs b
-    where b.lane_id is null and b.waits = 1 and not exists (
+    where b.lane_id is null and b.waits = 1 and (
         select 1 from duetime.runs o
-        where o.tenant_id = b.tenant_id and o.job_id = b.job_id and o.lane_id is not null)
+        where o.tenant_id = b.tenant_id and o.job_id = b.job_id and o.lane_id is not null limit 1) is null
     limit $1 for update skip locked));
 
 -- next_scan: how long until the next cursor comes into view

@@ -123,7 +123,7 @@ update duetime.jobs set followed = true where tenant_id = $1 and id = any($2::uu
 returning id, recurring;
 
 -- hold_parents: live runs of these jobs, held against completion in the order in which everybody does
-select id from duetime.runs where tenant_id = $1 and job_id = any($2::uuid[]) order by id for update;
+select id from duetime.runs where tenant_id = $1 and job_id = any($2::uuid[]) order by uuid_send(id) for update;
 
 -- follow_runs: wait for the ends of these runs; one that waits is ready anew, above the mark of any claim that passed it
 update duetime.runs
@@ -177,7 +177,7 @@ on conflict (parent_id, child_id) do update set state = excluded.state;
 -- is_waited_for: whether a run waits for the end of a job
 select true from duetime.edges e
 join duetime.dependents d on d.job_id = e.child_id and not d.settled
-join duetime.runs r on r.id = d.run_id and r.lane_id is null and r.waits = 2
+join duetime.runs r on r.id = any(array[d.run_id]) and r.lane_id is null and r.waits = 2
 where e.tenant_id = $1 and e.parent_id = $2 and e.state is null limit 1;
 
 -- drop_edges: forget what jobs depended on
@@ -234,7 +234,8 @@ select n.name, n.job_id, n.task, n.state, n.run_id, n.started_at, n.finished_at,
 from duetime.nodes n
 left join duetime.dependents d on d.job_id = n.job_id
 left join lateral (
-    select o.* from duetime.runs o where o.tenant_id = n.tenant_id and o.job_id = n.job_id order by o.id desc limit 1
+    select o.* from duetime.runs o where o.tenant_id = n.tenant_id and o.job_id = n.job_id
+    order by uuid_send(o.id) desc limit 1
 ) r on true
 left join lateral (
     select o.* from duetime.ended o where o.job_id = n.job_id order by o.run_id desc limit 1
@@ -248,7 +249,8 @@ join duetime.nodes p on p.job_id = e.parent_id and p.graph_id = c.graph_id
 where c.graph_id = $2 and c.tenant_id = $1 order by c.place, p.place;
 
 -- live_runs_of_graph: the runs of a graph that are not over, in the order in which everybody holds them
-select r.id from duetime.nodes n join duetime.runs r on r.tenant_id = n.tenant_id and r.job_id = n.job_id
+select r.id from duetime.nodes n cross join lateral (
+    select o.id from duetime.runs o where o.tenant_id = n.tenant_id and o.job_id = n.job_id offset 0) r
 where n.graph_id = $2 and n.tenant_id = $1 order by r.id;
 
 -- ends_of_runs: the rows that ended runs, as history has them
@@ -313,7 +315,7 @@ with part as materialized (
 ),
 over as materialized (
     select p.job_id from part p
-    where not exists (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id)
+    where (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id limit 1) is null
         and not exists (select 1 from duetime.nodes n where n.job_id = p.job_id)
         and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
             and h.end_state is not null)

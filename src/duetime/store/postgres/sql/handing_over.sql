@@ -8,14 +8,13 @@ from duetime.runs where id = $1 and fence = $2 and worker_id is not null for upd
 -- late_handovers: runs whose receiver is late, or that shall be cancelled, held against other nodes
 select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.timeout_ms, r.worker_id,
     duetime.clock() - r.started_at as ran_for
-from (
-    (select h.run_id from duetime.handovers h where h.deadline <= duetime.clock() order by h.deadline limit $1)
-    union
-    select c.run_id from duetime.cancels c join duetime.handovers h on h.run_id = c.run_id
-) late
-join duetime.handovers h on h.run_id = late.run_id
-join duetime.runs r on r.id = h.run_id and r.fence = h.fence and r.claim_no is null and r.worker_id is not null
-order by r.id limit $1 for update of r skip locked;
+from duetime.runs r join duetime.handovers h on h.run_id = any(array[r.id]) and h.fence = r.fence
+where r.id = any(array(
+        (select h.run_id from duetime.handovers h where h.deadline <= duetime.clock() order by h.deadline limit $1)
+        union
+        select c.run_id from duetime.cancels c join duetime.handovers h on h.run_id = c.run_id))
+    and r.claim_no is null and r.worker_id is not null
+order by uuid_send(r.id) limit $1 for update of r skip locked;
 
 -- forget_handovers: remove the deadlines of attempts that are over
 delete from duetime.handovers where run_id = any($1::uuid[]);

@@ -20,16 +20,18 @@ with gone as (
     returning c.claim_no, c.run_ids
 ),
 held as materialized (
-    select r.id, r.claim_no from duetime.runs r join gone on r.id = any(gone.run_ids) and r.claim_no = gone.claim_no
-    where r.worker_id = $1 order by r.id for update of r
+    select r.id, r.claim_no from duetime.runs r
+    where r.id = any(array(select unnest(gone.run_ids) from gone)) and r.worker_id = $1
+        and r.claim_no = any(array(select gone.claim_no from gone))
+    order by uuid_send(r.id) for update
 )
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
-from held where r.id = held.id and r.worker_id = $1 and r.claim_no = held.claim_no
+from held where r.id = any(array[held.id]) and r.worker_id = $1 and r.claim_no = held.claim_no
 returning r.id, r.tenant_id, r.cancel_requested;
 
 -- cancels_of_worker: runs that a worker holds and is asked to stop
-select c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
+select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
 where c.worker_id = $1 order by c.run_id;
 
 -- leave: end a worker's lease
@@ -49,7 +51,7 @@ with renewed as (
 )
 select id, lease_until,
     array(
-        select c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
+        select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
         where c.worker_id = renewed.id order by c.run_id),
     exists (
         select 1 from duetime.claims c
@@ -60,5 +62,5 @@ select id, lease_until,
 from renewed;
 
 -- cancels_of_workers: runs that workers hold and are asked to stop
-select c.worker_id, c.run_id from duetime.cancels c join duetime.runs r on r.id = c.run_id and r.worker_id = c.worker_id
+select c.worker_id, c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
 where c.worker_id = any($1::uuid[]) order by c.worker_id, c.run_id;

@@ -20,8 +20,9 @@ with held as materialized (
     select id from duetime.runs where id = any($1::uuid[]) and worker_id is null order by id for update skip locked
 ),
 done as (
-    delete from duetime.runs r using unnest($1::uuid[], $2::text[], $3::text[]) as x(id, error, fingerprint)
-    where r.id = x.id and r.id in (select id from held) returning r.*, x.error, x.fingerprint
+    delete from duetime.runs r
+    using held join unnest($1::uuid[], $2::text[], $3::text[]) as x(id, error, fingerprint) on x.id = held.id
+    where r.id = any(array[held.id]) returning r.*, x.error, x.fingerprint
 ),
 kept as (
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
@@ -63,16 +64,20 @@ from unnest($1::bigint[], $2::timestamptz[], $3::interval[], $4::int[]) as x(lim
 on conflict (limit_id, until) do update set count = s.count + excluded.count;
 
 -- park_runs: runs whose key is full leave their lanes
+with held as materialized (
+    select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked
+)
 update duetime.runs r set lane_id = -r.lane_id, parked_by = x.limit_id
-from unnest($1::uuid[], $2::bigint[]) as x(id, limit_id)
-where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
-    and r.id in (select h.id from duetime.runs h where h.id = any($1::uuid[]) order by h.id for update skip locked);
+from held join unnest($1::uuid[], $2::bigint[]) as x(id, limit_id) on x.id = held.id
+where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 
 -- put_off_runs: runs whose rate is used up wait for their moment
+with held as materialized (
+    select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked
+)
 update duetime.runs r set ready_at = x.at, put_off_by = x.limit_id
-from unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) as x(id, limit_id, at)
-where r.id = any(array[x.id]) and r.worker_id is null and r.lane_id > 0
-    and r.id in (select h.id from duetime.runs h where h.id = any($1::uuid[]) order by h.id for update skip locked);
+from held join unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) as x(id, limit_id, at) on x.id = held.id
+where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 
 -- lay_lines: give those who wait for rates the moments that are free by now
 select duetime.lay_lines($1::bigint[], $2::timestamptz[], $3::interval[], $4);
@@ -113,8 +118,8 @@ with unused as materialized (
     select o.id from duetime.limits o where o.kind in (3, 4) and o.used_at < duetime.now() - interval '1 hour'
         and not exists (select 1 from duetime.holds h where h.limit_id = o.id)
         and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > duetime.now())
-        and not exists (select 1 from duetime.runs r where r.parked_by = o.id)
-        and not exists (select 1 from duetime.runs r where r.put_off_by = o.id)
+        and (select 1 from duetime.runs r where r.parked_by = o.id limit 1) is null
+        and (select 1 from duetime.runs r where r.put_off_by = o.id limit 1) is null
     limit $1 for update skip locked
 ),
 starts as (delete from duetime.starts s using unused u where s.limit_id = u.id)

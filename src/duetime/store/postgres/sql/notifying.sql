@@ -39,7 +39,7 @@ update duetime.notifying set xid = $1, number = $2 where one and (xid, number) <
 -- news_of_runs: what notifications say of the attempts of runs that started, or ended, at a moment; else of how they stand
 select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, null::timestamptz as finished_at,
     null::smallint as failure, null::text as error, r.options
-from unnest($2::uuid[]) as wanted(id) join duetime.runs r on r.id = wanted.id and r.tenant_id = $1
+from unnest($2::uuid[]) as wanted(id) join duetime.runs r on r.id = any(array[wanted.id]) and r.tenant_id = $1
 join duetime.lanes l on l.id = r.home_lane
 where $4::timestamptz is null and ($3::timestamptz is null or r.started_at = $3)
 union all
@@ -52,8 +52,9 @@ join duetime.lanes l on l.id = h.lane_id;
 
 -- slow_candidates: running runs of jobs that say how long is usual, and how long they have been running
 select r.tenant_id, r.id, r.options, duetime.now() - r.started_at as ran_for
-from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
-join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+from duetime.claims c cross join lateral (
+    select o.* from duetime.runs o
+    where o.id = any(c.run_ids) and o.worker_id = c.worker_id and o.claim_no = c.claim_no offset 0) r
 where c.claimed_at < duetime.now() - interval '1 second' and r.options is not null
     and position('"warn_after"'::bytea in r.options) > 0;
 
@@ -70,8 +71,9 @@ select coalesce(sum(w.waiting), 0) from duetime.lanes l cross join lateral (
 where l.tenant_id = $1 and ($2::text is null or l.queue = $2) and l.queue <> $4;
 
 -- held_slots: how many runs each worker holds
-select c.worker_id, count(*) from duetime.claims c cross join lateral unnest(c.run_ids) as held(id)
-join duetime.runs r on r.id = held.id and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+select c.worker_id, count(*) from duetime.claims c cross join lateral (
+    select 1 from duetime.runs o
+    where o.id = any(c.run_ids) and o.worker_id = c.worker_id and o.claim_no = c.claim_no offset 0) r
 group by c.worker_id;
 
 -- put_alert: set a rule; one that says something else begins anew

@@ -43,7 +43,7 @@ gone as (
     delete from duetime.labels l using part p
     where l.job_id = p.job_id
         and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
-        and not exists (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id)
+        and (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id limit 1) is null
         and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
             and h.end_state is not null)
         and not exists (select 1 from duetime.dead_letters d where d.job_id = p.job_id)
@@ -63,7 +63,7 @@ gone as (
     delete from duetime.payload_refs f using part p
     where f.payload_id = p.payload_id and f.job_id = p.job_id
         and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
-        and not exists (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id)
+        and (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id limit 1) is null
         and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
             and h.end_state is not null)
         and not exists (select 1 from duetime.dead_letters d where d.job_id = p.job_id)

@@ -28,7 +28,7 @@ select k.name, k.paused_at, l.tier, (
     else 0 end as held_back,
     o.running, o.rate, o.period, (
         select count(*) from duetime.holds h join duetime.runs r
-            on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
+            on r.id = any(array[h.run_id]) and r.fence = h.fence and r.worker_id is not null
         where h.limit_id = o.id) as live
 from known k left join duetime.lanes l on l.tenant_id = $1 and l.queue = k.name
 left join duetime.limits o on o.tenant_id = $1 and o.kind = 2 and o.name = k.name

@@ -42,5 +42,5 @@ update duetime.claims c set deadline = (
 where c.worker_id = $1 and c.claim_no = $2;
 
 -- forget_cancels: remove requests to stop runs that are not running any more
-delete from duetime.cancels c where not exists (
-    select 1 from duetime.runs r where r.id = c.run_id and r.worker_id = c.worker_id);
+delete from duetime.cancels c where (
+    select 1 from duetime.runs r where r.id = c.run_id and r.worker_id = c.worker_id limit 1) is null;
