@@ -12,7 +12,7 @@ from tests.oracle.contract import Expression, Stretch, after, until
 
 CASES = 20_000
 CHUNKS = 16
-CHANGES_PER_ZONE = 4
+CHANGES_PER_ZONE = 6
 LINES_PER_CHANGE = 12
 LINES_WITH_SECONDS = 2
 MOST_FIRES = 50
