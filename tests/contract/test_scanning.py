@@ -90,7 +90,7 @@ async def test_many_that_wait_are_fired_once_each_also_some_batches_at_once(stor
 
 
 class TestBatchesInARow:
-    """What waits is fired by some batches at once, where nobody else has the database's file."""
+    """What waits is fired by some batches at once, on a store that is no file."""
 
     @pytest.fixture(autouse=True)
     async def many_wait(self, store: Store, time: Time) -> None:

@@ -20,7 +20,7 @@ from tests.support.postgres import Server
 ROWS = 100_000
 WALKS = {
     "counts": "asked for by tests alone",
-    "list_queues": "what is put off, up to a cap",
+    "list_queues": "what is put off in all lanes, which is what the index has",
     "parked_limits": "the next key each time, by a limit of one",
     "unblock": "what waits for other runs of its job, which is what the index has",
 }

@@ -37,6 +37,7 @@ class Scanner:
     async def tick(self) -> float:
         try:
             scan = await self._fire()
+            _tell(scan.set_aside)
             await self._store.unblock(self._batch)
         except StoreRejected as error:
             await self._narrow(error)
@@ -44,7 +45,6 @@ class Scanner:
         except StoreUnavailable:
             self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
             raise
-        _tell(scan.set_aside)
         if scan.seen >= self._limit or scan.fired + len(scan.set_aside) < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
             return 0.0

@@ -123,7 +123,9 @@ update duetime.jobs set followed = true where tenant_id = $1 and id = any($2::uu
 returning id, recurring;
 
 -- hold_parents: live runs of these jobs, held against completion in the order in which everybody does
-select id from duetime.runs where tenant_id = $1 and job_id = any($2::uuid[]) order by uuid_send(id) for update;
+select id from duetime.runs where tenant_id = $1 and job_id = any($2::uuid[])
+-- by bytes, or the index of ids might be read whole for its order
+order by uuid_send(id) for update;
 
 -- follow_runs: wait for the ends of these runs; one that waits is ready anew, above the mark of any claim that passed it
 update duetime.runs
@@ -235,6 +237,7 @@ from duetime.nodes n
 left join duetime.dependents d on d.job_id = n.job_id
 left join lateral (
     select o.* from duetime.runs o where o.tenant_id = n.tenant_id and o.job_id = n.job_id
+    -- by bytes, or the index of ids might be read whole for its order
     order by uuid_send(o.id) desc limit 1
 ) r on true
 left join lateral (

@@ -14,7 +14,7 @@ where r.id = any(array(
         union
         select c.run_id from duetime.cancels c join duetime.handovers h on h.run_id = c.run_id))
     and r.claim_no is null and r.worker_id is not null
-order by uuid_send(r.id) limit $1 for update of r skip locked;
+order by r.id limit $1 for update of r skip locked;
 
 -- forget_handovers: remove the deadlines of attempts that are over
 delete from duetime.handovers where run_id = any($1::uuid[]);

@@ -91,14 +91,18 @@ where j.tenant_id = $1 and j.id = $2;
 
 -- see_live_runs: the live runs of a job
 select id, fence = 0 as unclaimed, due_at from duetime.runs
-where tenant_id = $1 and job_id = $2 order by uuid_send(id);
+where tenant_id = $1 and job_id = $2
+-- by bytes, or the index of ids might be read whole for its order
+order by uuid_send(id);
 
 -- lock_cursor: hold a cursor against firing
 select 1 from duetime.cursors where job_id = $1 for update;
 
 -- lock_live_runs: the live runs of a job, held against claims
 select id, fence = 0 as unclaimed, due_at from duetime.runs
-where tenant_id = $1 and job_id = $2 order by uuid_send(id) for update;
+where tenant_id = $1 and job_id = $2
+-- by bytes, or the index of ids might be read whole for its order
+order by uuid_send(id) for update;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
 delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual;

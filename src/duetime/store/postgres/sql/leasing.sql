@@ -23,7 +23,7 @@ held as materialized (
     select r.id, r.claim_no from duetime.runs r
     where r.id = any(array(select unnest(gone.run_ids) from gone)) and r.worker_id = $1
         and r.claim_no = any(array(select gone.claim_no from gone))
-    order by uuid_send(r.id) for update
+    order by r.id for update
 )
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()

@@ -17,7 +17,9 @@ select r.id, r.job_id, r.tenant_id, l.task, l.queue, l.tier, r.lane_id, r.attemp
     r.ready_at, r.started_at, r.worker_id, w.lease_until, r.args, r.options, r.timeout_ms, r.progress, r.message,
     (select g.logs from duetime.live_logs g where g.run_id = r.id and g.fence = r.fence) as logs
 from duetime.runs r join duetime.lanes l on l.id = r.home_lane left join duetime.workers w on w.id = r.worker_id
-where r.tenant_id = $1 and (r.id = $2 or r.job_id = $3) order by uuid_send(r.id) desc limit $4;
+where r.tenant_id = $1 and (r.id = $2 or r.job_id = $3)
+-- by bytes, or the index of ids might be read whole for its order
+order by uuid_send(r.id) desc limit $4;
 
 -- find_attempts: the newest finished attempts of runs, oldest first
 select h.run_id, h.job_id, h.tenant_id, l.task, l.queue, l.tier, h.attempt, h.lost, h.fence, h.attempt_state,
