@@ -5,7 +5,7 @@ on conflict (tenant_id, name) do update
 
 -- find_calendars: a tenant's calendars, or one of them, and how many live jobs use each
 select c.name, c.dates, c.version, (
-    select count(*) from duetime.calendar_users u join duetime.jobs j on j.id = u.job_id and j.state < 2
+    select count(*) from duetime.calendar_users u join duetime.jobs j on j.id = any(array[u.job_id]) and j.state < 2
     where u.tenant_id = c.tenant_id and u.name = c.name) as jobs
 from duetime.calendars c where c.tenant_id = $1 and ($2::text is null or c.name = $2) order by c.name;
 
@@ -28,4 +28,4 @@ on conflict (tenant_id, name, job_id) do update set version = excluded.version;
 -- prune_users: forget what jobs that are gone used
 delete from duetime.calendar_users where ctid = any(array(
     select u.ctid from duetime.calendar_users u
-    where not exists (select 1 from duetime.jobs j where j.id = u.job_id) limit $1));
+    where (select 1 from duetime.jobs j where j.id = u.job_id limit 1) is null limit $1));

@@ -40,7 +40,7 @@ from duetime.claim_many($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], $5:
 -- claims_before: the runs of claims whose answers were lost
 select r.worker_id, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, duetime.stamp(r.due_at), duetime.stamp(r.ready_at),
     duetime.stamp(r.started_at), r.args, r.options, r.timeout_ms, r.checkpoint
-from unnest($1::uuid[], $2::bigint[]) as s(worker_id, claim_no)
-join duetime.claims c on c.worker_id = s.worker_id and c.claim_no = s.claim_no
+from unnest($1::uuid[], $2::bigint[]) as s(worker_id, claim_no) cross join lateral (
+    select o.* from duetime.claims o where o.worker_id = s.worker_id and o.claim_no = s.claim_no offset 0) c
 join duetime.workers w on w.id = c.worker_id and w.lease_until > duetime.now()
 join duetime.runs r on r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no;

@@ -101,7 +101,7 @@ where id = any($1::uuid[]) and state < 2 order by id for update;
 
 -- count_follows: count the runs that were made of jobs, and those that were not
 update duetime.jobs j set made = j.made + x.made, missed = j.missed + x.missed
-from unnest($1::uuid[], $2::int[], $3::int[]) as x(id, made, missed) where j.id = x.id;
+from unnest($1::uuid[], $2::int[], $3::int[]) as x(id, made, missed) where j.id = any(array[x.id]);
 
 -- make_followers: make runs of jobs that run after others
 with made as (
@@ -329,4 +329,4 @@ select (select count(*) from part), (select job_id from part order by job_id des
     (select count(*) from gone);
 
 -- prune_followers: forget who ran after others and is gone
-delete from duetime.followers f where not exists (select 1 from duetime.jobs j where j.id = f.job_id);
+delete from duetime.followers f where (select 1 from duetime.jobs j where j.id = f.job_id limit 1) is null;

@@ -53,12 +53,13 @@ select id, lease_until,
     array(
         select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
         where c.worker_id = renewed.id order by c.run_id),
-    exists (
+    (
         select 1 from duetime.claims c
         where c.worker_id = renewed.id and c.claimed_at < duetime.now() - $2::interval
             and not exists (
                 select 1 from unnest($3::uuid[], $4::bigint[]) as o(worker_id, claim_no)
-                where o.worker_id = c.worker_id and o.claim_no = c.claim_no))
+                where o.worker_id = c.worker_id and o.claim_no = c.claim_no)
+        limit 1) is not null
 from renewed;
 
 -- cancels_of_workers: runs that workers hold and are asked to stop

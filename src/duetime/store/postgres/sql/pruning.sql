@@ -1,7 +1,7 @@
 -- prune_jobs: remove recurring jobs that ended long ago
-delete from duetime.jobs where id in (
+delete from duetime.jobs where id = any(array(
     select id from duetime.jobs where ended_at < duetime.now() - $1::interval order by ended_at limit $2
-    for update skip locked);
+    for update skip locked));
 
 -- prune_dead_letters: remove dead letters that nobody replayed for long
 delete from duetime.dead_letters where run_id in (
@@ -42,7 +42,7 @@ with part as materialized (
 gone as (
     delete from duetime.labels l using part p
     where l.job_id = p.job_id
-        and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
+        and (select 1 from duetime.jobs j where j.id = p.job_id limit 1) is null
         and (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id limit 1) is null
         and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
             and h.end_state is not null)
@@ -62,7 +62,7 @@ with part as materialized (
 gone as (
     delete from duetime.payload_refs f using part p
     where f.payload_id = p.payload_id and f.job_id = p.job_id
-        and not exists (select 1 from duetime.jobs j where j.id = p.job_id)
+        and (select 1 from duetime.jobs j where j.id = p.job_id limit 1) is null
         and (select 1 from duetime.runs r where r.tenant_id = p.tenant_id and r.job_id = p.job_id limit 1) is null
         and not exists (select 1 from duetime.history h where h.tenant_id = p.tenant_id and h.job_id = p.job_id
             and h.end_state is not null)

@@ -29,7 +29,7 @@ order by r.id for update of r skip locked;
 
 -- delete_claims: forget claims of which nothing is left
 delete from duetime.claims c using unnest($1::uuid[], $2::bigint[]) as x(worker_id, claim_no)
-where c.worker_id = x.worker_id and c.claim_no = x.claim_no;
+where c.worker_id = any(array[x.worker_id]) and c.claim_no = any(array[x.claim_no]);
 
 -- count_claimed: how many runs a claim still holds
 select count(*) from duetime.runs where id = any($1::uuid[]) and worker_id = $2 and claim_no = $3;

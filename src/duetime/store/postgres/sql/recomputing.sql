@@ -11,7 +11,7 @@ select job_id from duetime.cursors where job_id = any($1::uuid[]) order by job_i
 
 -- hold_schedules: jobs with their cursors, held against editing
 select j.id, j.tenant_id, j.schedule, j.options, j.state, j.recurring, c.next_fire_at, c.last_fire_at
-from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+from duetime.jobs j left join duetime.cursors c on c.job_id = any(array[j.id])
 where j.id = any($1::uuid[]) order by j.id for update of j;
 
 -- hold_calendars_of: the calendars that jobs use, held against change
@@ -24,7 +24,7 @@ update duetime.calendar_users u set version = c.version from duetime.calendars c
 where u.job_id = any($1::uuid[]) and c.tenant_id = u.tenant_id and c.name = u.name;
 
 -- put_schedules: store schedules as they hold their calendars now
-update duetime.jobs j set schedule = s.schedule from unnest($1::uuid[], $2::bytea[]) as s(id, schedule) where j.id = s.id;
+update duetime.jobs j set schedule = s.schedule from unnest($1::uuid[], $2::bytea[]) as s(id, schedule) where j.id = any(array[s.id]);
 
 -- recompute_cursors: put cursors where the rules of today want them
 update duetime.cursors c
@@ -32,7 +32,7 @@ set next_fire_at = n.next_fire_at, scan_at = n.scan_at, last_fire_at = n.last_fi
     made = greatest(0, c.made - n.withdrawn)
 from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[])
     as n(job_id, next_fire_at, scan_at, last_fire_at, withdrawn)
-where c.job_id = n.job_id;
+where c.job_id = any(array[n.job_id]);
 
 -- find_meta: something that all nodes shall know, held against other nodes
 select value from duetime.meta where name = $1 for update;
