@@ -7,12 +7,15 @@ a deadline. Nothing above this file sees an exception of the driver.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from types import TracebackType
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
+from duetime.store.postgres.lending import Connection as Connection
+from duetime.store.postgres.lending import Lender
 from duetime.store.sql import statements
 
 SQL = statements("duetime.store.postgres")
@@ -37,12 +40,6 @@ _ENDS_BY_ITSELF = "; ".join(
     f"set local {setting} = '30s'" for setting in ("idle_in_transaction_session_timeout", "statement_timeout")
 )
 
-if TYPE_CHECKING:
-    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
-    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
-else:
-    Connection = asyncpg.Connection
-    Pool = asyncpg.Pool
 Row = asyncpg.Record
 
 _TRY_AGAIN = (
@@ -81,7 +78,7 @@ class Database:
         self.url = url
         self.size = size
         self.prepared = prepared
-        self._pool: Pool | None = None
+        self._lender: Lender | None = None
         self.greet: Callable[[Connection], Awaitable[None]] | None = None
         """What is done on each new connection before anything else: raises when it must not be used."""
 
@@ -94,12 +91,12 @@ class Database:
     @property
     def used(self) -> int:
         """How many connections somebody works on."""
-        return 0 if self._pool is None else self._pool.get_size() - self._pool.get_idle_size()
+        return 0 if self._lender is None else self._lender.used
 
     async def open(self) -> None:
         with self.meaning():
             # No connection is kept for its own sake: while the database is away, nobody but callers shall try it.
-            self._pool = await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self.url,
                 min_size=0,
                 max_size=self.size,
@@ -111,6 +108,7 @@ class Database:
                 server_settings=_OURS,
                 init=self._init,
             )
+        self._lender = Lender(pool, patience=CONNECT_DEADLINE)
         try:
             async with self.connection() as connection:
                 await connection.fetchval("select 1")
@@ -123,26 +121,19 @@ class Database:
             await self.greet(connection)
 
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
+        lender, self._lender = self._lender, None
+        if lender is not None:
             try:
                 async with asyncio.timeout(5):
-                    await pool.close()
+                    await lender.close()
             except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                pool.terminate()
+                lender.terminate()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        if self._pool is None:
+    def connection(self) -> "_Loan":
+        """A connection for as long as the block lasts; what the driver raises in it is raised as ours."""
+        if self._lender is None:
             raise StoreUnavailable("the store is not open", remedy="call open() first")
-        with self.meaning():
-            async with self._pool.acquire(timeout=CONNECT_DEADLINE) as connection:
-                try:
-                    yield connection  # type: ignore[misc]
-                except asyncpg.InternalClientError:
-                    # The server has ended the session, and its end of the line is still open: nobody will answer.
-                    connection.terminate()
-                    raise
+        return _Loan(self, self._lender)
 
     @asynccontextmanager
     async def transaction(
@@ -238,6 +229,37 @@ class Database:
             if error.sqlstate == _NO_ROLE:
                 raise StoreError(str(error.args[0]), remedy=error.hint) from error
             raise StoreError(f"the database said no: {error}") from error
+
+
+class _Loan:
+    """Written out, because what a generator would take for it is felt in every statement."""
+
+    __slots__ = ("_connection", "_database", "_lender")
+
+    def __init__(self, database: Database, lender: Lender) -> None:
+        self._database = database
+        self._lender = lender
+
+    async def __aenter__(self) -> Connection:
+        connection = self._lender.at_hand()
+        if connection is None:
+            with self._database.meaning():
+                connection = await self._lender.take()
+        self._connection = connection
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._lender.keep(self._connection):
+            return
+        with self._database.meaning():
+            if isinstance(error, asyncpg.InternalClientError):
+                # The server has ended the session, and its end of the line is still open: nobody will answer.
+                self._connection.terminate()
+            await self._lender.give_back(self._connection)
+            if isinstance(error, Exception):
+                raise error
 
 
 def affected(tag: str) -> int:

@@ -1,0 +1,122 @@
+"""Connections that are lent out again at once: never a broken one, and none that somebody else waits for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from duetime.errors import StoreUnavailable
+from duetime.store.postgres.database import Database
+from duetime.store.postgres.lending import Lender
+from tests.contract.worlds import PostgresWorld
+from tests.support.waiting import eventually
+
+WHO = "select pg_backend_pid()"
+
+
+@pytest.fixture
+async def database(world: PostgresWorld) -> AsyncIterator[Database]:
+    database = Database(world.dsn, size=2)
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def pool(world: PostgresWorld) -> AsyncIterator["asyncpg.Pool[asyncpg.Record]"]:
+    async with asyncpg.create_pool(world.dsn, min_size=0, max_size=2) as pool:
+        yield pool
+
+
+async def who(database: Database) -> int:
+    async with database.connection() as connection:
+        pid: int = await connection.fetchval(WHO)
+        return pid
+
+
+async def test_one_after_the_other_they_share_a_connection(database: Database) -> None:
+    first = await who(database)
+    assert [await who(database) for _ in range(3)] == [first] * 3
+    assert database.used == 0
+
+
+async def test_who_works_at_the_same_time_has_one_of_his_own(database: Database) -> None:
+    async with database.connection() as one, database.connection() as other:
+        assert await one.fetchval(WHO) != await other.fetchval(WHO)
+        assert database.used == 2
+    assert database.used == 0
+
+
+async def test_one_that_the_server_ended_is_not_lent_again(
+    database: Database, session: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    first = await who(database)
+    await session.execute("select pg_terminate_backend($1)", first)
+
+    async def another() -> bool:
+        try:
+            return await who(database) != first
+        except StoreUnavailable:
+            return False  # it had not heard of its end
+
+    await eventually(another)
+
+
+async def test_who_waits_gets_what_comes_back(database: Database) -> None:
+    served = []
+
+    async def ask(number: int) -> None:
+        for _ in range(20):
+            await who(database)
+        served.append(number)
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(ask(number) for number in range(8)))
+    assert sorted(served) == list(range(8))
+
+
+async def test_a_statement_that_was_given_up_hurts_nobody_else(database: Database) -> None:
+    async def sleep() -> None:
+        async with database.connection() as connection:
+            await connection.execute("select pg_sleep(30)")
+
+    for _ in range(4):
+        sleeping = asyncio.create_task(sleep())
+        await asyncio.sleep(0.05)
+        sleeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sleeping
+    async with asyncio.timeout(10):
+        assert await who(database)
+
+
+async def test_one_whose_transaction_is_open_is_not_lent_as_it_is(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("begin")
+    async with database.connection() as connection:
+        assert not connection.is_in_transaction()
+
+
+async def test_what_nobody_asks_for_goes_back_to_the_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    lender = Lender(pool, patience=5, unused=0.2)
+    one, other = await lender.take(), await lender.take()
+    assert lender.keep(one) and lender.keep(other)
+    await eventually(lambda: pool.get_idle_size() == 2)
+    assert lender.at_hand() is None
+    await lender.close()
+
+
+async def test_what_is_in_use_stays(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    lender = Lender(pool, patience=5, unused=0.1)
+    one, other = await lender.take(), await lender.take()
+    assert lender.keep(one) and lender.keep(other)
+    async with asyncio.timeout(10):
+        while pool.get_idle_size() < 1:
+            used = lender.at_hand()
+            assert used is other, "the one that came back last"
+            assert lender.keep(used)
+            await asyncio.sleep(0.02)
+    assert lender.at_hand() is other
+    await lender.give_back(other)
+    await lender.close()
