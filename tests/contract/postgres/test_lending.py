@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeAlias
 
 import asyncpg
 import pytest
@@ -12,6 +13,7 @@ from duetime.store.postgres.lending import Lender
 from tests.contract.worlds import PostgresWorld
 from tests.support.waiting import eventually
 
+Session: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 WHO = "select pg_backend_pid()"
 
 
@@ -35,6 +37,10 @@ async def who(database: Database) -> int:
         return pid
 
 
+async def end(session: Session, pid: int) -> None:
+    await session.execute("select pg_terminate_backend($1)", pid)
+
+
 async def test_one_after_the_other_they_share_a_connection(database: Database) -> None:
     first = await who(database)
     assert [await who(database) for _ in range(3)] == [first] * 3
@@ -48,19 +54,34 @@ async def test_who_works_at_the_same_time_has_one_of_his_own(database: Database)
     assert database.used == 0
 
 
-async def test_one_that_the_server_ended_is_not_lent_again(
-    database: Database, session: "asyncpg.Connection[asyncpg.Record]"
+async def test_one_that_the_server_ended_while_nobody_had_it_is_not_lent_again(
+    database: Database, session: Session
 ) -> None:
     first = await who(database)
-    await session.execute("select pg_terminate_backend($1)", first)
+    await end(session, first)
+    await asyncio.sleep(0.2)  # it hears of its end
+    assert await who(database) != first
+    assert database.used == 0
 
-    async def another() -> bool:
-        try:
-            return await who(database) != first
-        except StoreUnavailable:
-            return False  # it had not heard of its end
 
-    await eventually(another)
+async def test_one_that_ended_in_somebodys_hands_is_not_lent_again(database: Database, session: Session) -> None:
+    async with database.connection() as connection:
+        first = await connection.fetchval(WHO)
+        await end(session, first)
+        await asyncio.sleep(0.2)
+    assert await who(database) != first
+    assert database.used == 0
+
+
+async def test_who_works_on_one_that_ends_is_told_so(database: Database, session: Session) -> None:
+    for begin in (database.connection, database.transaction, lambda: database.acting_for(1)):
+        with pytest.raises(StoreUnavailable):
+            async with begin() as connection:
+                await end(session, await connection.fetchval(WHO))
+                await asyncio.sleep(0.2)
+                await connection.fetchval(WHO)
+        assert await who(database)
+        assert database.used == 0
 
 
 async def test_who_waits_gets_what_comes_back(database: Database) -> None:

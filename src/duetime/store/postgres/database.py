@@ -6,7 +6,7 @@ a deadline. Nothing above this file sees an exception of the driver.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ import asyncpg
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
 from duetime.store.postgres.lending import Connection as Connection
-from duetime.store.postgres.lending import Lender
+from duetime.store.postgres.lending import Lender, is_gone
 from duetime.store.sql import statements
 
 SQL = statements("duetime.store.postgres")
@@ -135,37 +135,33 @@ class Database:
             raise StoreUnavailable("the store is not open", remedy="call open() first")
         return _Loan(self, self._lender)
 
-    @asynccontextmanager
-    async def transaction(
+    def transaction(
         self,
-        isolation: Literal["read_committed", "repeatable_read"] = "read_committed",
+        isolation: Literal["read committed", "repeatable read"] = "read committed",
         *,
         readonly: bool = False,
-    ) -> AsyncIterator[Connection]:
+    ) -> AbstractAsyncContextManager[Connection]:
         """A transaction that the server ends by itself when we vanish in the middle of it."""
-        async with (
-            self.connection() as connection,
-            connection.transaction(isolation=isolation, readonly=readonly),
-        ):
-            if not readonly:
-                await connection.execute(_ENDS_BY_ITSELF)
-            yield connection
+        begin = f"begin isolation level {isolation}"
+        return self._within(f"{begin} read only" if readonly else f"{begin}; {_ENDS_BY_ITSELF}")
 
-    @asynccontextmanager
-    async def acting_for(self, tenant_id: int, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+    def acting_for(self, tenant_id: int, *, snapshot: bool = False) -> AbstractAsyncContextManager[Connection]:
         """A transaction as the role that sees the rows of one tenant and no others, whatever a statement forgets.
 
-        With `snapshot` it only reads, and all its statements see the same moment. It begins in one round trip.
+        With `snapshot` it only reads, and all its statements see the same moment.
         """
         begin = f"{_SNAPSHOT}; {_BY_INDEX}" if snapshot else f"begin; {_ENDS_BY_ITSELF}"
+        return self._within(f"{begin}; set local role duetime_tenant; set local duetime.tenant = '{tenant_id:d}'")
+
+    @asynccontextmanager
+    async def _within(self, begin: str) -> AsyncIterator[Connection]:
+        """A transaction that begins in one round trip, with all that is to hold in it."""
         async with self.connection() as connection:
             try:
-                await connection.execute(
-                    f"{begin}; set local role duetime_tenant; set local duetime.tenant = '{tenant_id:d}'"
-                )
+                await connection.execute(begin)
                 yield connection
             except BaseException:
-                if not connection.is_closed():
+                if not is_gone(connection):
                     await connection.execute("rollback")
                 raise
             await connection.execute("commit")
@@ -254,7 +250,7 @@ class _Loan:
         if error is None and self._lender.keep(self._connection):
             return
         with self._database.meaning():
-            if isinstance(error, asyncpg.InternalClientError):
+            if isinstance(error, asyncpg.InternalClientError) and not is_gone(self._connection):
                 # The server has ended the session, and its end of the line is still open: nobody will answer.
                 self._connection.terminate()
             await self._lender.give_back(self._connection)

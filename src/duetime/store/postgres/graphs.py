@@ -99,7 +99,7 @@ class GraphRole(SettlingRole):
     async def held_parents(
         self, worker_id: UUID, run_id: UUID, after: UUID | None = None, limit: int = 100
     ) -> Sequence[Parent]:
-        async with self.database.transaction("repeatable_read", readonly=True) as connection:
+        async with self.database.transaction("repeatable read", readonly=True) as connection:
             row = await connection.fetchrow(SQL["what_is_held"], worker_id, run_id)
             if row is None:
                 raise LeaseLost(f"{show('run', run_id)} belongs to another worker, or is over")

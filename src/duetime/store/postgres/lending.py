@@ -24,6 +24,15 @@ _LOANS = 1_000
 """How often connections are kept before one goes back to the pool, which ends sessions that have served for long."""
 
 
+def is_gone(connection: Connection) -> bool:
+    """Whether a connection that is lent has ended meanwhile. The pool takes such a one back by itself, and what is left
+    of it answers to nothing any more."""
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True
+
+
 class Lender:
     def __init__(self, pool: Pool, *, patience: float, unused: float = _UNUSED) -> None:
         self._pool = pool
@@ -47,7 +56,7 @@ class Lender:
         while self._kept:
             connection = self._kept.pop()
             self._unused = min(self._unused, len(self._kept))
-            if not connection.is_closed():
+            if not is_gone(connection):
                 return connection
             self._give_back_soon(connection)
         return None
@@ -63,7 +72,7 @@ class Lender:
     def keep(self, connection: Connection) -> bool:
         """Keep what came back unhurt for the next; false if it has to go back to the pool."""
         self._loans += 1
-        if self._waiting or self._loans % _LOANS == 0 or connection.is_closed() or connection.is_in_transaction():
+        if self._waiting or self._loans % _LOANS == 0 or is_gone(connection) or connection.is_in_transaction():
             return False
         self._kept.append(connection)
         if self._look is None:
