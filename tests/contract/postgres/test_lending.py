@@ -141,3 +141,16 @@ async def test_what_is_in_use_stays(pool: "asyncpg.Pool[asyncpg.Record]") -> Non
     assert lender.at_hand() is other
     await lender.give_back(other)
     await lender.close()
+
+
+async def test_closing_waits_for_who_is_at_work_and_no_longer(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    lender = Lender(pool, patience=5)
+    one, other = await lender.take(), await lender.take()
+    assert lender.keep(other)
+    closing = asyncio.create_task(lender.close())
+    await asyncio.sleep(0.1)
+    assert not closing.done()
+    assert not lender.keep(one)
+    await lender.give_back(one)
+    async with asyncio.timeout(5):
+        await closing

@@ -42,6 +42,7 @@ class Lender:
         self._unused = 0
         """How many at the bottom of what is kept nobody has asked for since the last look."""
         self._waiting = 0
+        self._closing = False
         self._loans = 0
         self._look: asyncio.TimerHandle | None = None
         self._returning: set[asyncio.Task[None]] = set()
@@ -49,7 +50,8 @@ class Lender:
     @property
     def used(self) -> int:
         """How many connections somebody works on."""
-        return self._pool.get_size() - self._pool.get_idle_size() - len(self._kept)
+        waiting = sum(not is_gone(connection) for connection in self._kept)
+        return self._pool.get_size() - self._pool.get_idle_size() - waiting
 
     def at_hand(self) -> Connection | None:
         """A connection that can be had at once; open, as far as is known."""
@@ -72,7 +74,9 @@ class Lender:
     def keep(self, connection: Connection) -> bool:
         """Keep what came back unhurt for the next; false if it has to go back to the pool."""
         self._loans += 1
-        if self._waiting or self._loans % _LOANS == 0 or is_gone(connection) or connection.is_in_transaction():
+        if self._waiting or self._closing or self._loans % _LOANS == 0:
+            return False
+        if is_gone(connection) or connection.is_in_transaction():
             return False
         self._kept.append(connection)
         if self._look is None:
@@ -84,6 +88,8 @@ class Lender:
         await self._pool.release(connection)  # type: ignore[arg-type] # it lends what acts as one
 
     async def close(self) -> None:
+        """End all sessions; those on which somebody works, when they are given back."""
+        self._closing = True
         if self._look is not None:
             self._look.cancel()
         kept, self._kept = self._kept, []
