@@ -143,6 +143,41 @@ async def test_what_is_in_use_stays(pool: "asyncpg.Pool[asyncpg.Record]") -> Non
     await lender.close()
 
 
+async def test_closing_that_is_given_up_ends_all_sessions(
+    pool: "asyncpg.Pool[asyncpg.Record]", session: Session
+) -> None:
+    lender = Lender(pool, patience=5)
+    one, other = await lender.take(), await lender.take()
+    pids = [await connection.fetchval(WHO) for connection in (one, other)]
+    assert lender.keep(other)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await lender.close()
+
+    async def are_gone() -> bool:
+        return not await session.fetchval("select count(*) from pg_stat_activity where pid = any($1::int[])", pids)
+
+    await eventually(are_gone)
+
+
+async def test_who_is_told_to_stop_hears_of_nothing_else(database: Database, session: Session) -> None:
+    """Also where the connection breaks at the same moment, so that neither a rollback nor the pool gets an answer."""
+    pid = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        async with database.transaction() as connection:
+            pid.set_result(await connection.fetchval(WHO))
+            await connection.execute("select pg_sleep(30)")
+
+    working = asyncio.create_task(work())
+    await end(session, await pid)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert await who(database)
+    assert database.used == 0
+
+
 async def test_closing_waits_for_who_is_at_work_and_no_longer(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
     lender = Lender(pool, patience=5)
     one, other = await lender.take(), await lender.take()

@@ -6,7 +6,7 @@ a deadline. Nothing above this file sees an exception of the driver.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ import asyncpg
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
 from duetime.store.postgres.lending import Connection as Connection
-from duetime.store.postgres.lending import Lender, is_gone
+from duetime.store.postgres.lending import Lender, end, is_gone
 from duetime.store.sql import statements
 
 SQL = statements("duetime.store.postgres")
@@ -123,11 +123,9 @@ class Database:
     async def close(self) -> None:
         lender, self._lender = self._lender, None
         if lender is not None:
-            try:
+            with suppress(TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 async with asyncio.timeout(5):
                     await lender.close()
-            except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                lender.terminate()
 
     def connection(self) -> "_Loan":
         """A connection for as long as the block lasts; what the driver raises in it is raised as ours."""
@@ -161,8 +159,7 @@ class Database:
                 await connection.execute(begin)
                 yield connection
             except BaseException:
-                if not is_gone(connection):
-                    await connection.execute("rollback")
+                await _roll_back(connection)
                 raise
             await connection.execute("commit")
 
@@ -249,13 +246,27 @@ class _Loan:
     ) -> None:
         if error is None and self._lender.keep(self._connection):
             return
-        with self._database.meaning():
-            if isinstance(error, asyncpg.InternalClientError) and not is_gone(self._connection):
-                # The server has ended the session, and its end of the line is still open: nobody will answer.
-                self._connection.terminate()
+        if isinstance(error, asyncpg.InternalClientError):
+            # The server has ended the session, and its end of the line is still open: nobody will answer.
+            end(self._connection)
+        # One that cannot be given back has ended: no failure of what was done on it, and no reason to hide another.
+        with suppress(Exception):
             await self._lender.give_back(self._connection)
-            if isinstance(error, Exception):
-                raise error
+        if isinstance(error, Exception):
+            try:
+                with self._database.meaning():
+                    raise error
+            finally:
+                del error  # or it would keep what keeps it
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Give a transaction up; one that cannot be told so ends with its session."""
+    if not is_gone(connection):
+        try:
+            await connection.execute("rollback", timeout=CONNECT_DEADLINE)
+        except Exception:
+            end(connection)
 
 
 def affected(tag: str) -> int:

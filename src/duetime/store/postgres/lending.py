@@ -7,6 +7,7 @@ goes back to the pool, which mends it; and so does what nobody asked for in a wh
 """
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, TypeAlias
 
 import asyncpg
@@ -20,8 +21,9 @@ else:
 
 _UNUSED = 5.0
 """Seconds after which what nobody asked for goes back to the pool, and at most twice that."""
-_LOANS = 1_000
-"""How often connections are kept before one goes back to the pool, which ends sessions that have served for long."""
+_LOANS = 1_001
+"""How often connections are kept before one goes back to the pool, which ends sessions that have served for long. Odd,
+so that of two that take turns it is not always the same."""
 
 
 def is_gone(connection: Connection) -> bool:
@@ -31,6 +33,12 @@ def is_gone(connection: Connection) -> bool:
         return connection.is_closed()
     except asyncpg.InterfaceError:
         return True
+
+
+def end(connection: Connection) -> None:
+    """End a session at once, whatever is under way; one that has ended is cleared away."""
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 class Lender:
@@ -85,6 +93,8 @@ class Lender:
 
     async def give_back(self, connection: Connection) -> None:
         """Back to the pool, which waits for what is under way on it."""
+        if is_gone(connection):
+            end(connection)
         await self._pool.release(connection)  # type: ignore[arg-type] # it lends what acts as one
 
     async def close(self) -> None:
@@ -93,12 +103,13 @@ class Lender:
         if self._look is not None:
             self._look.cancel()
         kept, self._kept = self._kept, []
-        for connection in kept:
-            await self.give_back(connection)
-        await self._pool.close()
-
-    def terminate(self) -> None:
-        self._pool.terminate()
+        try:
+            for connection in kept:
+                await self.give_back(connection)
+            await self._pool.close()
+        except BaseException:
+            self._pool.terminate()
+            raise
 
     def _give_back_unused(self) -> None:
         unused, self._kept = self._kept[: self._unused], self._kept[self._unused :]

@@ -68,6 +68,7 @@ async def _patiently(connection: Connection, statement: str) -> bool:
         await connection.execute(statement, timeout=_PATIENCE)
     except _ANOTHER_TIME as error:
         log.info("not now (%s): %s", str(error) or "history is being read", statement)
+        await connection.execute("select 1")  # what was given up is over before somebody else has the connection
         return False
     return True
 
