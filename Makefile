@@ -14,7 +14,7 @@ SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
 # Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6 --dist loadgroup
+PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6
 
 .PHONY: help up test long browser lint types layers unit bench bench-docs chaos graphs docs lock clean
 

@@ -3,12 +3,15 @@
 Half of the jobs recur, from every minute to monthly; a thousand tenants share them, of which the first has an eleventh.
 None of them fires by itself for a month: what a scenario wants to be due, it moves there. There is as much history as
 there are jobs, graphs for one in 200 and entries of the audit log for one in 100.
+
+One that was kept is read once before it is used, so that it lies in the system's memory as one that has just been
+filled does, as far as there is room. What a cold disk costs is in docs/decisions/0018-where-the-time-goes.md.
 """
 
 import hashlib
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -51,6 +54,7 @@ LARGEST = "default"
 """The name of the tenant that has an eleventh of all."""
 _CHUNK = 250_000
 _STALE = timedelta(days=25)
+_ROOM = bytearray(1 << 20)
 
 SQL = dict(parse(Path(__file__).with_name("filling.sql").read_text("utf-8")))
 _FILLING = ("facts", "tenants", "lanes", "jobs", "cursors", "labels", "history", "graphs", "audit", "dead_letters")
@@ -66,12 +70,12 @@ class Filled:
     """The server that keeps them: running inside a `with`."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._binaries = installed()[0]
+        self._folder = folder / f"postgres-{self._binaries.origin}"
         self._server: Server | None = None
 
     def __enter__(self) -> Self:
-        binaries = installed()[0]
-        self._server = Server(binaries, keep=self._folder / f"postgres-{binaries.origin}", settings=SERVER_OPTIONS)
+        self._server = Server(self._binaries, keep=self._folder, settings=SERVER_OPTIONS)
         self._server.start()
         return self
 
@@ -89,7 +93,22 @@ class Filled:
             dsn = self._server.create_database(name)
             await _fill(dsn, stored)
         await _is_by_these_zones(self._server.dsn(name))
+        await self._read(name)
         return self._server.dsn(name)
+
+    async def _read(self, name: str) -> None:
+        assert self._server is not None
+        connection = await asyncpg.connect(self._server.dsn(name))
+        try:
+            oid = await connection.fetchval("select oid from pg_database where datname = current_database()")
+        finally:
+            await connection.close()
+        files = sorted((self._folder / "data" / "base" / str(oid)).iterdir())
+        console.print(f"  {name} is read once", style="dim", markup=False)
+        for file in files:
+            with suppress(FileNotFoundError), file.open("rb", buffering=0) as opened:
+                while opened.readinto(_ROOM):
+                    pass
 
     async def _is_usable(self, name: str) -> bool:
         assert self._server is not None

@@ -6,6 +6,8 @@ from functools import cache
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.support.postgres import Binaries, Server, installed
 
@@ -18,6 +20,25 @@ except RuntimeError as error:
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("duetime", settings(), deadline=None)
 settings.load_profile("duetime")
+
+TOGETHER = (
+    "tests/browser/",  # they share a server and a browser
+    "tests/chaos/test_real.py",  # each is a cluster of its own
+    "tests/integration/test_plans.py",  # the tables take a while to fill: once is enough
+    "tests/integration/test_list_plans.py",
+)
+"""What runs in one test process. By path: groups that are named by marks are lost in silence where the test runner and
+its distributor do not fit each other."""
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)
 
 
 @cache

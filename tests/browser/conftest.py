@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -25,13 +24,6 @@ PATIENCE = 20_000
 ELSEWHERE = "jobs.example.test"
 """A name under which the browser finds this machine, and does not know that it does."""
 WIDE: ViewportSize = {"width": 1360, "height": 900}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process: they share a server and a browser."""
-    for item in items:
-        if "browser" in Path(item.fspath).parts:
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 def chromium() -> str:

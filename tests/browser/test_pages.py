@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, TimeoutError, ViewportSize, expect
 
-from tests.browser.conftest import WIDE, Looking, Shop
+from tests.browser.conftest import PATIENCE, WIDE, Looking, Shop
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = {
@@ -93,7 +93,10 @@ def check_other_looks(looking: Looking, name: str) -> None:
         page.set_viewport_size(size)
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (background == "rgb(16, 18, 22)") == (look == "dark")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the {look}"
+        try:  # what is drawn for a width is drawn again
+            page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=PATIENCE)
+        except TimeoutError:
+            pytest.fail(f"{name} is wider than the {look}")
         assert serious(page, "color-contrast") == [], (look, name)
         looking.shoot(f"{look}-{name}", whole=False)
     page.emulate_media(color_scheme="light")

@@ -3,12 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from chaos.real import limits
 
 
-@pytest.mark.xdist_group("chaos")
 async def test_limits_are_never_exceeded_and_never_leak(database: str, tmp_path: Path) -> None:
     outcome = await limits.run(database, tmp_path, seed=3, runs=600, workers=3, kill_every=1.5)
     assert outcome.holds, f"{outcome}\n{(tmp_path / 'processes.log').read_text()[-3000:]}"

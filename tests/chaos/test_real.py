@@ -4,8 +4,6 @@ import inspect
 import signal
 from pathlib import Path
 
-import pytest
-
 from chaos import history
 from chaos.checker import check
 from chaos.figures import figures
@@ -17,7 +15,6 @@ from duetime.store.protocol import Store
 from tests.support.waiting import eventually
 
 
-@pytest.mark.xdist_group("chaos")
 async def test_servers_and_workers_on_postgres(tmp_path: Path) -> None:
     kinds = ("kill worker", "kill server", "terminate backends", "crash database", "reset", "lies")
     scenario = Scenario(kinds, seconds=8.0, every=1.0, rate=40.0, longest_wait=3.0, lasts=0.5, strengths=(0.05,))
@@ -32,7 +29,6 @@ async def test_servers_and_workers_on_postgres(tmp_path: Path) -> None:
     assert draw(struck, "a test").startswith("<svg")
 
 
-@pytest.mark.xdist_group("chaos")
 def test_one_process_on_sqlite(tmp_path: Path) -> None:
     run_embedded.run(tmp_path, seconds=14.0, seed=3, every=1.5)
     verdict = check(history.read(tmp_path))

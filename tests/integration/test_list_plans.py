@@ -18,10 +18,6 @@ from duetime.store.postgres import PostgresStore
 from tests.support.plans import PlanLog, Reads, explained
 from tests.support.postgres import Server
 
-# The tables take a while to fill: once is enough.
-pytestmark = pytest.mark.xdist_group("lists")
-
-
 ROWS = 100_000
 RECURRING = 200
 

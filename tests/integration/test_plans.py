@@ -23,9 +23,6 @@ from tests.contract.worlds import FOR_EVER
 from tests.support.plans import PlanLog, Reads, explained
 from tests.support.postgres import Server
 
-# The tables take a while to fill: once is enough.
-pytestmark = pytest.mark.xdist_group("plans")
-
 ROWS = 200_000
 BATCH = 500
 DONE = Verdict(Event.SUCCEED)
