@@ -70,12 +70,12 @@ class Filled:
     """The server that keeps them: running inside a `with`."""
 
     def __init__(self, folder: Path) -> None:
-        self._binaries = installed()[0]
-        self._folder = folder / f"postgres-{self._binaries.origin}"
+        self._folder = folder
         self._server: Server | None = None
 
     def __enter__(self) -> Self:
-        self._server = Server(self._binaries, keep=self._folder, settings=SERVER_OPTIONS)
+        binaries = installed()[0]
+        self._server = Server(binaries, keep=self._folder / f"postgres-{binaries.origin}", settings=SERVER_OPTIONS)
         self._server.start()
         return self
 
@@ -93,22 +93,8 @@ class Filled:
             dsn = self._server.create_database(name)
             await _fill(dsn, stored)
         await _is_by_these_zones(self._server.dsn(name))
-        await self._read(name)
+        await _read(self._server.dsn(name))
         return self._server.dsn(name)
-
-    async def _read(self, name: str) -> None:
-        assert self._server is not None
-        connection = await asyncpg.connect(self._server.dsn(name))
-        try:
-            oid = await connection.fetchval("select oid from pg_database where datname = current_database()")
-        finally:
-            await connection.close()
-        files = sorted((self._folder / "data" / "base" / str(oid)).iterdir())
-        console.print(f"  {name} is read once", style="dim", markup=False)
-        for file in files:
-            with suppress(FileNotFoundError), file.open("rb", buffering=0) as opened:
-                while opened.readinto(_ROOM):
-                    pass
 
     async def _is_usable(self, name: str) -> bool:
         assert self._server is not None
@@ -134,6 +120,23 @@ class Filled:
         finally:
             await store.close()
         return True
+
+
+async def _read(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        console.print("  the tables are read once", style="dim")
+        found = await connection.fetchrow(
+            "select current_setting('data_directory'), oid from pg_database where datname = current_database()"
+        )
+    finally:
+        await connection.close()
+    assert found is not None
+    folder, oid = found
+    for file in sorted(Path(folder, "base", str(oid)).iterdir()):
+        with suppress(FileNotFoundError), file.open("rb", buffering=0) as opened:
+            while opened.readinto(_ROOM):
+                pass
 
 
 async def _is_by_these_zones(dsn: str) -> None:
