@@ -18,9 +18,19 @@ from tests.support.working import quick_settings
 @pytest.fixture
 def migrated(postgres: Server) -> Iterator[str]:
     """The dsn of a fresh database with the schema in it."""
+    yield from _migrated(postgres)
+
+
+@pytest.fixture
+def migrated_on_each(each_postgres: Server) -> Iterator[str]:
+    """The same, once on each PostgreSQL that is here."""
+    yield from _migrated(each_postgres)
+
+
+def _migrated(server: Server) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
-    yield postgres.create_database(name, template=_template(postgres))
-    postgres.drop_database(name)
+    yield server.create_database(name, template=_template(server))
+    server.drop_database(name)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -7,16 +7,13 @@ stopped, so that a worker which reads all of the table for it is slower with eve
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
 import pytest
 
-from duetime.ids import new_id
-from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL
-from tests.support.postgres import Server
 
 ROWS = 100_000
 QUERIES = {name: text for name, text in SQL.items() if not text.startswith("explain")}
@@ -54,21 +51,9 @@ join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0] where 
 """The first column of each index of a table."""
 
 
-@pytest.fixture
-async def fresh(each_postgres: Server) -> AsyncIterator[str]:
-    name = f"blind_{new_id().hex}"
-    dsn = each_postgres.create_database(name)
-    store = PostgresStore(dsn)
-    await store.open()
-    await store.migrate()
-    await store.close()
-    yield dsn
-    each_postgres.drop_database(name)
-
-
 @pytest.mark.parametrize("table", FILLING)
-async def test_no_statement_walks_over_a_whole_table(fresh: str, table: str) -> None:
-    connection = await asyncpg.connect(fresh)
+async def test_no_statement_walks_over_a_whole_table(migrated_on_each: str, table: str) -> None:
+    connection = await asyncpg.connect(migrated_on_each)
     try:
         await connection.execute(f"alter table duetime.{table} set (autovacuum_enabled = false)")
         await connection.execute(f"insert into duetime.{table} {FILLING[table]} from generate_series(1, {ROWS})")

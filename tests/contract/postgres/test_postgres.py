@@ -255,6 +255,24 @@ async def test_dropping_a_day_that_somebody_reads_never_blocks_completions(
     assert query(world.dsn, "select to_regclass(%s) is null", f"duetime.{day}") == [(True,)]
 
 
+async def test_what_is_given_up_is_over_before_another_has_the_connection(
+    store: PostgresStore,
+    time: PostgresTime,
+    session: "Session[asyncpg.Record]",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions, "_PATIENCE", 0.2)
+    await store.prune(30 * DAY, 30 * DAY)
+    time.advance(days=5)
+    await store.prune(30 * DAY, 30 * DAY)
+    async with session.transaction(isolation="repeatable_read"):
+        await session.fetchval("select count(*) from duetime.history")
+        assert await partitions.drop_older(store.database, DAY) == 0
+        async with store.database.connection() as connection:
+            assert not connection._protocol._is_cancelling()
+    assert await partitions.drop_older(store.database, DAY) > 0
+
+
 async def test_a_day_that_somebody_detached_is_kept_as_long_as_any_other(
     store: PostgresStore, world: PostgresWorld, time: PostgresTime
 ) -> None:

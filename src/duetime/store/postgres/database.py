@@ -25,7 +25,7 @@ _NO_ROLE = "DT403"
 """What the migrations raise when the role for tenants is missing and cannot be made."""
 _OURS = {"application_name": "duetime"}
 """Sessions are known by it: whoever reaps ends those whose client is gone."""
-_SNAPSHOT = "begin isolation level repeatable read read only"
+_Isolation = Literal["read committed", "repeatable read"]
 
 
 def off(*settings: str) -> str:
@@ -134,21 +134,17 @@ class Database:
         return _Loan(self, self._lender)
 
     def transaction(
-        self,
-        isolation: Literal["read committed", "repeatable read"] = "read committed",
-        *,
-        readonly: bool = False,
+        self, isolation: _Isolation = "read committed", *, readonly: bool = False
     ) -> AbstractAsyncContextManager[Connection]:
         """A transaction that the server ends by itself when we vanish in the middle of it."""
-        begin = f"begin isolation level {isolation}"
-        return self._within(f"{begin} read only" if readonly else f"{begin}; {_ENDS_BY_ITSELF}")
+        return self._within(_begin(isolation, readonly=readonly))
 
     def acting_for(self, tenant_id: int, *, snapshot: bool = False) -> AbstractAsyncContextManager[Connection]:
         """A transaction as the role that sees the rows of one tenant and no others, whatever a statement forgets.
 
         With `snapshot` it only reads, and all its statements see the same moment.
         """
-        begin = f"{_SNAPSHOT}; {_BY_INDEX}" if snapshot else f"begin; {_ENDS_BY_ITSELF}"
+        begin = f"{_begin('repeatable read', readonly=True)}; {_BY_INDEX}" if snapshot else _begin()
         return self._within(f"{begin}; set local role duetime_tenant; set local duetime.tenant = '{tenant_id:d}'")
 
     @asynccontextmanager
@@ -258,6 +254,11 @@ class _Loan:
                     raise error
             finally:
                 del error  # or it would keep what keeps it
+
+
+def _begin(isolation: _Isolation = "read committed", *, readonly: bool = False) -> str:
+    begin = f"begin isolation level {isolation}"
+    return f"{begin} read only" if readonly else f"{begin}; {_ENDS_BY_ITSELF}"
 
 
 async def _roll_back(connection: Connection) -> None:
