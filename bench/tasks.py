@@ -1,4 +1,4 @@
-"""The tasks that are measured: they do nothing, but for saying when they began."""
+"""The tasks that are measured: they do nothing, but for one, and for saying when they began."""
 
 import asyncio
 
@@ -21,6 +21,13 @@ def nothing_in_a_thread(sent: float, to: str) -> None:
 @app.task(name="nothing_in_a_process", timeout="30s", process=True)
 def nothing_in_a_process(sent: float, to: str) -> None:
     hit(sent)
+
+
+@app.task(name="computing", timeout="30s")
+async def computing(sent: float, to: str) -> None:
+    """As much to compute each time, about 50 µs of a core: by a clock it would be less where cores are crowded."""
+    hit(sent)
+    sum(number * number for number in range(650))
 
 
 @app.task(name="report")
