@@ -171,6 +171,22 @@ async def test_a_job_that_moves_between_pages_is_neither_missed_nor_doubled(stor
     assert found == sorted((item.id for item in jobs), reverse=True)
 
 
+async def test_a_job_that_took_days_is_listed_like_any_other(store: Store, time: Time) -> None:
+    worker = await hand(store, timedelta(days=9))
+    quick, slow = [(await submit(store, job())).job_id for _ in range(2)]
+    first, second = await worker.claim(2)
+    await worker.succeed(first)
+    time.advance(days=3)
+    await store.prune(timedelta(days=30), timedelta(days=30))  # makes room in history for what ends now
+    await worker.fail(second)
+    assert [(item.id, item.status) for item in await pages(store, JobFilter())] == [
+        (slow, JobStatus.FAILED),
+        (quick, JobStatus.SUCCEEDED),
+    ]
+    assert [item.id for item in await pages(store, JobFilter(status=JobStatus.SUCCEEDED))] == [quick]
+    assert [item.id for item in await pages(store, JobFilter(status=JobStatus.FAILED))] == [slow]
+
+
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Bounds so low that every list meets them."""

@@ -7,6 +7,7 @@ History holds many rows of one job, and most of them may be of recurring jobs, w
 through it job by job: a step walks over rows of an index, and looks up the few jobs that may be shown.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -63,17 +64,21 @@ def floor_of(sources: Iterable[Source], limit: int) -> UUID | None:
     was not read any further."""
     read = list(sources)
     floors = [UUID(int=source.horizon.int - 1) for source in read if source.horizon is not None and source.horizon.int]
-    ids = sorted((item_id for source in read for item_id, _ in source.items), reverse=True)
+    ids = sorted(ids_of(read), reverse=True)
     if len(ids) > limit:
         floors.append(ids[limit])
     return max(floors, default=None)
+
+
+def ids_of(sources: Iterable[Source]) -> list[UUID]:
+    return [item_id for source in sources for item_id, _ in source.items]
 
 
 def still_wanted(ids: Iterable[UUID], sources: Iterable[Source], limit: int) -> list[UUID]:
     """Which of these may come onto the page from a home that was not read yet, newest first."""
     read = list(sources)
     floor = floor_of(read, limit)
-    found = {item_id for source in read for item_id, _ in source.items}
+    found = set(ids_of(read))
     return sorted((each for each in ids if each not in found and (floor is None or each > floor)), reverse=True)
 
 
@@ -142,9 +147,12 @@ def in_due_range(due_at: datetime, filter: JobFilter) -> bool:
 
 class EndedWalk:
     """One-off jobs that are over, newest first. In each step a store walks over what ended, and says how many rows that
-    were, of which jobs, and which of those are one-offs (`saw`); then it looks those up (`take`)."""
+    were, of which jobs, and which of those are one-offs (`saw`); then it looks those up (`take`).
 
-    def __init__(self, filter: JobFilter, before: UUID, limit: int) -> None:
+    `beside` are jobs of other homes that are on the page, as far as nothing newer is found here.
+    """
+
+    def __init__(self, filter: JobFilter, before: UUID, limit: int, beside: Iterable[UUID] = ()) -> None:
         self.place = before
         """Everything from here up has been seen."""
         self.found: list[Fields] = []
@@ -153,6 +161,7 @@ class EndedWalk:
         self._filter = filter
         self._state = run_state_wanted(filter)
         self._limit = limit
+        self._beside = sorted(beside)
         self._first = True
         self._walked = 0
         self._looked_up = 0
@@ -175,8 +184,11 @@ class EndedWalk:
             # The rows of the lowest job may have been cut in two: it is seen again, unless it was all there is.
             self.place = lowest if lowest == highest else UUID(int=lowest.int + 1)
             wanted = [job_id for job_id in wanted if job_id >= self.place]
-        if len(wanted) > _LOOKED_UP_AT_ONCE:
-            del wanted[_LOOKED_UP_AT_ONCE:]
+        most = min(_LOOKED_UP_AT_ONCE, _MOST_LOOKED_UP - self._looked_up)
+        if self._first:
+            most = min(most, self._enough_of(wanted))
+        if len(wanted) > most:
+            del wanted[most:]
             self.place, self.done = wanted[-1], False
         self._first = False
         self._walked += rows
@@ -186,10 +198,19 @@ class EndedWalk:
     def take(self, rows: Sequence[Fields]) -> None:
         """How the last runs of the jobs ended that were to be looked up."""
         self.found += [row for row in rows if self._matches(row)]
-        enough = len(self.found) > self._limit
+        enough = len(self.found) + self._beside_from(self.place) > self._limit
         if not self.done and (enough or self._walked >= MOST_WALKED or self._looked_up >= _MOST_LOOKED_UP):
             self.done = True
             self.horizon = self.place
+
+    def _enough_of(self, wanted: Sequence[UUID]) -> int:
+        """How many of them fill the page, if all of them match."""
+        filling = (count for count, each in enumerate(wanted, 1) if count + self._beside_from(each) > self._limit)
+        return next(filling, len(wanted))
+
+    def _beside_from(self, place: UUID) -> int:
+        """How many jobs of other homes come before anything below this place."""
+        return len(self._beside) - bisect_left(self._beside, place)
 
     def _matches(self, row: Fields) -> bool:
         wanted = self._filter

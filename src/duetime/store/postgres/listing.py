@@ -36,6 +36,7 @@ from duetime.store.listings import (
     bounds,
     floor_of,
     horizon_of,
+    ids_of,
     make_page,
     of_first_home,
     run_state_wanted,
@@ -132,7 +133,7 @@ class _Jobs:
                     break
             sources.append(live)
         if wants_ended(self._filter):
-            sources.append(await self._ended(floor_of(sources, self._limit)))
+            sources.append(await self._ended(sources))
         return sources
 
     async def _labelled(self, labels: list[tuple[str, str]]) -> list[Source]:
@@ -189,21 +190,28 @@ class _Jobs:
         first = rows[0]
         return Source(items, None if whole else horizon_of(first["seen"], bound, first["lowest"], first["highest"]))
 
-    async def _ended(self, floor: UUID | None) -> Source:
-        walk = EndedWalk(self._filter, self._before, self._limit)
+    async def _ended(self, sources: list[Source]) -> Source:
+        floor = floor_of(sources, self._limit)
+        walk = EndedWalk(self._filter, self._before, self._limit, beside=ids_of(sources))
         while not walk.done:
             step = (walk.place, floor or FIRST_ID, walk.state, walk.rows_at_once)
             (row,) = await self._connection.fetch(SQL["walk_ended_jobs"], self._tenant_id, *step)
-            walk.take(await self._look_up(walk.saw(*row)))
+            seen, lowest, highest, ids, runs = row
+            wanted = walk.saw(seen, lowest, highest, ids)
+            walk.take(await self._look_up(wanted, dict(zip(ids, runs, strict=True))))
         return Source(self._items(walk.found), walk.horizon)
 
     async def _ended_among(self, ids: list[UUID]) -> Source:
         walk = EndedWalk(self._filter, self._before, self._limit)
-        walk.take(await self._look_up(ids))
+        walk.take(await self._look_up(ids, {}))
         return Source(self._items(walk.found))
 
-    async def _look_up(self, ids: list[UUID]) -> list[Any]:
-        return await self._connection.fetch(SQL["find_ended_jobs"], self._tenant_id, ids) if ids else []
+    async def _look_up(self, ids: list[UUID], runs: dict[UUID, UUID | None]) -> list[Any]:
+        """How jobs ended; quicker for those whose last run is known."""
+        if not ids:
+            return []
+        last = [runs.get(job_id) for job_id in ids]
+        return await self._connection.fetch(SQL["find_ended_jobs"], self._tenant_id, ids, last)
 
     def _items(self, rows: list[Any]) -> list[tuple[UUID, JobItem]]:
         return [(row["job_id"], ended_job_item(row, self._tenant_id)) for row in rows]

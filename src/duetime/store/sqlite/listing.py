@@ -36,6 +36,7 @@ from duetime.store.listings import (
     bounds,
     floor_of,
     horizon_of,
+    ids_of,
     make_page,
     of_first_home,
     run_state_wanted,
@@ -144,7 +145,7 @@ class _Jobs:
                     break
             sources.append(live)
         if wants_ended(self._filter):
-            sources.append(self._ended(floor_of(sources, self._limit)))
+            sources.append(self._ended(sources))
         return sources
 
     def _labelled(self, labels: list[tuple[str, str]]) -> list[Source]:
@@ -191,8 +192,9 @@ class _Jobs:
         first = rows[0]
         return Source(items, None if whole else horizon_of(first["seen"], bound, first["lowest"], first["highest"]))
 
-    def _ended(self, floor: UUID | None) -> Source:
-        walk = EndedWalk(self._filter, self._before, self._limit)
+    def _ended(self, sources: list[Source]) -> Source:
+        floor = floor_of(sources, self._limit)
+        walk = EndedWalk(self._filter, self._before, self._limit, beside=ids_of(sources))
         rare = walk.state is not None and walk.state != RunState.SUCCEEDED
         name = "walk_ended_jobs_by_state" if rare else "walk_ended_jobs"
         while not walk.done:

@@ -71,25 +71,39 @@ from (
     from looked) b
 left join found f on true;
 
--- walk_ended_jobs: one-off jobs among those whose runs ended, newest first, and the bounds of what was looked at. The own
--- run of a one-off has the job's own bits; other runs of it may have ended in a rare state alone.
+-- walk_ended_jobs: one-off jobs among those whose runs ended, newest first, with the last run of each where all ends were
+-- looked at; and the bounds of that. The own run of a one-off has the job's own bits; other runs of it may have ended in
+-- a rare state alone.
 with looked as materialized (
-    select e.job_id, substring(uuid_send(e.run_id) from 9) = substring(uuid_send(e.job_id) from 9) as own
+    select e.job_id, e.run_id, substring(uuid_send(e.run_id) from 9) = substring(uuid_send(e.job_id) from 9) as own
     from duetime.ends_by_job($1, $2, $3, $4::smallint, $5) e
+),
+found as materialized (
+    select l.job_id, (array_agg(l.run_id order by l.run_id desc) filter (where coalesce($4::smallint, 4) = 4))[1] as run_id
+    from looked l group by l.job_id
+    having bool_or(l.own) or ($4::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
+    order by l.job_id desc
 )
 select (select count(*) from looked) as seen, (select job_id from looked order by job_id limit 1) as lowest,
-    (select job_id from looked order by job_id desc limit 1) as highest, array(
-    select l.job_id from looked l group by l.job_id
-    having bool_or(l.own) or ($4::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
-    order by l.job_id desc) as ids;
+    (select job_id from looked order by job_id desc limit 1) as highest,
+    array(select f.job_id from found f) as ids, array(select f.run_id from found f) as runs;
 
--- find_ended_jobs: of each of some jobs the end of its last run, and whether it lives elsewhere or was deleted
+-- find_ended_jobs: of each of some jobs, whose last runs are known or not, the end of its last run, and whether it lives
+-- elsewhere or was deleted
+with soon as materialized (
+    select * from duetime.soon_ended($1, $2::uuid[], $3::uuid[])
+),
+ends as (
+    select * from soon
+    union all
+    select * from duetime.last_ends($1, array(select unnest($2::uuid[]) except select s.job_id from soon s))
+)
 select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
     coalesce(
         (select true from duetime.jobs j where j.id = h.job_id limit 1),
         (select true from duetime.runs r where r.tenant_id = $1 and r.job_id = h.job_id limit 1),
         (select true from duetime.deleted_jobs d where d.job_id = h.job_id limit 1), false) as elsewhere
-from duetime.last_ends($1, $2::uuid[]) h
+from ends h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
 order by h.job_id desc;
 
