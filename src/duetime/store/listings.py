@@ -27,7 +27,7 @@ SPARSE_BOUND = 3000
 MOST_WALKED = 6_000
 """How many entries of an index a page may walk over in search of one-off jobs that are over."""
 _ROWS_AT_ONCE = 3000
-_LOOKED_UP_AT_ONCE = 200
+_LOOKED_UP_AT_ONCE = 250
 _MOST_LOOKED_UP = 400
 MOST_LABELLED = 100
 
@@ -92,10 +92,11 @@ def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None 
     return UUID(int=lowest.int + 1)
 
 
-def bounds(limit: int, most: int) -> tuple[int, ...]:
-    """How far to look: first a little, which is enough where most rows match; then as far as a page may."""
-    few = 4 * limit + 50
-    return (few, most) if few < most else (most,)
+def bounds(limit: int, most: int, *, filtered: bool) -> tuple[int, ...]:
+    """How far to look, one after the other until it is enough: hardly further than the page where all match but what was
+    deleted, and a little further where some do; then as far as a page may. Each row may be a page of the disk."""
+    steps = [] if filtered else [limit + limit // 8 + 10]
+    return (*(step for step in (*steps, 4 * limit + 50) if step < most), most)
 
 
 class HomeFilter(NamedTuple):
@@ -163,6 +164,7 @@ class EndedWalk:
         self._limit = limit
         self._beside = sorted(beside)
         self._first = True
+        self._rows_for_each = _ROWS_AT_ONCE
         self._walked = 0
         self._looked_up = 0
 
@@ -173,8 +175,10 @@ class EndedWalk:
 
     @property
     def rows_at_once(self) -> int:
-        """First a few, which are enough where most jobs are one-offs; then as many as a page may take."""
-        return min(_ROWS_AT_ONCE, 2 * self._limit + 10) if self._first else _ROWS_AT_ONCE
+        """First a few, which are enough where most jobs are one-offs; then so many that as many one-offs as can be
+        looked up are among them, if they lie as close as before."""
+        few = 2 * self._limit + 10 if self._first else _LOOKED_UP_AT_ONCE * self._rows_for_each + 10
+        return min(_ROWS_AT_ONCE, few)
 
     def saw(self, rows: int, lowest: UUID | None, highest: UUID | None, one_offs: Sequence[UUID]) -> list[UUID]:
         """Which of the one-offs are to be looked up; they come newest first."""
@@ -191,6 +195,7 @@ class EndedWalk:
             del wanted[most:]
             self.place, self.done = wanted[-1], False
         self._first = False
+        self._rows_for_each = rows // max(1, len(one_offs)) + 1
         self._walked += rows
         self._looked_up += len(wanted)
         return wanted

@@ -79,8 +79,8 @@ with looked as materialized (
     from duetime.ends_by_job($1, $2, $3, $4::smallint, $5) e
 ),
 found as materialized (
-    select l.job_id, (array_agg(l.run_id order by l.run_id desc) filter (where coalesce($4::smallint, 4) = 4))[1] as run_id
-    from looked l group by l.job_id
+    select l.job_id, case when coalesce($4::smallint, 4) = 4 then (array_agg(l.run_id))[1] end as run_id
+    from (select * from looked order by job_id desc, run_id desc) l group by l.job_id
     having bool_or(l.own) or ($4::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
     order by l.job_id desc
 )
