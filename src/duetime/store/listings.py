@@ -93,8 +93,8 @@ def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None 
 
 
 def bounds(limit: int, most: int, *, filtered: bool) -> tuple[int, ...]:
-    """How far to look, one after the other until it is enough: hardly further than the page where all match but what was
-    deleted, and a little further where some do; then as far as a page may. Each row may be a page of the disk."""
+    """How far to look, one after the other until it is enough: hardly further than the page, where all match but what
+    was deleted; a little further, where some do; then as far as a page may. Each row may be a page of the disk."""
     steps = [] if filtered else [limit + limit // 8 + 10]
     return (*(step for step in (*steps, 4 * limit + 50) if step < most), most)
 
