@@ -107,6 +107,25 @@ async def test_a_run_that_is_over_is_repeated_by_a_new_one(store: Store, time: T
         assert len((await store.list_jobs(TENANT, JobFilter(status=status))).items) == count
 
 
+async def test_a_job_that_was_repeated_many_times_is_still_in_its_list(store: Store, time: Time) -> None:
+    """The first of its runs, by which it is known, is further down than a page looks at first."""
+    worker = await hand(store, HOUR)
+    older = (await submit(store, job())).job_id
+    await worker.succeed(await worker.claim_one())
+    submitted = await submit(store, job())
+    run_id = submitted.run_id
+    await worker.fail(await worker.claim_one())
+    for nonce in range(20):
+        assert run_id is not None
+        time.advance(seconds=10)
+        run_id = (await store.retry_run(TENANT, run_id, bytes([nonce]) * len(NONCE))).id
+        await worker.fail(await worker.claim_one())
+    page = await store.list_jobs(TENANT, JobFilter(), limit=1)
+    assert [item.id for item in page.items] == [submitted.job_id]
+    page = await store.list_jobs(TENANT, JobFilter(), page.next, limit=1)
+    assert [item.id for item in page.items] == [older]
+
+
 async def missed(store: Store, time: Time, **given: Any) -> tuple[UUID, UUID]:
     """An hourly job that missed some occurrences, and the newest run that was not made."""
     said = Options(misfire=Misfire("skip"), concurrency_key="c", retry=RetryPolicy(retries=9))

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from duetime.model.job import JobState
-from duetime.model.listing import JobFilter, JobStatus, Page
+from duetime.model.listing import JobFilter, JobStatus, Page, RunFilter
 from duetime.model.run import RunState
 from duetime.store.views import Fields
 
-BOUND = 1500
+BOUND = 1000
 """How many rows a page may read of one home when a filter is given."""
 LIVE_BOUND = 1000
 """How many live runs of one tenant are read and sorted, rather than searched for among those of all."""
@@ -92,10 +92,10 @@ def horizon_of(seen: int, bound: int, lowest: UUID | None, highest: UUID | None 
     return UUID(int=lowest.int + 1)
 
 
-def bounds(limit: int, most: int, *, filtered: bool) -> tuple[int, ...]:
-    """How far to look, one after the other until it is enough: hardly further than the page, where all match but what
-    was deleted; a little further, where some do; then as far as a page may. Each row may be a page of the disk."""
-    steps = [] if filtered else [limit + limit // 8 + 10]
+def bounds(filter: JobFilter | RunFilter, limit: int, most: int) -> tuple[int, ...]:
+    """How far to look, one after the other until it is enough: hardly further than the page, where nothing is filtered
+    and most rows are on it; a little further; then as far as a page may. Each row may be a page of the disk."""
+    steps = [limit + limit // 8 + 10] if filter in (JobFilter(), RunFilter()) else []
     return (*(step for step in (*steps, 4 * limit + 50) if step < most), most)
 
 
@@ -164,7 +164,7 @@ class EndedWalk:
         self._limit = limit
         self._beside = sorted(beside)
         self._first = True
-        self._rows_for_each = _ROWS_AT_ONCE
+        self._rows_for_each = 1
         self._walked = 0
         self._looked_up = 0
 
@@ -185,9 +185,10 @@ class EndedWalk:
         wanted = list(one_offs)
         self.done = rows < self.rows_at_once or lowest is None
         if lowest is not None and not self.done:
-            # The rows of the lowest job may have been cut in two: it is seen again, unless it was all there is.
+            # The rows of the lowest job may have been cut in two: it is seen again. Unless it was all there is: then it
+            # is passed, and looked up, since the run by which a one-off is known may be among those not seen.
             self.place = lowest if lowest == highest else UUID(int=lowest.int + 1)
-            wanted = [job_id for job_id in wanted if job_id >= self.place]
+            wanted = [job_id for job_id in wanted if job_id >= self.place] if lowest != highest else [lowest]
         most = min(_LOOKED_UP_AT_ONCE, _MOST_LOOKED_UP - self._looked_up)
         if self._first:
             most = min(most, self._enough_of(wanted))

@@ -121,13 +121,13 @@ class _Jobs:
         if labels:
             return await self._labelled(labels)
         sources = []
-        for bound in self._bounds():
+        for bound in bounds(self._filter, self._limit, BOUND):
             sources = [await self._stored(None, bound)]
             if sources[0].is_enough(self._limit):
                 break
         if wants_live(self._filter):
             floor = floor_of(sources, self._limit)
-            for bound in self._bounds():
+            for bound in bounds(self._filter, self._limit, BOUND):
                 live = await self._live(None, bound, floor)
                 if live.is_enough(self._limit):
                     break
@@ -135,9 +135,6 @@ class _Jobs:
         if wants_ended(self._filter):
             sources.append(await self._ended(sources))
         return sources
-
-    def _bounds(self) -> tuple[int, ...]:
-        return bounds(self._limit, BOUND, filtered=self._filter != JobFilter())
 
     async def _labelled(self, labels: list[tuple[str, str]]) -> list[Source]:
         (kind, value), *others = labels
@@ -260,7 +257,7 @@ async def _live_runs(connection: Connection, tenant_id: int, filter: RunFilter, 
 
 async def _ended_runs(connection: Connection, tenant_id: int, filter: RunFilter, before: UUID, limit: int) -> Source:
     found = Source(())
-    for bound in bounds(limit, BOUND, filtered=filter != RunFilter()):
+    for bound in bounds(filter, limit, BOUND):
         rows = await connection.fetch(
             SQL["list_ended_runs"],
             tenant_id,

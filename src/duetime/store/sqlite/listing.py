@@ -133,13 +133,13 @@ class _Jobs:
         if labels:
             return self._labelled(labels)
         sources = []
-        for bound in self._bounds():
+        for bound in bounds(self._filter, self._limit, BOUND):
             sources = [self._stored(None, bound)]
             if sources[0].is_enough(self._limit):
                 break
         if wants_live(self._filter):
             floor = floor_of(sources, self._limit)
-            for bound in self._bounds():
+            for bound in bounds(self._filter, self._limit, BOUND):
                 live = self._live(None, bound, floor)
                 if live.is_enough(self._limit):
                     break
@@ -147,9 +147,6 @@ class _Jobs:
         if wants_ended(self._filter):
             sources.append(self._ended(sources))
         return sources
-
-    def _bounds(self) -> tuple[int, ...]:
-        return bounds(self._limit, BOUND, filtered=self._filter != JobFilter())
 
     def _labelled(self, labels: list[tuple[str, str]]) -> list[Source]:
         (kind, value), *others = labels
@@ -287,7 +284,7 @@ def _ended_runs(connection: Connection, filter: RunFilter, wanted: dict[str, Any
     else:
         name = "list_ended_runs"
     found = Source(())
-    for bound in bounds(limit, BOUND, filtered=filter != RunFilter()):
+    for bound in bounds(filter, limit, BOUND):
         rows = connection.records(name, {**wanted, "bound": bound})
         first = rows[0]
         horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])

@@ -533,8 +533,8 @@ begin
     ) h;
 end $$;
 
--- The same, where those runs are known: of those that were over within a day, as nearly all are, out of the partitions
--- of two days instead of all. The time is in the id of the run; who has another clock is found by `last_ends`.
+-- The same, where those runs are known: of those that were over within a day of the time in their id, as nearly all are,
+-- out of two or three partitions instead of all. The others are found by `last_ends`.
 create function duetime.soon_ended(tenant integer, jobs uuid[], runs uuid[])
 returns table (job_id uuid, run_id uuid, lane_id integer, end_state smallint, due_at timestamptz, options bytea)
 language plpgsql stable
@@ -546,14 +546,14 @@ begin
     return query
     select h.* from (
         select w.job_id, w.run_id,
-            to_timestamp(('x' || translate(left(w.run_id::text, 13), '-', ''))::bit(48)::bigint / 1000) as made_at
+            to_timestamp(('x' || translate(left(w.run_id::text, 13), '-', ''))::bit(48)::bigint / 1000) as at
         from unnest(jobs, runs) as w(job_id, run_id) where w.run_id is not null
         offset 0
     ) w cross join lateral (
         select h.job_id, h.run_id, h.lane_id, h.end_state, h.due_at, h.options from duetime.history h
         where h.tenant_id = tenant and h.job_id between w.job_id and w.job_id and h.run_id = w.run_id
             and h.end_state is not null
-            and h.finished_at >= w.made_at - interval '1 hour' and h.finished_at < w.made_at + interval '1 day'
+            and h.finished_at >= w.at - interval '1 hour' and h.finished_at < w.at + interval '1 day'
         limit 1
     ) h;
 end $$;

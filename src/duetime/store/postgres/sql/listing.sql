@@ -194,11 +194,16 @@ with looked as materialized (
     from duetime.dead_letters d where d.tenant_id = any (array[$1::int])
     order by d.tenant_id desc, d.run_id desc limit $2
 ),
+by_lane as (
+    select l.fingerprint, l.lane_id, count(*) as size, min(l.died_at) as first_died_at, max(l.died_at) as died_at,
+        (array_agg(l.run_id order by l.run_id desc))[1] as run_id
+    from looked l group by l.fingerprint, l.lane_id
+),
 grouped as (
-    select l.fingerprint, count(*) as size, min(l.died_at) as first_died_at, max(l.died_at) as died_at,
+    select l.fingerprint, sum(l.size)::bigint as size, min(l.first_died_at) as first_died_at, max(l.died_at) as died_at,
         (array_agg(l.run_id order by l.run_id desc))[1] as run_id, array_agg(distinct n.task) as tasks
-    from looked l join duetime.lanes n on n.id = l.lane_id
-    group by l.fingerprint order by count(*) desc, l.fingerprint limit $3
+    from by_lane l join duetime.lanes n on n.id = l.lane_id
+    group by l.fingerprint order by sum(l.size) desc, l.fingerprint limit $3
 )
 select g.fingerprint, g.size, g.first_died_at, g.died_at, g.run_id, g.tasks, d.failure, left(d.error, 500) as error,
     (select count(*) from looked) as counted
