@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import itertools
 import re
 from typing import Any
 
 import pytest
 
+from duetime.api import memory
 from duetime.api.endpoint import Endpoint
 from duetime.api.table import ENDPOINTS
 from duetime.errors import StoreUnavailable
@@ -50,6 +52,15 @@ async def test_without_a_key(api: Served) -> None:
             answer = await ask(api, endpoint, key)
             assert (answer.status, answer.code) == (401, "unauthenticated"), endpoint.name
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+async def test_a_key_that_is_forgotten_while_it_is_looked_at_is_asked_for_again(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = itertools.count(0.0, 0.7)  # a while goes by whenever somebody asks for the time
+    monkeypatch.setattr(memory, "monotonic", lambda: next(moments))
+    for _ in range(30):
+        assert (await api.ask("GET", "/v1/jobs", key=api.root)).status == 200
 
 
 async def test_with_the_wrong_role(api: Served) -> None:

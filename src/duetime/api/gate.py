@@ -90,9 +90,7 @@ class Gate:
                 remedy="send Authorization: Bearer dt_live_…",
                 headers=_CHALLENGE,
             )
-        hash = hash_of(text)
-        # What was never issued is not asked for; what was a moment ago needs no second look.
-        key = await self._known(hash) if hash in self._keys or looks_like_key(text) else None
+        key = await self._known(hash_of(text), text)
         if key is None:
             raise Problem(
                 UNAUTHENTICATED,
@@ -118,9 +116,13 @@ class Gate:
             raise refusal("use this server's own page; a proxy before it has to pass the header Host on")
         return key
 
-    async def _known(self, hash: bytes) -> ApiKey | None:
-        if hash in self._keys:
-            return self._keys.get(hash)
+    async def _known(self, hash: bytes, text: str | None = None) -> ApiKey | None:
+        """The key with this hash. What was never issued, by its text, is not asked for; what was a moment ago needs no
+        second look."""
+        if (remembered := self._keys.look(hash)) is not None:
+            return remembered[0]
+        if text is not None and not looks_like_key(text):
+            return None
         changes = self.changes
         key = await self._store.key_by_hash(hash)
         # What was read before a change here is not remembered beyond it.

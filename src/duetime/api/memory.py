@@ -17,13 +17,15 @@ class Memory(Generic[K, V]):
         self._seconds = seconds
         self._values: dict[K, tuple[float, V]] = {}
 
-    def __contains__(self, key: K) -> bool:
+    def look(self, key: K) -> tuple[V] | None:
+        """What is remembered, as a tuple of one: it may be None. One look, because what is asked for twice may be
+        forgotten in between."""
         found = self._values.get(key)
-        return found is not None and found[0] > monotonic()
+        return (found[1],) if found is not None and found[0] > monotonic() else None
 
     def get(self, key: K) -> V | None:
-        found = self._values.get(key)
-        return found[1] if found is not None and found[0] > monotonic() else None
+        found = self.look(key)
+        return None if found is None else found[0]
 
     def put(self, key: K, value: V) -> V:
         if len(self._values) >= MOST:
