@@ -4,7 +4,8 @@ and of scrapes of the metrics.
 Asked for with a root key and a header that names another tenant each time, others in each round and each run: the first
 page, and pages further down. And once more for the largest tenant, who has an eleventh of all jobs and of all history:
 each time further down. Meanwhile a few thousand runs are under way, and as many jobs fire within the hour. One request
-at a time. No limit and no peers: the peers have no such lists, and plain SQL would be these statements again.
+at a time. The tables lie in the system's memory as far as it keeps them, and few of them in the database's. No limit
+and no peers: the peers have no such lists, and plain SQL would be these statements again.
 """
 
 import random
