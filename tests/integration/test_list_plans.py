@@ -31,7 +31,7 @@ insert into duetime.lanes (tenant_id, queue, tier, task)
     values (1, 'default', 1, 'nothing'), (2, 'default', 1, 'nothing'), (1, 'rare', 1, 'nothing'); -- ids 1, 2, 3
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
         ready_at, started_at, finished_at, args)
-    select id_at(at, 'run' || n),
+    select id_at(at, 'job' || n), -- the own run of a one-off has the bits of its job
         case when n % 10 = 0 then id_at(now() - interval '2 days', 'recurring' || n % {RECURRING})
              else id_at(at, 'job' || n) end,
         tenant, tenant, 1, 1, 0, 1, case when n % 1000 = 1 then 5 else 4 end, at, at, at, at, '{{}}'
@@ -137,6 +137,20 @@ async def test_a_page_reads_no_more_than_its_bound(
             if "select h.job_id, h.run_id from duetime.history" in plan:
                 assert "Index Scan" not in plan, (name, plan)
                 assert "Index Only Scan" in plan, (name, plan)
+
+
+async def test_ended_jobs_are_asked_for_in_the_days_of_their_runs(store: PostgresStore, postgres: Server) -> None:
+    async with store.database.connection() as connection:
+        ended = await connection.fetch(
+            "select job_id, run_id from duetime.history where tenant_id = 1 and end_state is not null limit 50"
+        )
+        await connection.execute("set auto_explain.log_analyze = on")
+        log = PlanLog(postgres.folder / "log")
+        known = [[row["job_id"] for row in ended], [row["run_id"] for row in ended]]
+        assert await connection.fetchval("select count(*) from duetime.soon_ended(1, $1, $2)", *known) == 50
+    (plan,) = [plan for plan in log.plans() if "h.run_id = w.run_id" in plan]
+    assert "never executed" in plan  # partitions of other days
+    assert len((await store.list_jobs(1, JobFilter(status=JobStatus.SUCCEEDED))).items) == 50
 
 
 async def test_a_job_of_many_runs_costs_one_look(store: PostgresStore) -> None:

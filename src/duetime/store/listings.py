@@ -163,7 +163,6 @@ class EndedWalk:
         self._state = run_state_wanted(filter)
         self._limit = limit
         self._beside = sorted(beside)
-        self._first = True
         self._rows_for_each = 1
         self._walked = 0
         self._looked_up = 0
@@ -177,7 +176,7 @@ class EndedWalk:
     def rows_at_once(self) -> int:
         """First a few, which are enough where most jobs are one-offs; then so many that as many one-offs as can be
         looked up are among them, if they lie as close as before."""
-        few = 2 * self._limit + 10 if self._first else _LOOKED_UP_AT_ONCE * self._rows_for_each + 10
+        few = _LOOKED_UP_AT_ONCE * self._rows_for_each + 10 if self._walked else 2 * self._limit + 10
         return min(_ROWS_AT_ONCE, few)
 
     def saw(self, rows: int, lowest: UUID | None, highest: UUID | None, one_offs: Sequence[UUID]) -> list[UUID]:
@@ -190,12 +189,11 @@ class EndedWalk:
             self.place = lowest if lowest == highest else UUID(int=lowest.int + 1)
             wanted = [job_id for job_id in wanted if job_id >= self.place] if lowest != highest else [lowest]
         most = min(_LOOKED_UP_AT_ONCE, _MOST_LOOKED_UP - self._looked_up)
-        if self._first:
+        if not self._walked:
             most = min(most, self._enough_of(wanted))
         if len(wanted) > most:
             del wanted[most:]
             self.place, self.done = wanted[-1], False
-        self._first = False
         self._rows_for_each = rows // max(1, len(one_offs)) + 1
         self._walked += rows
         self._looked_up += len(wanted)
