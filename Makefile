@@ -16,7 +16,7 @@ SEED ?= 1
 # Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6
 
-.PHONY: help up test long browser lint types layers unit bench bench-docs chaos graphs docs lock clean
+.PHONY: help up test long browser forecast lint types layers unit bench bench-docs chaos graphs docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are 
 	@scripts/chromium
 	@echo "• pytest tests/browser"
 	@$(BIN)/python -m pytest tests/browser
+
+forecast: $(VENV)/.dev ## forecasts against fires: ten thousand pairs of a job and a window, in each store
+	@DUETIME_TEST_FORECAST=10000 $(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/contract/test_forecast.py
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@echo "• ruff check"

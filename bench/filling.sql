@@ -18,8 +18,8 @@ insert into duetime.tenants (name)
 select 'tenant-' || n from generate_series(2, 1000) n;
 
 -- lanes: one for each tenant and task
-insert into duetime.lanes (tenant_id, queue, tier, task)
-select t.id, 'default', 1, x.task from duetime.tenants t cross join (values ('report'), ('digest')) as x(task)
+insert into duetime.lanes (tenant_id, queue, tier, task, awake)
+select t.id, 'default', 1, x.task, true from duetime.tenants t cross join (values ('report'), ('digest')) as x(task)
 on conflict do nothing;
 analyze duetime.lanes, filled.kinds;
 
@@ -110,7 +110,8 @@ select filled.job_id(2 * (n * 104729 % (f.stored / 2)), f.first_ms)
 from generate_series($2::bigint + 1, $2::bigint + $1::bigint) n cross join filled.facts f;
 
 -- due: the cursors of these jobs, moved to a moment
-update duetime.cursors set next_fire_at = $2, scan_at = $2::timestamptz - interval '15 seconds', last_fire_at = null
+update duetime.cursors
+set next_fire_at = $2, scan_at = greatest($2::timestamptz - interval '15 seconds', clock_timestamp()), last_fire_at = null
 where job_id = any($1::uuid[]);
 
 -- undue: whatever fires within the next weeks fires in a month

@@ -28,9 +28,8 @@ ONE, MANY = "recurring", "recurring, at different instants"
 TARGETS = {("postgres", ONE): Target(least=12_000)}
 
 _POSTGRES_DUE = {
-    ONE: "update duetime.cursors set next_fire_at = now(), scan_at = now() - interval '15 s'",
-    MANY: "update duetime.cursors"
-    " set next_fire_at = now() - random() * interval '10 s', scan_at = now() - interval '15 s'",
+    ONE: "update duetime.cursors set next_fire_at = now(), scan_at = now()",
+    MANY: "update duetime.cursors set next_fire_at = now() - random() * interval '10 s', scan_at = now()",
 }
 _SQLITE_DUE = {
     ONE: "update cursors set next_fire_at = ?1, scan_at = ?1 - 15000000",

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from chaos.history import Record, Writer
 from duetime import App, Conflict, InvalidInput, Misfire, Needs, NotFound, Receipt, RetryPolicy, Run
 from duetime.ids import show
-from duetime.model.policy import MisfireMode
+from duetime.model.policy import MOST_CAUGHT_UP, MisfireMode
 
 T = TypeVar("T")
 Answer = tuple[str, Any]
@@ -85,13 +85,13 @@ class Client:
         if start_at is not None:
             given["start_at"] = datetime.fromtimestamp(start_at, UTC)
 
-        # What is caught up with has a bound; every second of the longest outage here is within this one.
-        policy = Misfire("all", most=1000) if misfire == "all" else misfire
+        # Catching up is bounded; the longest outage or clock step here stays within this bound.
+        policy = Misfire("all", most=MOST_CAUGHT_UP) if misfire == "all" else misfire
 
         async def ask() -> Receipt:
             return await self._app.schedule("work", key=tag, misfire=policy, tag=tag, seconds=seconds, **given)
 
-        asked = {"op": "schedule", "tag": tag, "schedule": schedule, "misfire": misfire}
+        asked = {"op": "schedule", "tag": tag, "schedule": schedule, "misfire": misfire, "most": MOST_CAUGHT_UP}
         return await self._receipt(asked, ask)
 
     async def follow(self, tag: str, parent: str) -> Answer:
@@ -111,6 +111,16 @@ class Client:
         job = self.jobs[tag]
         asked = {"op": "cancel", "tag": tag, "recurring": recurring}
         return await self._ask(asked, lambda: self._app.cancel(job), lambda _: {})
+
+    async def pause(self, tag: str) -> Answer:
+        return await self.steer(tag, "pause", lambda: self._app.pause(self.jobs[tag]))
+
+    async def resume(self, tag: str) -> Answer:
+        return await self.steer(tag, "resume", lambda: self._app.resume(self.jobs[tag]))
+
+    async def steer(self, tag: str, op: str, ask: Callable[[], Awaitable[object]]) -> Answer:
+        """Ask for something that stops a recurring job for a while, or lets it go on."""
+        return await self._ask({"op": op, "tag": tag}, ask, lambda _: {})
 
     async def trigger(self, tag: str) -> Answer:
         job = self.jobs[tag]

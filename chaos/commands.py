@@ -16,7 +16,7 @@ from chaos import history
 from chaos.checker import PROMISES, Verdict
 from chaos.checker import check as judge
 from chaos.checker.facts import sort
-from chaos.demands import Demands, came_of_it, late_and_refused
+from chaos.demands import Demands, came_of_it, late_and_refused, without_effect
 from chaos.figures import figures
 from chaos.mutants import MUTANTS
 from chaos.picture import draw, draw_series
@@ -44,7 +44,8 @@ def run(given: Namespace) -> int:
     else:
         kinds = MIXED if given.faults is None else [kind.strip() for kind in given.faults.split(",")]
         share = 1.0 if given.faults is not None else 1.0 - _EMBEDDED - _SIMULATED
-        scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate)
+        demands = Demands(effective=False)
+        scenario = Scenario(tuple(kinds), given.seconds * share, given.every, given.rate, demands=demands)
     unknown = [kind for kind in scenario.kinds if kind not in KINDS]
     if unknown:
         print(f"there is no fault {unknown[0]!r}; there are: {', '.join(KINDS)}")
@@ -53,7 +54,7 @@ def run(given: Namespace) -> int:
     scenario = scenario._replace(kinds=tuple(kind for kind in scenario.kinds if kind not in impossible))
     if impossible:
         print(f"not struck, for want of libfaketime or of the right to mount: {', '.join(impossible)}")
-    if not scenario.kinds:
+    if not scenario.kinds and not scenario.activities:
         return 2
     mixed = given.scenario is None and given.faults is None
     others = _run_others(given) if mixed else {}
@@ -123,6 +124,8 @@ def report(
     not_shown = demands.broken(found, verdict, seen)
     for text in not_shown:
         print(f"BROKEN  what this run has to show: {text}")
+    for kind in without_effect(found["faults"]):
+        print(f"note    {kind}: struck, and hit nothing")
     holds = verdict.holds and not not_shown and all(others.values())
     print(f"struck: {seen.struck}")
     print(f"lag: {seen.quantiles}; over {seen.over_after} s after the last fault")

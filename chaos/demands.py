@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from chaos.checker import Verdict
 from chaos.checker.facts import Facts, Start, sort
+from chaos.checker.pauses import backlog
 from chaos.figures import Figures, kind_of
 from chaos.history import Record
 
@@ -17,6 +18,8 @@ _BY_CHANCE = frozenset({"deadlock", "serialization"})
 class Demands(NamedTuple):
     strikes: int = 1
     """How often something must have been struck, at least: a scenario that strikes nothing shows nothing."""
+    effective: bool = True
+    """Whether each kind of fault must have hit something. Of many kinds in a short time, one may have had no chance."""
     acknowledged: int = 0
     """How many jobs, at least."""
     quiet_p95: float = 1.0
@@ -35,6 +38,12 @@ class Demands(NamedTuple):
     """What was at work where it was cut off has begun elsewhere, before that was reachable again."""
     rejoins: bool = False
     """Whoever was cut off has begun attempts again afterwards."""
+    frees_within: float | None = None
+    """Seconds from the death of a worker until what it lost has begun again."""
+    keeps: bool = False
+    """No run is taken from a worker that nothing was done to."""
+    backlog: int = 0
+    """How many runs a pause must have found waiting, in all."""
     clashes: bool = False
     """The faults led to deadlocks and refusals to serialize."""
     tells: str | None = None
@@ -50,6 +59,8 @@ class Demands(NamedTuple):
             *self._of_figures(figures),
             *self._of_faults(facts),
             *self._of_cuts(facts),
+            *self._of_deaths(facts),
+            *(_taken_away(facts) if self.keeps else ()),
             *self._of_runs(facts),
             *self._of_answers(logs["answered"], facts.setup.get("written", ())),
         ]
@@ -62,9 +73,10 @@ class Demands(NamedTuple):
             yield f"{verdict.counts['acknowledged']} jobs were acknowledged, and not {self.acknowledged}"
         if facts.recurring and not verdict.counts["occurrences that must have run"]:
             yield "there is no occurrence of a recurring job that must have run"
-        came = came_of_it(facts.faults)
-        for kind, count in sorted(came.items()):
-            if not count and (self.clashes or kind not in _BY_CHANCE):
+        if (found := backlog(facts)) < self.backlog:
+            yield f"pauses found {found} runs waiting, and not {self.backlog}"
+        for kind in without_effect(facts.faults) if self.effective else ():
+            if self.clashes or kind not in _BY_CHANCE:
                 yield f"nothing came of {kind}"
 
     def _of_figures(self, figures: Figures) -> Iterator[str]:
@@ -98,6 +110,17 @@ class Demands(NamedTuple):
             if self.moves:
                 yield from _stayed(facts, fault, name)
 
+    def _of_deaths(self, facts: Facts) -> Iterator[str]:
+        starts = list(_starts(facts))
+        for fault in facts.faults if self.frees_within is not None else ():
+            if kind_of(fault) != "kill worker":
+                continue
+            lost = [start for start in starts if start.node == f"pid-{fault['pid']}" and start.ended is None]
+            for start in lost:
+                again = [other.t for other in starts if other.run == start.run and other.t > start.t]
+                if again and min(again) - fault["t"] > self.frees_within:
+                    yield f"{start.run} began again {min(again) - fault['t']:.1f} s after its worker was killed"
+
     def _of_runs(self, facts: Facts) -> Iterator[str]:
         ends = [run["state"] for runs in facts.runs.values() for run in runs if run["state"] in _ENDS]
         if self.succeeds is not None and ends.count("SUCCEEDED") < self.succeeds * len(ends):
@@ -121,6 +144,11 @@ def came_of_it(faults: Iterable[Record]) -> dict[str, int]:
     return dict(came)
 
 
+def without_effect(faults: Iterable[Record]) -> list[str]:
+    """The kinds of faults that have hit nothing."""
+    return sorted(kind for kind, count in came_of_it(faults).items() if not count)
+
+
 def late_and_refused(facts: Facts) -> int:
     """Attempts that came to a good end where they ran, and that the product did not take as the end of their run."""
     ended = _completed(facts)
@@ -138,6 +166,18 @@ def _stayed(facts: Facts, fault: Record, name: str) -> Iterator[str]:
         yield f"{fault['node']} had nothing at work when it was cut off"
     for run in sorted(held - moved):
         yield f"{run} was at work on {fault['node']}, and did not move while that was cut off"
+
+
+def _taken_away(facts: Facts) -> Iterator[str]:
+    """Runs that were lost by workers that nothing was done to."""
+    struck = {f"pid-{fault['pid']}" for fault in facts.faults if "pid" in fault}
+    for starts in facts.starts.values():
+        last: dict[str, Start] = {}
+        for start in starts:
+            before = last.get(start.run)
+            if before is not None and start.lost > before.lost and before.node not in struck:
+                yield f"{start.run} was taken from {before.node}, which lived"
+            last[start.run] = start
 
 
 def _was_lost(start: Start, ended: Mapping[str, str]) -> bool:

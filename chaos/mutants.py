@@ -16,12 +16,13 @@ from uuid import UUID
 import msgspec
 
 from chaos.checker import completion, followers, limits, one_offs, quiet, recurring
+from duetime.engine.clock_guard import ClockGuard
 from duetime.engine.intake import Intake
 from duetime.engine.reaper import Reaper
 from duetime.errors import StoreUnavailable
 from duetime.ids import run_id
 from duetime.model.attempt import Completion
-from duetime.model.firing import DueJob, Fire, PlannedRun, SetAside, plan_fire
+from duetime.model.firing import Decided, DueJob, Fire, PlannedRun, plan_fire
 from duetime.model.job import NewJob, Submitted
 from duetime.model.limits import Book
 from duetime.store.postgres import PostgresStore
@@ -96,7 +97,7 @@ def fire_twice(seed: int) -> Iterator[None]:
     """An occurrence becomes two runs, now and then."""
     random = Random(f"twice {seed}")
 
-    def plan(due: DueJob, now: Any) -> Fire | SetAside:
+    def plan(due: DueJob, now: Any) -> Decided:
         fire = plan_fire(due, now)
         if not isinstance(fire, Fire) or not fire.recurring or not fire.runs or random.random() >= 0.05:
             return fire
@@ -225,6 +226,43 @@ def ignore_a_limit(seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def trust_the_first_look(_seed: int) -> Iterator[None]:
+    """A process that has just started believes the clock."""
+
+    def first_look(self: ClockGuard, _seen: object, at: float) -> tuple[bool, bool]:
+        self._steady_at = at
+        return False, False
+
+    with patch.object(ClockGuard, "_first_look", first_look):
+        yield
+
+
+@contextmanager
+def wait_for_the_clock(_seed: int) -> Iterator[None]:
+    """After the clock was put back, everything stays as long as it would have without that."""
+
+    async def shift_back(_self: object) -> None:
+        return None
+
+    with (
+        patch.object(SqliteStore, "shift_back", shift_back),
+        patch.object(PostgresStore, "shift_back", shift_back),
+    ):
+        yield
+
+
+@contextmanager
+def never_sweep(_seed: int) -> Iterator[None]:
+    """What runs is looked for in claims alone."""
+
+    def nothing(_self: SqliteStore, _connection: Connection, _now: int) -> int:
+        return 0
+
+    with patch.object(SqliteStore, "sweep_within", nothing):
+        yield
+
+
 class Mutant(NamedTuple):
     broken: Callable[[int], AbstractContextManager[None]]
     """The product is broken inside of this block; the seed draws when."""
@@ -247,9 +285,12 @@ MUTANTS: dict[str, Mutant] = {
     "leak-a-slot": Mutant(leak_a_slot, (quiet.WHOLE,)),
     "fire-early": Mutant(fire_early, (one_offs.EARLY,)),
     "never-reap": Mutant(never_reap, _UNDONE),
+    "never-sweep": Mutant(never_sweep, (quiet.STUCK,)),
     "forget-an-end": Mutant(forget_an_end, _UNDONE),
     "follow-twice": Mutant(follow_twice, (followers.FOLLOWED,)),
     "wait-for-nobody": Mutant(wait_for_nobody, (followers.AFTER,)),
     "leak-a-permit": Mutant(leak_a_permit, _UNDONE),
     "ignore-a-limit": Mutant(ignore_a_limit, (limits.WITHIN,)),
+    "trust-the-first-look": Mutant(trust_the_first_look, (completion.ALONE,)),
+    "wait-for-the-clock": Mutant(wait_for_the_clock, (completion.FREED,)),
 }

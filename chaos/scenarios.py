@@ -30,6 +30,8 @@ class Scenario(NamedTuple):
     pooled: bool = False
     """PgBouncer stands between everybody and the database."""
     standby: Literal["synchronous", "asynchronous"] | None = None
+    activities: tuple[str, ...] = ()
+    """What else goes on while the faults last: see `real/activities.py`."""
     demands: Demands = Demands()
 
 
@@ -90,6 +92,16 @@ SCENARIOS = {
         strengths=(300.0, -300.0),
         demands=Demands(strikes=2),
     ),
+    # Back by an hour and forward again, while all servers start anew.
+    "database-clock-restart": Scenario(
+        ("database clock and restart",),
+        seconds=70.0,
+        every=100.0,
+        lasts=25.0,
+        tasks=(0.05, 0.5, 2.0),
+        strengths=(-3600.0,),
+        demands=Demands(strikes=1),
+    ),
     "lies": Scenario(("lies",), seconds=100.0, every=200.0, lasts=90.0, strengths=(0.05,)),
     "disk-full": Scenario(
         ("disk full",),
@@ -126,14 +138,61 @@ SCENARIOS = {
     "promote": Scenario(
         ("promote",), seconds=25.0, every=60.0, most=1, standby="synchronous", demands=Demands(resumes_within=10.0)
     ),
+    # The standby stops receiving three seconds before the primary dies: the tail of everything is lost.
     "promote-asynchronous": Scenario(
         ("promote",),
         seconds=25.0,
         every=60.0,
+        first=8.0,
         most=1,
-        strengths=(1.0,),
+        strengths=(3.0,),
         standby="asynchronous",
         demands=Demands(resumes_within=10.0),
+    ),
+    "promote-pgbouncer": Scenario(
+        ("promote",),
+        seconds=25.0,
+        every=60.0,
+        first=8.0,
+        most=1,
+        strengths=(3.0,),
+        pooled=True,
+        standby="asynchronous",
+        demands=Demands(resumes_within=15.0),
+    ),
+    # An hour back and, after 30 s, an hour forward; an hour forward for good. Nodes die and start meanwhile.
+    "hour-back": Scenario(
+        ("database hour", "kill worker", "restart", "kill server"),
+        seconds=50.0,
+        every=6.0,
+        lasts=30.0,
+        strengths=(-3600.0,),
+        demands=Demands(strikes=5, frees_within=20.0, keeps=True),
+    ),
+    "hour-ahead": Scenario(
+        ("database hour", "kill worker", "restart", "kill server"),
+        seconds=40.0,
+        every=6.0,
+        strengths=(3600.0,),
+        demands=Demands(strikes=4, frees_within=20.0, keeps=True),
+    ),
+    "descriptors": Scenario(
+        ("descriptors",),
+        seconds=45.0,
+        every=14.0,
+        who=0.0,
+        lasts=10.0,
+        activities=("zones",),
+        demands=Demands(strikes=2),
+    ),
+    "poison": Scenario((), seconds=60.0, every=1.0, activities=("poison",), demands=Demands(strikes=2, lag_p95=5.0)),
+    "hold": Scenario((), seconds=55.0, every=1.0, activities=("hold",), demands=Demands(strikes=2, lag_p95=1.0)),
+    "pause": Scenario(
+        ("kill worker", "kill server", "restart"),
+        seconds=60.0,
+        every=8.0,
+        activities=("pauses",),
+        demands=Demands(strikes=4, backlog=15),
     ),
     "restore": Scenario(
         ("restore",), seconds=30.0, every=60.0, most=1, lasts=8.0, demands=Demands(resumes_within=10.0)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chaos.checker import completion, followers, limits, one_offs, quiet, recurring
+from chaos.checker import completion, followers, limits, one_offs, pauses, quiet, recurring
 from chaos.checker.facts import Facts, Violation, sort
 from chaos.history import Record
 
@@ -21,8 +21,11 @@ PROMISES = (
     followers.FOLLOWED,
     completion.ONE_END,
     completion.ALONE,
+    completion.FREED,
     limits.WITHIN,
+    pauses.STILL,
     quiet.OVER,
+    quiet.STUCK,
     quiet.WHOLE,
     quiet.ALIVE,
     quiet.SOUND,
@@ -52,6 +55,7 @@ def check(logs: Mapping[str, Sequence[Record]]) -> Verdict:
         *followers.check(facts),
         *completion.check(facts),
         *limits.check(facts),
+        *pauses.check(facts),
         *quiet.check(facts),
     ]
     must = sum(target.must for targets in wanted.values() for target in targets)

@@ -8,6 +8,7 @@ from chaos.checker.facts import Facts, Start, Violation
 
 ONE_END = "completed once, by the last claim"
 ALONE = "never two at work on one run"
+FREED = "what a dead worker held begins again in time"
 
 
 def check(facts: Facts) -> Iterator[Violation]:
@@ -21,6 +22,7 @@ def check(facts: Facts) -> Iterator[Violation]:
             yield from _one_end(tag, run, by_run[run["run"]])
     for tag, starts in facts.starts.items():
         yield from _alone(facts, tag, starts)
+        yield from _freed(facts, tag, starts)
 
 
 def _one_end(tag: str, run: dict[str, object], starts: list[Start]) -> Iterator[Violation]:
@@ -45,7 +47,7 @@ def _one_end(tag: str, run: dict[str, object], starts: list[Start]) -> Iterator[
 
 
 def _alone(facts: Facts, tag: str, starts: list[Start]) -> Iterator[Violation]:
-    """A worker that is cut off or frozen cannot know; in undisturbed time no two may be at work."""
+    """A worker that is cut off or frozen cannot know; while none is, no two may be at work, whatever the clock does."""
     by_run: dict[str, list[Start]] = defaultdict(list)
     for start in starts:
         by_run[start.run].append(start)
@@ -53,5 +55,21 @@ def _alone(facts: Facts, tag: str, starts: list[Start]) -> Iterator[Violation]:
         for earlier, later in pairwise(own):
             if earlier.ended is not None and earlier.ended <= later.t:
                 continue
-            if not facts.timeline.disturbed(earlier.t, later.t):
+            if not facts.timeline.cut_off(earlier.node, earlier.t, later.t):
                 yield Violation(ALONE, f"{tag} ({run}) began at {later.t:.1f} while an attempt was at work on it")
+
+
+def _freed(facts: Facts, tag: str, starts: list[Start]) -> Iterator[Violation]:
+    if any(request.asked.get("alone") is not None for request in facts.one_offs.get(tag, ())):
+        return  # it may have had to wait for others of its key
+    for earlier, later in pairwise(starts):
+        if earlier.run != later.run or earlier.ended is not None:
+            continue
+        node = earlier.node.partition(".")[0]
+        died = [
+            fault["t"]
+            for fault in facts.faults
+            if fault["kind"] == "crash" and fault.get("only") == node and earlier.t <= fault["t"] <= later.t
+        ]
+        if died and later.t > (latest := facts.timeline.deadline_to_free(died[0])):
+            yield Violation(FREED, f"{tag} ({earlier.run}) began again {later.t - latest:.1f} s late, t={later.t:.1f}")

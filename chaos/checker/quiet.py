@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from chaos.checker.facts import ENDS, Facts, Violation
 
 OVER = "all is over when it is quiet"
+STUCK = "no run is stuck without a worker"
 WHOLE = "no slot is lost"
 ALIVE = "no process ends by itself"
 SOUND = "the database is sound"
@@ -25,6 +26,10 @@ def check(facts: Facts) -> Iterator[Violation]:
         yield Violation(OVER, f"it is left in the database: {left}")
     for damage in facts.setup.get("damages", ()):
         yield Violation(SOUND, damage)
+    for seen in facts.setup.get("unattended", ()):
+        calm = facts.timeline.calm(seen["since"], seen["until"])
+        if calm > facts.setup["stuck after"]:
+            yield Violation(STUCK, f"{seen['run']} was RUNNING for {calm:.0f} s, and no living worker had it")
     yield from _whole(facts)
     if facts.timeline.faultless and (again := repeats(facts)):
         yield Violation(TWICE, f"{again} attempts began again, and there was no fault")

@@ -8,18 +8,23 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from chaos import oracle
 from chaos.checker.facts import Asked, Facts, Start, Violation
 from chaos.checker.one_offs import EARLY, INVENTED, LATE, LOST, early
+from chaos.checker.pauses import STEERING, paused
 from chaos.history import Record
 
 MET = "every occurrence runs"
 ONCE = "one occurrence, one run"
 BLIND = "every occurrence runs (blind to ids)"
 _DOUBT = 0.01
+_MADE_UP = 5.0
+"""Seconds for what has to be made up after a pause."""
+_NO_VERSION = frozenset({"trigger", *STEERING})
 _LIKE = re.compile(r"like every one from (\S+) to (\S+)")
 
 
@@ -75,14 +80,27 @@ def _targets(facts: Facts, requests: list[Asked]) -> Iterator[Target]:
             before = found.get(due)
             if before is None or (must and not before.must):
                 found[due] = Target(deadline, opens, due, must, version.asked["misfire"])
-    yield from sorted(found.values(), key=lambda target: target.due)
+    targets = sorted(found.values(), key=lambda target: target.due)
+    most = max((version.asked.get("most", 0) for version in versions), default=0)
+    for place, target in enumerate(map(partial(_unless_paused, facts, requests), targets)):
+        # Catching up is bounded: one may be left out when so many later ones are open at the same time.
+        later = targets[place + most] if most and place + most < len(targets) else None
+        yield target._replace(must=target.must and (later is None or later.opens > target.deadline))
+
+
+def _unless_paused(facts: Facts, requests: list[Asked], target: Target) -> Target:
+    """What is due while its job or queue is paused has its whole bound once that is over."""
+    for start, end in paused(requests):
+        if target.opens < end and target.deadline > start:
+            return target._replace(deadline=max(target.deadline, facts.timeline.deadline(end) + _MADE_UP))
+    return target
 
 
 def _versions(requests: list[Asked]) -> list[Asked]:
     """What was repeated until it was answered is one version, from the first asking to the first answer."""
     versions: list[Asked] = []
     for request in requests:
-        if request.outcome == "refused" or request.asked["op"] == "trigger":
+        if request.outcome == "refused" or request.asked["op"] in _NO_VERSION:
             continue
         before = versions[-1] if versions else None
         if before is not None and before.outcome == "unknown" and _same(before.asked, request.asked):

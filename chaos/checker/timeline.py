@@ -2,6 +2,8 @@
 
 A fault counts from its beginning until it has ended and the product has had `recovery` seconds. Bounds on lag hold for
 undisturbed time only: whoever is due during a fault has its whole bound once the fault is over.
+
+A clock that steps makes runs early or late, and disturbs no worker: it cuts none off, and takes nothing from one.
 """
 
 from bisect import bisect_right
@@ -21,6 +23,13 @@ class Timeline:
         self._changes: list[float] = [float("-inf"), *(t for t, _ in clocks)]
         self._offsets: list[float] = [0.0, *(offset for _, offset in clocks)]
         self._windows = _merged((fault["t"], fault["until"] + setup["recovery"]) for fault in struck)
+        self._cuts = [
+            (fault["t"], fault["until"] + setup["recovery"], fault.get("only"))
+            for fault in struck
+            if fault["kind"] != "clock"
+        ]
+        """From when to when, and the node that was struck; None: any may have been."""
+        self._cut_windows = _merged((start, end) for start, end, _ in self._cuts)
         self._losses = [(fault["lost_from"], fault["lost_to"]) for fault in struck if "lost_from" in fault]
         self.faultless = not struck
 
@@ -65,7 +74,14 @@ class Timeline:
 
     def deadline(self, t: float) -> float:
         """Until when something must have begun that could have begun at `t`."""
-        for start, end in self._windows:
+        return self._deadline(t, self._windows)
+
+    def deadline_to_free(self, t: float) -> float:
+        """Until when something must have begun anew whose process died at `t`: the clock is no excuse."""
+        return self._deadline(t, self._cut_windows)
+
+    def _deadline(self, t: float, windows: list[tuple[float, float]]) -> float:
+        for start, end in windows:
             if end <= t:
                 continue
             if start > t + self._bound:
@@ -77,9 +93,19 @@ class Timeline:
         """Whether the database may have forgotten what it was told then: it was put back to an older state."""
         return any(first <= t <= last for first, last in self._losses)
 
+    def calm(self, start: float, end: float) -> float:
+        """For how many seconds of this stretch of time nothing disturbed the product."""
+        overlaps = (min(end, last) - max(start, first) for first, last in self._windows)
+        return end - start - sum(overlap for overlap in overlaps if overlap > 0)
+
     def disturbed(self, start: float, end: float) -> bool:
         """Whether a fault, or the recovery from one, falls into this stretch of time."""
         return any(first <= end and last >= start for first, last in self._windows)
+
+    def cut_off(self, node: str, start: float, end: float) -> bool:
+        """Whether a process of a node may have been stopped, or cut off from the database, in this stretch of time."""
+        name = node.partition(".")[0]
+        return any(first <= end and last >= start for first, last, struck in self._cuts if struck in (None, name))
 
 
 def _merged(windows: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

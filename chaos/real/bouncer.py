@@ -5,6 +5,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -15,14 +16,14 @@ from tests.support.postgres import Server, free_port
 _VARIABLE = "DUETIME_TEST_PGBOUNCER"
 _SETTINGS = """
 [databases]
-chaos = host=127.0.0.1 port={port} dbname=chaos user=postgres
+* = host=127.0.0.1 port={port} user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {own}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-default_pool_size = 20
+default_pool_size = {size}
 max_client_conn = 1000
 server_login_retry = 1
 ignore_startup_parameters = extra_float_digits,search_path,jit
@@ -34,29 +35,39 @@ def program() -> str | None:
 
 
 class Bouncer:
-    def __init__(self, postgres: Server, folder: Path) -> None:
+    def __init__(self, postgres: Server, folder: Path, *, database: str = "chaos", size: int = 20) -> None:
         self._port = free_port()
         self._postgres = postgres
         self._file = folder / "pgbouncer.ini"
-        self._file.write_text(_SETTINGS.format(port=postgres.port, own=self._port))
-        self._file.chmod(0o644)
+        self._database = database
+        self._size = size
+        self.log = folder / "pgbouncer.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self.lead_to(postgres)
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self._port}/chaos"
+        return f"postgresql://postgres@127.0.0.1:{self._port}/{self._database}"
+
+    def lead_to(self, postgres: Server) -> None:
+        """From now on to another server; sessions of the one before end with it."""
+        self._file.write_text(_SETTINGS.format(port=postgres.port, own=self._port, size=self._size))
+        self._file.chmod(0o644)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
 
     def start(self) -> None:
         found = program()
         assert found is not None
-        self._process = subprocess.Popen(
-            [found, str(self._file)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            **self._postgres.as_owner(),
-        )
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [found, str(self._file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._postgres.as_owner(),
+            )
         self._wait_until_ready(self._process)
 
     def kill(self) -> None:

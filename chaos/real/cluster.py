@@ -48,6 +48,8 @@ class Member:
         self.deaths = 0
         self.crashes: list[str] = []
         """How it has ended when nobody had told it to."""
+        self.may_kill_itself = False
+        """Whether its tasks do that."""
         self._told: set[signal.Signals] = set()
         self._started_at = 0.0
         self._said_before = 0
@@ -100,7 +102,7 @@ class Member:
     def judge_end(self) -> None:
         """Note an end that nobody had asked for."""
         status = None if self._process is None else self._process.returncode
-        killed = signal.SIGKILL in self._told and status == -signal.SIGKILL
+        killed = (signal.SIGKILL in self._told or self.may_kill_itself) and status == -signal.SIGKILL
         # Told to stop before it has said a word, it is still being loaded, and ends like any other program.
         unheard = self._log.stat().st_size == self._said_before
         asked = signal.SIGTERM in self._told and (status == 0 or (unheard and status == -signal.SIGTERM))
@@ -109,9 +111,8 @@ class Member:
         self._told.clear()
 
     def complaints(self) -> list[str]:
-        """Ends of its own accord, and errors that nobody had thought of."""
-        traces = self.text().split("Traceback (most recent call last)")[1:]
-        return [*self.crashes, *(f"{self.name}: …{part[-300:]}" for part in traces)]
+        """Ends of its own accord, and errors that no task was told to raise."""
+        return [*self.crashes, *(f"{self.name}: …{part[-300:]}" for part in unexpected_traces(self.text()))]
 
     def text(self) -> str:
         """Its log."""
@@ -125,6 +126,13 @@ class Member:
             self._process.wait()
         self._output.close()
         await self.proxy.close()
+
+
+def unexpected_traces(log: str) -> list[str]:
+    """What follows each traceback in a log. A worker logs every failed attempt, each in one line: failures that the
+    workload asked for are left out."""
+    lines = [line for line in log.splitlines() if "chaos.tasks.Broken: " not in line]
+    return "\n".join(lines).split("Traceback (most recent call last)")[1:]
 
 
 class Cluster:
@@ -166,6 +174,9 @@ class Cluster:
         """Everybody is led to another database."""
         self.spares.append(self.postgres)
         self.postgres, self.dsn = postgres, postgres.dsn("chaos")
+        if self.bouncer is not None:
+            self.bouncer.lead_to(postgres)
+            return
         for proxy in (*(member.proxy for member in self.members), self.client):
             proxy.lead_to(self.dsn)
 

@@ -35,6 +35,7 @@ order by c.relname
 """
 _CHECK_INDEX = "select null from public.bt_index_check(%s::oid::regclass, true)"
 _CHECK_TABLE = "select msg from public.verify_heapam(%s::oid::regclass)"
+_STOP_RECEIVING = ("alter system set primary_conninfo = ''", "select pg_reload_conf()")
 _TERMINATE = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
     " where pid <> pg_backend_pid() and datname = current_database()"
@@ -154,9 +155,15 @@ def make_standby(primary: Server, *, synchronous: bool) -> Server:
     return standby
 
 
-async def fail_over(cluster: Cluster, standby: Server) -> tuple[float, float]:
-    """The primary dies and the standby takes its place; returns since when it was dying, and when it was dead."""
+async def fail_over(cluster: Cluster, standby: Server, tail: float = 0.0) -> tuple[float, float]:
+    """The primary dies and the standby takes its place; returns since when it was dying, and when it was dead.
+
+    `tail`: for so many seconds before, the standby receives nothing any more, and the primary goes on.
+    """
     dying = monotonic()
+    if tail:
+        await asyncio.to_thread(_insist, standby.dsn(), _told(*_STOP_RECEIVING))
+        await asyncio.sleep(tail)
     await asyncio.to_thread(cluster.postgres.stop_immediately)
     dead = monotonic()
     await asyncio.to_thread(standby.promote)

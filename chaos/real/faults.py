@@ -7,9 +7,11 @@ nothing shows nothing.
 
 import asyncio
 import contextlib
+import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -42,6 +44,7 @@ class Faults:
         self._lies = lies
         self._writer = writer
         self._database = asyncio.Lock()
+        self._struck_hour = False
         self.put_back = 0.0
         """By how much the database's clock was put back, in all."""
 
@@ -70,13 +73,15 @@ class Faults:
             self._kill(strike, member)
 
     def _kill(self, strike: Strike, member: Member) -> None:
+        pid = member.pid
         if member.send(signal.SIGKILL):
-            self._record(strike, monotonic() + _START, member.name, over=monotonic())
+            self._record(strike, monotonic() + _START, member.name, over=monotonic(), pid=pid)
 
     async def restart(self, strike: Strike) -> None:
         member = self._pick(strike, self._cluster.members)
+        pid = member.pid
         if member.send(signal.SIGTERM):
-            self._record(strike, monotonic() + 6.0 + _START, member.name)
+            self._record(strike, monotonic() + 6.0 + _START, member.name, pid=pid)
 
     async def freeze(self, strike: Strike) -> None:
         member = self._pick(strike, self._cluster.members)
@@ -134,9 +139,10 @@ class Faults:
 
     async def promote(self, strike: Strike) -> None:
         async with self._database:
-            dying, dead = await database_faults.fail_over(self._cluster, self._cluster.spares[-1])
-            # What was committed just before may not have reached a standby that nobody waits for.
-            window = strike.strength and {"lost_from": dying - strike.strength, "lost_to": dead + _TOLD}
+            standby, tail = self._cluster.spares[-1], strike.strength
+            dying, dead = await database_faults.fail_over(self._cluster, standby, tail)
+            # A commit just before the standby stopped receiving may not have reached it either.
+            window = tail and {"lost_from": dying - 1.0, "lost_to": dead + _TOLD}
             self._record(strike, monotonic(), "database", t=dying, workers=self._workers(), **(window or {}))
 
     async def restore(self, strike: Strike) -> None:
@@ -223,6 +229,8 @@ class Faults:
         async with self._database:
             for offset in (strike.strength, 0.0):
                 back = max(0.0, self._clock.offset - offset)
+                if offset:
+                    back = min(back, strike.lasts)  # then it is put forward again
                 self.put_back += back
                 self._clock.set(offset)
                 struck = monotonic()
@@ -230,6 +238,54 @@ class Faults:
                 moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
                 more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
                 self._record(strike, struck + back + 2.0, "database", t=struck, **more)
+
+    async def database_hour(self, strike: Strike) -> None:
+        """Back by far and, after a while, forward again; or forward for good. The way back from there would take as
+        long as the step."""
+        if self._clock.offset or self._struck_hour:
+            return
+        self._struck_hour = True
+        # Servers whose first look at the clock comes just after the step, and a worker that cannot renew after it.
+        for server in self._cluster.servers:
+            self._kill(strike._replace(kind="kill server"), server)
+        await asyncio.sleep(0.8 + 0.8 * strike.who)
+        self._kill(strike._replace(kind="kill worker"), self._pick(strike, self._cluster.workers))
+        async with self._database:
+            lasts = strike.lasts if strike.strength < 0 else CACHED + 0.5
+            struck = monotonic()
+            for offset in (strike.strength, 0.0) if strike.strength < 0 else (strike.strength,):
+                self._clock.set(offset)
+                t = monotonic()
+                await asyncio.sleep(lasts if offset else CACHED + 0.5)
+                moved = await asyncio.to_thread(database_faults.clock_offset, self._cluster.dsn)
+                more = {"offset": offset, "came_of_it": int(abs(moved - offset) < 1.0)}
+                self._record(strike, max(struck + lasts, monotonic()) + 2.0, "database", t=t, **more)
+
+    async def descriptors(self, strike: Strike) -> None:
+        """One server cannot open another file or connection."""
+        member = self._pick(strike, self._cluster.servers)
+        pid = member.pid
+        if pid is None:
+            return
+        struck, before = monotonic(), resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        free = next(number for number in count() if number not in used)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, before[1]))
+        await asyncio.sleep(strike.lasts)
+        if member.pid == pid:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        self._record(strike, monotonic(), member.name, t=struck)
+
+    async def database_clock_restart(self, strike: Strike) -> None:
+        """The same, and all servers are killed at each step: those that start then remember nothing of the clock. Their
+        workers go on, and must keep what they hold."""
+        striking = asyncio.create_task(self.database_clock(strike))
+        for _ in range(2):
+            await asyncio.sleep(CACHED)
+            for member in self._cluster.servers:
+                member.send(signal.SIGKILL)
+            await asyncio.sleep(max(strike.lasts, CACHED + 0.5) - CACHED + 0.2)
+        await striking
 
     async def lies(self, strike: Strike) -> None:
         """Every process, and the client, are told of errors after every twentieth success."""
@@ -255,8 +311,11 @@ KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
     "slow close": Faults.slow_close,
     "node clock": Faults.node_clock,
     "database clock": Faults.database_clock,
+    "database clock and restart": Faults.database_clock_restart,
     "node drift": Faults.node_drift,
     "database drift": Faults.database_drift,
+    "database hour": Faults.database_hour,
+    "descriptors": Faults.descriptors,
     "lies": Faults.lies,
     "deadlock": Faults.deadlock,
     "serialization": Faults.serialize,
@@ -265,9 +324,15 @@ KINDS: dict[str, Callable[[Faults, Strike], Awaitable[None]]] = {
     "kill pooler": Faults.kill_pooler,
     "upgrade": Faults.upgrade,
 }
-MIXED = tuple(kind for kind in KINDS if kind not in ("promote", "restore", "kill pooler", "upgrade"))
+_PREPARED = ("promote", "restore", "kill pooler", "upgrade", "database hour", "database clock and restart")
+MIXED = tuple(kind for kind in KINDS if kind not in _PREPARED)
 """Those that need nothing prepared and can be struck again and again."""
-_NEEDS_FAKETIME = frozenset({"node clock", "database clock", "node drift", "database drift"})
+_NEEDS_FAKETIME = frozenset(
+    {
+        *("node clock", "node drift", "database drift"),
+        *("database clock", "database clock and restart", "database hour"),
+    }
+)
 
 
 def missing() -> list[str]:

@@ -10,9 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from chaos import stuck
 from chaos.client import Client
 from chaos.history import Files, read
 from chaos.mutants import MUTANTS
+from chaos.real.activities import Activities, add_hostile_tasks
 from chaos.real.bouncer import Bouncer
 from chaos.real.clocks import CACHED, DatabaseClock
 from chaos.real.cluster import LEASE, SLOTS, Cluster
@@ -32,6 +34,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.listing import RunFilter, RunItem
 from duetime.model.run import RunState
 from duetime.store.opening import open_ready, store_for
+from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server, installed
 
 BOUND = 5.0
@@ -74,6 +77,8 @@ async def run(
                 if scenario.standby is not None:
                     synchronous = scenario.standby == "synchronous"
                     cluster.spares.append(await asyncio.to_thread(make_standby, server, synchronous=synchronous))
+                for member in cluster.workers:
+                    member.may_kill_itself = "poison" in scenario.activities
                 lies = Path(folder) / "lies"
                 await cluster.start(_told(scenario, lies, mutant), clocks=bool(_CLOCKS & set(scenario.kinds)))
                 broken = MUTANTS[mutant].broken(seed) if mutant else nullcontext()
@@ -117,6 +122,7 @@ class _Run(NamedTuple):
         settings = Settings(database_url=self.cluster.client.dsn, pool_size=10, **self.cluster.settings)
         app = App(settings=settings)
         add_tasks(app, self.writer, time.monotonic, "client")
+        add_hostile_tasks(app, self.writer, "client")
         client = Client(app, self.writer, time.monotonic)
         async with app, AsyncExitStack() as stack:
             await all_up(app, len(self.cluster.workers))
@@ -127,17 +133,24 @@ class _Run(NamedTuple):
                 asking = Client(through, self.writer, time.monotonic)
             workload = Workload(asking, Random(f"work {self.seed}"), base=self.base, scenario=self.scenario)
             working = asyncio.create_task(workload.run())
+            activities = Activities(app, asking, Random(f"activities {self.seed}"))
+            acting = asyncio.create_task(activities.run(self.scenario.activities))
+            watch = stuck.StuckWatch()
+            watching = asyncio.create_task(_watch_for_stuck(app, watch))
             await self._strike()
+            activities.stop()
+            await acting
             await asyncio.sleep(self.quiet)
             workload.stop()
             await working
             await drained(app, within=_DRAIN + self.faults.put_back)
             await workload.probe(self.slots)
             await drained(app, within=60.0)
+            watching.cancel()
             end = time.monotonic()
             client.jobs |= asking.jobs
             await _tell(client, self.writer, self.seed, await _ended_otherwise(app))
-            self._set_up(end, await _left(app))
+            self._set_up(end, await _left(app), watch)
 
     async def _strike(self) -> None:
         began = time.monotonic()
@@ -148,7 +161,7 @@ class _Run(NamedTuple):
         over = max((fault["until"] for fault in read(self.writer.folder)["faults"]), default=0.0)
         await asyncio.sleep(max(0.0, over - time.monotonic()))
 
-    def _set_up(self, end: float, left: list[str]) -> None:
+    def _set_up(self, end: float, left: list[str], watch: stuck.StuckWatch) -> None:
         setup: dict[str, object] = {
             "base": self.base,
             "bound": BOUND,
@@ -160,6 +173,8 @@ class _Run(NamedTuple):
             "clock slack": CACHED + 1.0,
             "crashes": self.cluster.crashes(),
             "left": left,
+            "unattended": watch.sightings,
+            "stuck after": LEASE + stuck.LONGEST,
             "written": [text for text in (self.scenario.demands.writes,) if text and self.cluster.has_written(text)],
             "damages": damages(self.cluster.dsn),
         }
@@ -187,6 +202,16 @@ async def drained(app: App, *, within: float) -> None:
         await asyncio.sleep(0.1)
         with contextlib.suppress(StoreError):
             left = (await store.counts()).runs
+
+
+async def _watch_for_stuck(app: App, watch: stuck.StuckWatch) -> None:
+    store = await app.store()
+    assert isinstance(store, PostgresStore)
+    while True:
+        await asyncio.sleep(stuck.EVERY)
+        with contextlib.suppress(StoreError):
+            async with store.database.connection() as connection:
+                watch.look(time.monotonic(), [row[0] for row in await connection.fetch(stuck.POSTGRES)])
 
 
 async def _ended_otherwise(app: App) -> set[str]:

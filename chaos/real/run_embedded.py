@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.history import Files
-from chaos.real.cluster import ROOT
+from chaos.real.cluster import ROOT, unexpected_traces
 from chaos.real.disk import can_be_filled, fill, make_room, small_disk
 from chaos.real.embedded import COULD_NOT_BEGIN, LEASE, SLOTS
 from chaos.real.environment import LOGS
@@ -111,7 +111,7 @@ class Life:
 
     def crashes(self) -> list[str]:
         text = self._output.read_text(errors="replace")
-        return [*self._ends, *(part[-300:] for part in text.split("Traceback (most recent call last)")[1:])]
+        return [*self._ends, *(part[-300:] for part in unexpected_traces(text))]
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}

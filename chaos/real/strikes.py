@@ -34,7 +34,7 @@ def schedule(random: Random, scenario: Scenario) -> list[Strike]:
 
 def _draw(random: Random, scenario: Scenario) -> list[Strike]:
     strikes, t, left = [], scenario.first, list[str]()
-    while t < scenario.seconds:
+    while scenario.kinds and t < scenario.seconds:
         if not left:
             left = random.sample(list(scenario.kinds), len(scenario.kinds))
         strikes.append(_strike(random, t, left.pop()))

@@ -11,6 +11,8 @@ from chaos.simulation.loop import Process, VirtualLoop
 from chaos.simulation.network import Link, Weather
 from chaos.tasks import add_tasks
 from duetime import App, Settings
+from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.lane_tender import LaneTender
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.scanner import Scanner
@@ -26,6 +28,7 @@ HEARTBEAT = timedelta(seconds=10)
 POLL = timedelta(seconds=15)
 """Longer than anyone would set it: what polling finds late, hints and look-ahead must make up for."""
 REAP_EVERY = timedelta(seconds=15)
+TIDY_EVERY = timedelta(seconds=30)
 SLOTS = 8
 SETTINGS = Settings(database_url="sqlite:///:memory:", processes=1)
 
@@ -102,15 +105,17 @@ class Node:
             heartbeat_thread=False,
         )
         day = timedelta(days=30)
+        guard = ClockGuard(store, lease=LEASE)
         self._parts = [
             Loop("scanner", Scanner(store, interval=POLL).tick, jitter=0.1),
             settling(store, interval=POLL),
-            Loop("reaper", Reaper(store, lease=LEASE, interval=REAP_EVERY).tick, jitter=0.2),
+            Loop("reaper", Reaper(store, lease=LEASE, interval=REAP_EVERY, guard=guard).tick, jitter=0.2),
             Loop(
                 "pruner",
-                Pruner(store, retention=day, dead_letter_retention=day, idempotency_retention=day).tick,
+                Pruner(store, retention=day, dead_letter_retention=day, idempotency_retention=day, guard=guard).tick,
                 jitter=0.2,
             ),
+            Loop("lanes", LaneTender(store, interval=TIDY_EVERY).tick, jitter=0.2),
             Worker(StoreSource(store), tasks, limits),
         ]
         try:

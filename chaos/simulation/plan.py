@@ -45,6 +45,7 @@ class Plan(NamedTuple):
 KINDS = (
     "crash",
     "crash all",
+    "crash without claims",
     "restart",
     "freeze",
     "errors before",
@@ -54,12 +55,14 @@ KINDS = (
     "database away",
     "clock forward",
     "clock back",
+    "clock forward, restart",
+    "clock back, restart",
 )
 
 
 def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.0) -> Plan:
     until = HOUR * share - _DRAIN
-    struck = sorted(_fault(random, until) for _ in range(faults))
+    struck = sorted(_some_without_claims(_fault(random, until)) for _ in range(faults))
     asks = [
         *_one_offs(random, base, until, share),
         *_victims(random, struck, share),
@@ -70,7 +73,7 @@ def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.
     # Some are cancelled or never arrive, and the probes come on top: there are more than 500 in the end.
     asks += _bursts(random, until, round(random.randint(555, 585) * share) - _runs_of(asks))
     # A clock that is put back makes everything wait that much longer.
-    back = sum(fault.strength for fault in struck if fault.kind == "clock back")
+    back = sum(fault.strength for fault in struck if fault.kind.startswith("clock back"))
     quiet = until + back + _DRAIN
     return Plan(sorted(asks, key=lambda ask: ask.t), struck, quiet, quiet + _PROBE)
 
@@ -231,4 +234,12 @@ def _fault(random: Random, until: float) -> Fault:
         strength = random.choice([0.5, 5.0, 20.0])
     elif kind.startswith("clock"):
         strength = random.choice([2.0, 60.0, 300.0])
+        if kind == "clock back, restart":
+            strength = random.choice([60.0, 300.0, HOUR])
     return Fault(random.uniform(20.0, until - _LONGEST_FAULT), kind, random.randrange(NODES), lasts, strength)
+
+
+def _some_without_claims(fault: Fault) -> Fault:
+    """With every other crash the claims are lost too. Drawn apart, so that nothing else of the plan changes."""
+    lost = fault.kind == "crash" and Random(str(fault)).random() < 0.5
+    return fault._replace(kind="crash without claims") if lost else fault

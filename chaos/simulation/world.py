@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+from chaos import stuck
 from chaos.client import Client
 from chaos.history import Memory
 from chaos.simulation import plan as plans
@@ -46,6 +47,7 @@ class World:
         self.struck: Counter[str] = Counter()
         """Faults that really met somebody, by kind."""
         self.crashes: list[str] = []
+        self._stuck = stuck.StuckWatch()
         self._random = Random(f"duetime {seed}")
         self.plan: Plan = make_plan(Random(f"plan {seed}"), base=BASE, faults=faults, share=share)
         self._server = Process("database")
@@ -76,7 +78,9 @@ class World:
         await self._store.open()
         await self._store.migrate()
         setup = {"base": BASE, "bound": BOUND, "recovery": RECOVERY, "slots": plans.NODES * SLOTS, "end": self.plan.end}
-        self.history.write("setup", setup)
+        found = {"unattended": self._stuck.sightings, "stuck after": LEASE.total_seconds() + stuck.LONGEST}
+        self.history.write("setup", {**setup, **found})
+        self._server.spawn(self.loop, self._watch_for_stuck())
         for node in self._nodes:
             node.start()
         with self._app.lent(self._link):
@@ -139,15 +143,24 @@ class World:
 
     async def _strike(self, fault: Fault) -> None:
         await self._until(fault.t)
-        if fault.kind in ("clock forward", "clock back"):
+        if fault.kind.startswith("clock"):
             self._move_clock(fault)
-            return
+            if not fault.kind.endswith("restart"):
+                return
+            # What starts now remembers nothing of the clock.
+            fault = fault._replace(kind="crash", lasts=_AT_LEAST)
         node = await self._find(fault.node, lambda node: node.alive if fault.kind.startswith("crash") else node.awake)
         record = {"kind": fault.kind, "t": self.loop.time(), "node": node.name}
+        if fault.kind in ("crash", "restart"):
+            record["only"] = node.name  # no other process is touched
         until = max(fault.t + fault.lasts, self.loop.time() + _AT_LEAST)
         match fault.kind:
             case "crash":
                 self._record(record, until)
+                await self._down([node], until)
+            case "crash without claims":
+                self._record(record, until)
+                await self._lose_claims()
                 await self._down([node], until)
             case "crash all":
                 self._record(record, until)
@@ -172,10 +185,20 @@ class World:
             await asyncio.sleep(_AT_LEAST)
 
     def _move_clock(self, fault: Fault) -> None:
-        back = fault.kind == "clock back"
+        back = fault.kind.startswith("clock back")
         self._clock.offset += -fault.strength if back else fault.strength
         record = {"kind": "clock", "t": fault.t, "offset": self._clock.offset}
         self._record(record, fault.t + (fault.strength if back else 0.0), count=fault.kind)
+
+    async def _lose_claims(self) -> None:
+        """As a database that was put back may have done: who holds what is written nowhere but in the runs."""
+        await self._store.database.run(lambda connection, _: connection.raw.execute("delete from claims"))
+
+    async def _watch_for_stuck(self) -> None:
+        while True:
+            await asyncio.sleep(stuck.EVERY)
+            rows = await self._store.database.run(lambda connection, _: connection.raw.execute(stuck.SQLITE).fetchall())
+            self._stuck.look(self.loop.time(), [run for (run,) in rows])
 
     async def _down(self, nodes: list[Node], until: float) -> None:
         for node in nodes:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from duetime.settings import Settings
     from duetime.task import Task
     from duetime.worker.context import Context, SyncContext, current_context
+    from duetime.worker.failures import FailedAttempt
 
 __all__ = [
     "AccessDenied",
@@ -69,6 +70,7 @@ __all__ = [
     "Conflict",
     "Context",
     "DuetimeError",
+    "FailedAttempt",
     "FailureClass",
     "GiveUp",
     "Graph",
@@ -153,6 +155,7 @@ _HOMES = {
     "duetime.settings": ("Settings",),
     "duetime.task": ("Task",),
     "duetime.worker.context": ("Context", "SyncContext", "current_context"),
+    "duetime.worker.failures": ("FailedAttempt",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -30,21 +30,23 @@ from duetime.errors import InvalidInput, NotFound, never_ran
 from duetime.graphing import Graphing
 from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
+from duetime.model.idempotency import keyed_request
 from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, JobState, NewJob, Said, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
+from duetime.model.schedule import DayMatch, Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
 from duetime.model.target import Target
 from duetime.model.tracing import traced
 from duetime.needs import read_after
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
 from duetime.store.protocol import Store
-from duetime.stores import Jobs, Stores, is_store
+from duetime.stores import Jobs, Stores
 from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_more, make_target_job
 from duetime.targets.checking import TargetRules
 from duetime.task import Task, make_task
 from duetime.telemetry.traces import Tracer, make_tracer
+from duetime.worker.failures import FailureHook
 
 if TYPE_CHECKING:
     from duetime.sync import SyncApp
@@ -67,6 +69,7 @@ class App(Graphing):
         self._tasks: dict[str, Task[..., Any]] = {}
         self._stores = Stores(lambda: self.settings)
         self._start_hooks: list[StartHook] = []
+        self._failure_hooks: list[FailureHook] = []
         self._sync: SyncApp | None = None
         self._rules: TargetRules | None = None
         self._traces: Tracer | None = None
@@ -111,10 +114,21 @@ class App(Graphing):
     def on_start(self, hook: StartHook) -> StartHook:
         """Call this async function whenever a node or a worker with this app has started: the place to schedule what
         shall always be scheduled, with `key=`, so that any number of starts leave one job."""
-        if not inspect.iscoroutinefunction(hook):
-            raise InvalidInput(f"{hook!r} is not an async function", field="on_start", remedy="write async def")
+        _check_async(hook, "on_start")
         self._start_hooks.append(hook)
         return hook
+
+    def on_failure(self, hook: FailureHook) -> FailureHook:
+        """Call this async function with a `FailedAttempt` whenever an attempt has failed in a worker with this app: the
+        place to tell an error tracker. The failure is logged anyway. What the hook itself raises is logged and changes
+        nothing; it gets 30 seconds, and runs beside the tasks, one failure after the other."""
+        _check_async(hook, "on_failure")
+        self._failure_hooks.append(hook)
+        return hook
+
+    @property
+    def failure_hooks(self) -> Sequence[FailureHook]:
+        return self._failure_hooks
 
     async def started(self) -> None:
         """Call the start hooks."""
@@ -206,8 +220,10 @@ class App(Graphing):
         cron: str | None = None,
         every: Duration | None = None,
         when: str | None = None,
+        rrule: str | None = None,
         after: JobLike | Mapping[str, Any] | None = None,
         tz: str | None = None,
+        day_match: DayMatch | None = None,
         start_at: datetime | str | None = None,
         end_at: datetime | str | None = None,
         exclude: Exclusion | dict[str, Any] | None = None,
@@ -218,14 +234,16 @@ class App(Graphing):
         args: Mapping[str, Any] | None = None,
         **options_and_arguments: Any,
     ) -> Receipt:
-        """Run a task (or a `target`, or a `callback_url`, as in `submit`) again and again: on a cron line, at an
-        interval, or as words say ("every weekday at 9am"). With `key=`, scheduling the same thing twice leaves one job,
-        and scheduling something else under the key edits it.
+        """Run a task (or a `target`, or a `callback_url`, as in `submit`) again and again: on a cron line, on a
+        recurrence rule (`rrule`), at an interval, or as words say ("every weekday at 9am"). With `key=`, scheduling the
+        same thing twice leaves one job, and scheduling something else under the key edits it.
 
         `start_at` and `end_at` bound it, `exclude` leaves out days: `{"dates": […], "weekdays": […], "calendars": […],
-        "instead": "skip" or "next_day"}`. Policies: `misfire` says what becomes of missed occurrences ("latest", "skip"
-        or "all"), `overlap` of one that meets a run of this job that is not over ("allow", "skip", "queue" or
-        "replace"). `jitter` moves each fire back by up to that long, `max_runs` ends the job after so many runs.
+        "instead": "skip" or "next_day"}`. With `day_match="both"`, a day must match both the day of month and the day
+        of week of a cron line, rather than one of them. Policies: `misfire` says what becomes of missed occurrences
+        ("latest", "skip" or "all"), `overlap` of one that meets a run of this job that is not over ("allow", "skip",
+        "queue" or "replace"). `jitter` moves each fire back by up to that long, `max_runs` ends the job after so many
+        runs.
 
         `after=` another job (or `{"job": …, "on": "success", "failure" or "any"}`) makes a chain instead: it runs
         whenever a run of that one has ended so.
@@ -235,7 +253,9 @@ class App(Graphing):
                 "cron": cron,
                 "every": every,
                 "when": when,
+                "rrule": rrule,
                 "tz": tz,
+                "day_match": day_match,
                 "start_at": start_at,
                 "end_at": end_at,
             }
@@ -243,11 +263,12 @@ class App(Graphing):
             chain = read_after(after, {**given, "max_runs": max_runs})
             job = await self._made(task, (target, callback_url), chain, args, options_and_arguments)
             return (await self._store_jobs([job]))[0]
-        if cron is None and every is None and when is None:
-            raise InvalidInput("says neither cron, every, when nor after", field="cron", remedy="or use submit")
+        if cron is None and every is None and when is None and rrule is None:
+            raise InvalidInput("says neither cron, every, when, rrule nor after", field="cron", remedy="or use submit")
         now = None if when is None else await (await self._jobs()).now()
         bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
-        schedule = make_schedule(cron=cron, every=every, when=when, tz=tz, now=now, **bounds)
+        kinds: dict[str, Any] = {"cron": cron, "every": every, "when": when, "rrule": rrule}
+        schedule = make_schedule(**kinds, tz=tz, day_match=day_match, now=now, **bounds)
         policies = (misfire, overlap, jitter, max_runs)
         if isinstance(schedule, Once) and any(policy is not None for policy in policies):
             raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
@@ -264,20 +285,39 @@ class App(Graphing):
         """Go on; what was missed meanwhile is for the misfire policy to decide."""
         return await (await self._jobs()).resume_job(DEFAULT_TENANT, job_identity(job))
 
-    async def trigger(self, job: JobLike) -> Run:
-        """Make an extra run now, without touching the rhythm."""
-        return await (await self._jobs()).trigger_job(DEFAULT_TENANT, job_identity(job), os.urandom(8))
+    async def trigger(self, job: JobLike, *, idempotency_key: str | None = None) -> Run:
+        """Make an extra run now, without touching the rhythm. With an `idempotency_key`, here and below, the same call
+        again has no effect and gets the first answer."""
+        job_id = job_identity(job)
+        request = keyed_request(idempotency_key, "trigger", job_id)
+        return await (await self._jobs()).trigger_job(DEFAULT_TENANT, job_id, os.urandom(8), request)
 
     async def backfill(
-        self, job: JobLike, start: datetime | str, end: datetime | str, *, limit: int = 1000, rate: float = 10.0
+        self,
+        job: JobLike,
+        start: datetime | str,
+        end: datetime | str,
+        *,
+        limit: int = 1000,
+        rate: float = 10.0,
+        idempotency_key: str | None = None,
     ) -> int:
         """Make the runs of a past range, `rate` a second, and say how many; refused when it holds more than `limit`.
         What lies ahead of now is left out: it fires by itself."""
         store = await self._jobs()
         found = await store.job(DEFAULT_TENANT, job_identity(job))
-        fires = fires_between(found.schedule, check_moment(start, "start"), check_moment(end, "end"), limit)
+        bounds = check_moment(start, "start"), check_moment(end, "end")
+        fires = fires_between(found.schedule, *bounds, limit)
         check_rate(rate)
-        return await store.backfill_job(DEFAULT_TENANT, found.id, fires, os.urandom(8), rate)
+        request = keyed_request(idempotency_key, "backfill", found.id, *bounds, limit, rate)
+        return await store.backfill_job(DEFAULT_TENANT, found.id, fires, os.urandom(8), rate, request)
+
+    async def retry(self, run: RunLike, *, idempotency_key: str | None = None) -> Run:
+        """Try a run again: one that waits for its retry now; one that ended FAILED, CANCELLED or SKIPPED by a new run.
+        A run is repeated once: asked again, the answer is the run that repeats it."""
+        run_id = identity("run", run)
+        request = keyed_request(idempotency_key, "retry", run_id)
+        return await (await self._jobs()).retry_run(DEFAULT_TENANT, run_id, os.urandom(8), request)
 
     async def cancel(self, job: JobLike) -> Job:
         """No further run of this job; a run that waits is cancelled, one that is running is asked to stop."""
@@ -412,7 +452,7 @@ class App(Graphing):
             check_no_target(*target)
             return self._prepare(task, *asked, **how)
         self._rules = self._rules or TargetRules(self.settings)
-        checks = connection is not None or is_store(await self._jobs())
+        checks = connection is not None or await self._stores.are_here()
         rules = self._rules if checks else None
         return make_target_job(rules, *target, *asked, max_payload=self.settings.max_payload, **how)
 
@@ -448,3 +488,8 @@ class App(Graphing):
         if self._traces is None and self.settings.traces == "on":
             self._traces = make_tracer()
         return self._traces
+
+
+def _check_async(hook: object, field: str) -> None:
+    if not inspect.iscoroutinefunction(hook):
+        raise InvalidInput(f"{hook!r} is not an async function", field=field, remedy="write async def")

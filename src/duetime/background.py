@@ -1,28 +1,41 @@
 """One event loop on a thread of its own, for callers that are not async: any number of threads share it.
 
-It is started when it is first needed. Closing it leaves nobody waiting: who waits for an answer then gets `Closed`. The
-next call starts it again.
+It is started when it is first needed. Closing it leaves no caller waiting: those that wait for an answer get `Closed`.
+The next call starts it again. One that is still open when the program ends is closed then.
 """
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from duetime.errors import Closed
+from duetime.forking import begin_anew_in_children
 
 T = TypeVar("T")
 
+_AT_EXIT = 2.0
+"""Seconds that the end of the program waits for a loop that was not closed."""
+
 
 class BackgroundLoop:
-    def __init__(self, owner: str, name: str) -> None:
-        """`owner` is what callers know it as; `name` is that of the thread."""
+    def __init__(self, owner: str, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """`owner` is what callers know it as; `name` is that of the thread; `last` is done before it ends."""
         self._owner = owner
         self._name = name
-        self._guard = threading.Lock()
+        self._last = last
         self._running: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+        self.begin_anew()
+        begin_anew_in_children(self)
+
+    def begin_anew(self) -> object:
+        before = self._running
+        self._guard = threading.Lock()
+        self._running = None
         self._asked: set[asyncio.Task[Any]] = set()
         """What callers wait for. Only the loop's own thread looks at it."""
+        return before
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run this on the loop, and wait for its result."""
@@ -31,17 +44,32 @@ class BackgroundLoop:
             answer = asyncio.run_coroutine_threadsafe(self._do(work), self._started())
         return answer.result()
 
-    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Let nobody wait any more, do this as the last thing, and end the thread; new callers wait until then."""
+    def close(self) -> None:
+        """Let no caller wait any more, do the last thing, and end the thread; new callers wait until then."""
         with self._guard:
-            if self._running is None:
-                return
-            (loop, thread), self._running = self._running, None
-            try:
-                asyncio.run_coroutine_threadsafe(self._end(last), loop).result()
-            finally:
-                loop.call_soon_threadsafe(loop.stop)
-                thread.join()
+            self._close(None)
+
+    def _close(self, timeout: float | None) -> None:
+        if self._running is None:
+            return
+        (loop, thread), self._running = self._running, None
+        atexit.unregister(self._close_at_exit)
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(), loop).result(timeout)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+
+    def _close_at_exit(self) -> None:
+        # A fork has no such thread, only a copy of this object: nothing there would answer.
+        if self._running is None or not self._running[1].is_alive() or not self._guard.acquire(timeout=_AT_EXIT):
+            return
+        try:
+            self._close(_AT_EXIT)
+        except Exception:
+            pass  # the program ends anyway, and its connections with it
+        finally:
+            self._guard.release()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._running is None:
@@ -49,6 +77,7 @@ class BackgroundLoop:
             thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
             self._running = loop, thread
             thread.start()
+            atexit.register(self._close_at_exit)
         return self._running[0]
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -62,11 +91,11 @@ class BackgroundLoop:
         finally:
             self._asked.discard(task)
 
-    async def _end(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _end(self) -> None:
         # Callers first: what else runs here belongs to what is closed now, which knows how to end it.
         await _cancel(self._asked)
         try:
-            await last()
+            await self._last()
         finally:
             await _cancel(asyncio.all_tasks() - {asyncio.current_task()})
             await asyncio.get_running_loop().shutdown_asyncgens()

@@ -135,7 +135,19 @@ class SchemaMismatch(StoreError):
 class StoreLocked(DuetimeError):
     """The embedded database file belongs to another process."""
 
+    owner_serves = False
+    """Whether that process keeps the file for as long as it runs, and can be reached over HTTP."""
+
 
 def never_ran(job_id: str) -> Conflict:
     """For who waits for the end of a run that will never be."""
     return Conflict(f"{job_id} is over and never ran: there is nothing to wait for", field="job")
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, as text for a log or a message: where an exception has no text, as most timeouts, its class says it."""
+    try:
+        text = str(error).strip()
+    except Exception:
+        text = ""
+    return text or type(error).__name__

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from duetime.clock import monotonic
-from duetime.errors import StoreUnavailable
+from duetime.errors import StoreUnavailable, reason_of
 
 log = logging.getLogger("duetime.loop")
 
@@ -82,7 +82,7 @@ class Loop:
             self._failures += 1
             bound = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self._failures, 10))
             if self._failures == 1:
-                log.warning("%s: %s; trying again until it is back", self.name, error)
+                log.warning("%s: %s; trying again until it is back", self.name, reason_of(error))
             return random.uniform(bound / 2, bound)
         if self._failures:
             log.warning("%s: the database is back after %d tries", self.name, self._failures)

@@ -11,6 +11,7 @@ from duetime.errors import InvalidInput
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.schedule import (
     ComingFire,
+    DayMatch,
     Exclusion,
     Once,
     Schedule,
@@ -19,7 +20,9 @@ from duetime.model.schedule import (
     check_zone,
     exact_form,
     explain,
+    match_days,
     parse_schedule,
+    why_nothing,
 )
 from duetime.model.schedule import preview as coming
 from duetime.model.schedule.previewing import MOST
@@ -31,17 +34,20 @@ class Preview(msgspec.Struct, frozen=True):
     """A schedule in words, in its exact form, and its next fires."""
 
     kind: str
-    """at, in, cron, every or now."""
+    """at, in, cron, rrule, every or now."""
     exact: str
     zone: str
     sentence: str
     fires: list[ComingFire]
+    reason: str | None = None
+    """Why there are no fires."""
 
 
 def preview(
     schedule: str,
     *,
-    tz: str = "UTC",
+    tz: str | None = None,
+    day_match: DayMatch | None = None,
     start: datetime | str | None = None,
     count: int = FEW,
     start_at: datetime | str | None = None,
@@ -49,12 +55,15 @@ def preview(
     exclude: Exclusion | dict[str, Any] | None = None,
     calendars: Sequence[Calendar] | None = None,
 ) -> Preview:
-    """The next fires of a schedule: a cron line, a duration, a repeating interval, a moment or words.
+    """The next fires of a schedule: a cron line, a recurrence rule, an interval, a moment or words.
 
-    `start` is the moment to look from, now by default. Needs no database; `App.preview` knows a tenant's calendars.
+    `tz` is UTC unless it is given, or the text names a zone. `start` is the moment to look from, now by default. Needs
+    no database; `App.preview` knows a tenant's calendars.
     """
-    zone, moment = check_zone(tz), SystemClock().now() if start is None else check_moment(start, "start")
-    made = parse_schedule(schedule, zone=zone, now=moment)
+    moment = SystemClock().now() if start is None else check_moment(start, "start")
+    made = parse_schedule(schedule, zone=None if tz is None else check_zone(tz), now=moment)
+    if day_match is not None:
+        made = match_days(made, day_match)
     bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
     if not isinstance(made, Once):
         made = bounded(made, **bounds)
@@ -66,7 +75,7 @@ def preview(
                 "calendars live in a database", field="exclude.calendars", remedy="ask app.preview, which has one"
             )
         made = made.holding(dates_of(made.calendars, calendars))
-    return preview_of(made, zone, moment, count)
+    return preview_of(made, str(getattr(made, "zone", "UTC")) if tz is None else tz, moment, count)
 
 
 def preview_of(schedule: Schedule, zone: str, start: datetime, count: int) -> Preview:
@@ -74,4 +83,6 @@ def preview_of(schedule: Schedule, zone: str, start: datetime, count: int) -> Pr
     if type(count) is not int or not 1 <= count <= MOST:
         raise InvalidInput(f"{count!r} is out of range", field="count", remedy=f"1 to {MOST}")
     kind, _, form = exact_form(schedule).partition(" ")
-    return Preview(kind, form or kind, zone, explain(schedule, zone), coming(schedule, zone, start, count))
+    fires = coming(schedule, zone, start, count)
+    reason = None if fires else why_nothing(schedule, start)
+    return Preview(kind, form or kind, zone, explain(schedule, zone), fires, reason)

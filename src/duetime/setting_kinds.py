@@ -185,6 +185,17 @@ def database(description: str) -> Kind:
     return Kind(description, accepts, read, default="the SQLite file in data_dir", show=_show_address)
 
 
+def direct_database(description: str) -> Kind:
+    def read(given: object) -> str:
+        address = _text(given)
+        if not address.startswith(("postgresql://", "postgres://")):
+            raise ValueError("it is not the address of a PostgreSQL")
+        _split(address)
+        return address
+
+    return Kind(description, "postgresql://user@host/database", read, default="none", show=_show_address)
+
+
 def server(description: str) -> Kind:
     def read(given: object) -> str:
         address = _text(given)

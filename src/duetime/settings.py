@@ -39,6 +39,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         kinds.database("The database: PostgreSQL, or one SQLite file that belongs to one process."),
     ] = None
+    direct_database_url: Annotated[
+        str | None,
+        kinds.direct_database(
+            "The database itself, where `database_url` names a pooler: to be woken by it. Without it such a process"
+            " polls."
+        ),
+    ] = None
     data_dir: Annotated[Path, kinds.folder("Where the SQLite file lives when `database_url` is not set.")] = Path(
         "duetime-data"
     )
@@ -122,6 +129,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_timeout: Annotated[
         timedelta, kinds.duration("How long the body of a request may take to arrive.", "100ms", "10m")
     ] = timedelta(seconds=10)
+    header_timeout: Annotated[
+        timedelta, kinds.duration("How long the header of a request may take to arrive.", "100ms", "10m")
+    ] = timedelta(seconds=10)
+    max_connections: Annotated[
+        int,
+        kinds.count("How many connections a server holds; 0: as many as its limit of open files allows.", 0, 100_000),
+    ] = 0
+    max_connections_per_address: Annotated[
+        int, kinds.count("How many connections one client address may have; 0: half of all.", 0, 100_000)
+    ] = 0
     max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
 
@@ -158,6 +175,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     public_url: Annotated[
         str | None, kinds.server("Where receivers reach this service: what completion links begin with.")
     ] = None
+
+    lanes_per_tenant: Annotated[
+        int,
+        kinds.count(
+            "How many lanes a tenant may use within a day: each name of a queue, with each priority, task and host of a"
+            " call, is one.",
+            1,
+            10_000_000,
+        ),
+    ] = 10_000
 
     pool_size: Annotated[int, kinds.count("Connections to PostgreSQL per process.", 1, 1_000)] = 8
     prepared_statements: Annotated[

@@ -1,31 +1,38 @@
 """Where an app's jobs live: the open stores, one for each event loop, or one for all where the database is a file.
 
 A store is opened when it is first needed. One that was lent (by the node that runs the app, or by a test) is used in
-place of one's own; whoever lent it closes it.
+place of one's own; the lender closes it. An embedded file is opened for each call and let go soon after, or a server
+that has it is asked: processes that share it may start and end in any order.
 """
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from duetime.errors import InvalidInput, StoreLocked, StoreUnavailable
+from duetime.clock import monotonic
+from duetime.embedded_file import PATIENCE, EmbeddedFile
+from duetime.errors import InvalidInput, StoreLocked
+from duetime.forking import begin_anew_in_children
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.settings import Settings
-from duetime.store.opening import open_ready, store_for
+from duetime.store.opening import is_kept_by_server, open_ready, store_for
 from duetime.store.protocol import Store
 
 if TYPE_CHECKING:
     from duetime.client.remote_jobs import RemoteJobs
+
+
+_LOOK_EVERY = 0.05
 
 
 class Jobs(Protocol):
@@ -49,11 +56,23 @@ class Jobs(Protocol):
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run: ...
 
-    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run: ...
+    async def trigger_job(
+        self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None
+    ) -> Run: ...
 
     async def backfill_job(
-        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        fires: Sequence[datetime],
+        nonce: bytes,
+        rate: float,
+        request: KeyedRequest | None = None,
     ) -> int: ...
+
+    async def retry_run(
+        self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None
+    ) -> Run: ...
 
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job: ...
 
@@ -74,30 +93,53 @@ class Jobs(Protocol):
     async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph: ...
 
 
-def is_store(jobs: Jobs) -> bool:
-    """Whether the jobs are in a store of this process, and not behind a server."""
-    return hasattr(jobs, "embedded")
+class _InTurn:
+    """The jobs of an embedded file: where they are is decided for each call."""
+
+    def __init__(self, call: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        self._call = call
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return partial(self._call, name)
+
+
+class _Connected(NamedTuple):
+    """A server that an event loop has asked."""
+
+    url: str
+    jobs: "RemoteJobs"
+    closing: AsyncGenerator[None, None]
+    """Closing it closes the connections."""
 
 
 class Stores:
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
-        self._guard = threading.Lock()
-        self._file: tuple[asyncio.AbstractEventLoop, Future[Store]] | None = None
+        self._file = EmbeddedFile(settings)
+        self._in_turn = cast(Jobs, _InTurn(self._call_in_turn))
+        self._forget()
+        begin_anew_in_children(self)
+
+    def begin_anew(self) -> object:
+        before = (self._lent, dict(self._own), dict(self._remote))
+        self._forget()
+        return before
+
+    def _forget(self) -> None:
+        self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._remote: WeakKeyDictionary[asyncio.AbstractEventLoop, RemoteJobs] = WeakKeyDictionary()
-        self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
+        self._remote: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connected] = WeakKeyDictionary()
 
     async def get(self) -> Store:
-        """The open store of this event loop."""
+        """The open store of this event loop; it stays open until `close`."""
         loop = asyncio.get_running_loop()
         found = self._borrowed(loop) or self._own.get(loop)
         if found is not None:
             return found
         settings = self._settings()
         if settings.sqlite_file is not None:
-            return await self._get_file(settings)
+            return await self._file.pin()
         async with self._opening.setdefault(loop, asyncio.Lock()):
             if loop not in self._own:
                 self._own[loop] = await _open(settings)
@@ -105,25 +147,70 @@ class Stores:
 
     async def jobs(self) -> Jobs:
         """The open store of this event loop; or the server that is named, or that owns the file."""
-        loop = asyncio.get_running_loop()
-        found = self._borrowed(loop) or self._own.get(loop) or self._remote.get(loop)
+        found = self._borrowed(asyncio.get_running_loop()) or self._file.pinned
         if found is not None:
             return found
         settings = self._settings()
-        locked: StoreLocked | None = None
-        if settings.url is None:
+        if settings.url is not None:
+            return await self._server(settings)
+        return await self.get() if settings.sqlite_file is None else self._in_turn
+
+    async def are_here(self) -> bool:
+        """Whether the jobs are in a store of this process, and not behind a server."""
+        if self._borrowed(asyncio.get_running_loop()) is not None:
+            return True
+        settings = self._settings()
+        return settings.url is None and not self._is_served(settings)
+
+    async def _call_in_turn(self, name: str, *args: Any, **options: Any) -> Any:
+        """Ask the server that has the file, or have the file for one call; waits its turn."""
+        until = monotonic() + PATIENCE
+        while True:
+            jobs = await self._reached()
+            if jobs is not None:
+                return await getattr(jobs, name)(*args, **options)
             try:
-                return await self.get()
-            except StoreLocked as error:
-                locked = error
+                async with self._file.turn() as store:
+                    return await getattr(store, name)(*args, **options)
+            except StoreLocked:
+                # A server has it, which says where it is once it is up.
+                if monotonic() > until:
+                    raise
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def _reached(self) -> Jobs | None:
+        """What has the jobs without taking the file: a store that was lent, or a server."""
+        found = self._borrowed(asyncio.get_running_loop())
+        if found is not None:
+            return found
+        settings = self._settings()
+        return await self._server(settings) if self._is_served(settings) else None
+
+    def _is_served(self, settings: Settings) -> bool:
+        """Whether a live server has the embedded file, and says where it is."""
+        file = settings.sqlite_file
+        if file is None or self._file.is_open or not is_kept_by_server(file):
+            return False
         # Imported here: who works on a database needs no HTTP.
-        from duetime.client.finding import find_server, is_served
+        from duetime.client.finding import is_served
+
+        return is_served(settings)
+
+    async def _server(self, settings: Settings) -> "RemoteJobs":
+        from duetime.client.finding import find_server
         from duetime.client.remote_jobs import RemoteJobs
 
-        if locked is not None and not is_served(settings):
-            raise locked
-        self._remote[loop] = RemoteJobs(*find_server(settings))
-        return self._remote[loop]
+        loop = asyncio.get_running_loop()
+        url, key = find_server(settings)
+        known = self._remote.get(loop)
+        if known is not None and known.url == url:
+            return known.jobs
+        jobs = RemoteJobs(url, key)
+        self._remote[loop] = connected = _Connected(url, jobs, _closed_with_loop(jobs))
+        await anext(connected.closing)
+        if known is not None:
+            await known.closing.aclose()  # of a server that is gone
+        return jobs
 
     @contextmanager
     def lent(self, store: Store) -> Iterator[None]:
@@ -133,7 +220,8 @@ class Stores:
         try:
             yield
         finally:
-            self._lent.remove(entry)
+            if entry in self._lent:  # not in a child that was forked inside the block
+                self._lent.remove(entry)
 
     def for_guests(self) -> Store:
         """A store that only works on the caller's connection, so it is never opened."""
@@ -151,39 +239,13 @@ class Stores:
         own = self._own.pop(loop, None)
         if own is not None:
             await own.close()
-        remote = self._remote.pop(loop, None)
-        if remote is not None:
-            await remote.close()
-        with self._guard:
-            home, file = self._file or (None, None)
-            if home is None or file is None or (home is not loop and not home.is_closed()):
-                return
-            self._file = None
-        await (await _result(file)).close()
+        connected = self._remote.pop(loop, None)
+        if connected is not None:
+            await connected.closing.aclose()
+        await self._file.close()
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:
         return next((store for home, store in reversed(self._lent) if home in (None, loop)), None)
-
-    async def _get_file(self, settings: Settings) -> Store:
-        """A file belongs to one store: whoever comes first opens it, on whichever event loop, and the others wait."""
-        with self._guard:
-            first = self._file is None
-            if self._file is None:
-                self._file = asyncio.get_running_loop(), Future()
-            file = self._file[1]
-        if not first:
-            return await _result(file)
-        try:
-            store = await _open(settings)
-        except BaseException as error:
-            with self._guard:
-                self._file = None
-            # Whoever was first may have been told to stop; the others were not.
-            stopped = not isinstance(error, Exception)
-            file.set_exception(StoreUnavailable("nobody opened it after all", remedy="ask again") if stopped else error)
-            raise
-        file.set_result(store)
-        return store
 
 
 async def _open(settings: Settings) -> Store:
@@ -192,6 +254,9 @@ async def _open(settings: Settings) -> Store:
     return store
 
 
-async def _result(file: "Future[Store]") -> Store:
-    # What another event loop waits for is not ours to cancel.
-    return await asyncio.shield(asyncio.wrap_future(file))
+async def _closed_with_loop(jobs: "RemoteJobs") -> AsyncGenerator[None, None]:
+    """For programs that never close their app: the end of an event loop closes the async generators that it has run."""
+    try:
+        yield
+    finally:
+        await jobs.close()

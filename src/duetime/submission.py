@@ -161,7 +161,7 @@ def split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
             raise InvalidInput(
                 "cannot be given here",
                 field=name,
-                remedy="submit takes run_at, run_in and when; schedule takes cron, every, when and what bounds them",
+                remedy="submit takes run_at, run_in, when; schedule takes cron, rrule, every, when and their bounds",
             )
         else:
             arguments[name] = value

@@ -29,7 +29,7 @@ class SyncApp:
 
     def __init__(self, app: "App") -> None:
         self._app = app
-        self._background = BackgroundLoop("the app", "duetime-sync")
+        self._background = BackgroundLoop("the app", "duetime-sync", app.close)
 
     def submit(
         self, task: "TaskLike | None" = None, /, *, connection: object = None, **options_and_arguments: Any
@@ -71,11 +71,14 @@ class SyncApp:
     def resume(self, job: "JobLike") -> Job:
         return self._call(self._app.resume, job)
 
-    def trigger(self, job: "JobLike") -> Run:
-        return self._call(self._app.trigger, job)
+    def trigger(self, job: "JobLike", *, idempotency_key: str | None = None) -> Run:
+        return self._call(self._app.trigger, job, idempotency_key=idempotency_key)
 
     def backfill(self, job: "JobLike", start: datetime | str, end: datetime | str, **bounds: Any) -> int:
         return self._call(self._app.backfill, job, start, end, **bounds)
+
+    def retry(self, run: "RunLike", *, idempotency_key: str | None = None) -> Run:
+        return self._call(self._app.retry, run, idempotency_key=idempotency_key)
 
     def cancel(self, job: "JobLike") -> Job:
         return self._call(self._app.cancel, job)
@@ -113,7 +116,7 @@ class SyncApp:
     def close(self) -> None:
         """Close the connection and end the background thread; the next call starts them again. Threads that wait for an
         answer get `Closed`."""
-        self._background.close(self._app.close)
+        self._background.close()
 
     def __enter__(self) -> "SyncApp":
         return self

@@ -29,7 +29,9 @@ RESERVED = frozenset(
         "cron",
         "every",
         "when",
+        "rrule",
         "tz",
+        "day_match",
         "start_at",
         "end_at",
         "exclude",
@@ -110,13 +112,16 @@ class Task(Generic[P, R]):
         cron: str | None = None,
         every: Duration | None = None,
         when: str | None = None,
+        rrule: str | None = None,
         tz: str | None = None,
         args: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Receipt:
-        """Run this task again and again, on a cron line, at an interval or as words say. Further options are those of
-        `App.schedule`."""
-        return await self._app.schedule(self, cron=cron, every=every, when=when, tz=tz, args=args, **arguments)
+        """Run this task again and again, on a cron line, on a recurrence rule, at an interval or as words say. Further
+        options are those of `App.schedule`."""
+        return await self._app.schedule(
+            self, cron=cron, every=every, when=when, rrule=rrule, tz=tz, args=args, **arguments
+        )
 
     def __repr__(self) -> str:
         return f"<duetime task {self.name}>"

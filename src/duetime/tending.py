@@ -13,7 +13,7 @@ from duetime.errors import InvalidInput
 from duetime.identity import JobLike, job_identity
 from duetime.model.calendar import Calendar, make_calendar
 from duetime.model.job import DEFAULT_TENANT, Job
-from duetime.model.schedule import Exclusion, Once, Schedule, make_schedule
+from duetime.model.schedule import DayMatch, Exclusion, Once, Schedule, make_schedule
 from duetime.previewing import FEW, Preview, preview, preview_of
 from duetime.settings import Settings
 from duetime.stores import Jobs
@@ -44,7 +44,9 @@ class Tending(ABC):
         cron: str | None = None,
         every: Duration | None = None,
         when: str | None = None,
+        rrule: str | None = None,
         tz: str | None = None,
+        day_match: DayMatch | None = None,
         start_at: datetime | str | None = None,
         end_at: datetime | str | None = None,
         exclude: Exclusion | dict[str, Any] | None = None,
@@ -57,13 +59,22 @@ class Tending(ABC):
         """
         store = await self._jobs()
         found = await store.job(DEFAULT_TENANT, job_identity(job))
-        bounds: dict[str, Any] = {"tz": tz, "start_at": start_at, "end_at": end_at, "exclude": exclude}
+        bounds: dict[str, Any] = {
+            "tz": tz,
+            "day_match": day_match,
+            "start_at": start_at,
+            "end_at": end_at,
+            "exclude": exclude,
+        }
         kinds: dict[str, Any] = {"run_at": run_at, "run_in": run_in, "cron": cron, "every": every, "when": when}
+        kinds["rrule"] = rrule
         schedule: Schedule | UnsetType = UNSET
         if any(kind is not None for kind in kinds.values()):
             schedule = make_schedule(**kinds, **bounds, now=await store.now())
         elif lonely := next((name for name, value in bounds.items() if value is not None), None):
-            raise InvalidInput("a schedule is edited as a whole", field=lonely, remedy="give cron, every or when too")
+            raise InvalidInput(
+                "a schedule is edited as a whole", field=lonely, remedy="give cron, rrule, every or when too"
+            )
         limit = self.settings.max_payload
         changes = make_changes(found, self.tasks.get(found.task), schedule, edits, max_payload=limit)
         return await store.edit_job(DEFAULT_TENANT, found.id, changes, version)

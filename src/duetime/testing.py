@@ -32,7 +32,7 @@ from duetime.model.attempt import Claimed, Completion, Run
 from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
-from duetime.model.schedule import Once, Schedule, make_schedule, same_schedule
+from duetime.model.schedule import BOUNDS, KINDS, Once, Schedule, make_schedule, same_schedule
 from duetime.receipt import Receipt
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
@@ -42,7 +42,7 @@ from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
 _FOR_EVER = timedelta(days=1_000_000)
-_WHEN = ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
+_WHEN = (*KINDS, *BOUNDS)
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Harness:
         """Fail unless this task was submitted with these arguments (others may be there too); returns the first.
 
         `queue`, `priority`, `key`, `idempotency_key`, and what says when (`run_at`, `run_in`, `cron`, `every`, `when`,
-        `tz`, `start_at`, `end_at`, `exclude`) are compared with the options of the submission.
+        `rrule`, `tz`, `day_match`, `start_at`, `end_at`, `exclude`) are compared with the options of the submission.
         """
         found = self._matching(task, expected)
         if not found:
@@ -204,7 +204,8 @@ class Harness:
             max_result=settings.max_result,
             max_log_lines=settings.max_log_lines,
         )
-        worker = Worker(StoreSource(self._store), tasks, limits, observe=observe)
+        hooks = self._app.failure_hooks
+        worker = Worker(StoreSource(self._store), tasks, limits, observe=observe, on_failure=hooks)
         working = asyncio.create_task(worker.run())
         first = asyncio.create_task(ended.wait())
         try:

@@ -16,6 +16,8 @@ from duetime.client.transport import Transport
 from duetime.engine.alarm import Alarm
 from duetime.engine.breakers import BreakerTender, breaker_policy
 from duetime.engine.canary import Canary
+from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.lane_tender import LaneTender
 from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
 from duetime.engine.pruner import Pruner
@@ -25,7 +27,7 @@ from duetime.engine.scanner import Scanner
 from duetime.engine.settler import settling
 from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
-from duetime.errors import AccessDenied
+from duetime.errors import AccessDenied, reason_of
 from duetime.loop import Loop
 from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.settings import Settings
@@ -49,6 +51,8 @@ from duetime.worker.worker import Worker
 log = logging.getLogger("duetime")
 
 
+_PATIENCE = 15.0
+"""Seconds that a node waits for an embedded file which an app has for a moment."""
 Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
 
 
@@ -108,7 +112,7 @@ class RemoteNode:
             await self._app.started()
         except AccessDenied as error:
             # A worker's key may only work: what shall be scheduled at start is for somebody else to schedule.
-            log.warning("what this app does at its start was refused: %s", error)
+            log.warning("what this app does at its start was refused: %s", reason_of(error))
         ready()
 
 
@@ -125,7 +129,12 @@ class Node:
         observe: Observer | None = None,
         migrate: bool = False,
         targets: bool = False,
+        forget_address: Callable[[], None] = lambda: None,
     ) -> None:
+        """`forget_address` is called when an embedded file comes to belong to this process, and when it stops: what
+        says where the file is served is of another process, or will soon be in vain."""
+        self._forget_address = forget_address
+        self._has_file = False
         self._settings = settings
         self._with_targets = targets
         self.meters = Meters()
@@ -145,7 +154,8 @@ class Node:
 
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
-        observed = ObservedStore(store_for(self._settings), self.meters, self._tracer)
+        own = store_for(self._settings, serves=self._serve, patience=_PATIENCE)
+        observed = ObservedStore(own, self.meters, self._tracer)
         store = observed.as_store
         try:
             with stopped_by_signals(self.stop):
@@ -155,11 +165,15 @@ class Node:
         finally:
             if self._app is not None:
                 await self._app.shut_down()  # tasks may have used it from threads, on connections of its own
+            if self._has_file:
+                self._forget_address()  # while the file is still this process's: the next owner has its own
             await store.close()
 
     def stop(self) -> None:
         """Stop in good order; called again, stop at once."""
         self._stopped = True
+        if self._has_file:
+            self._forget_address()  # apps wait for the file from now on
         if self._starting is not None:
             self._starting.cancel()
         for loop in self._loops:
@@ -174,6 +188,8 @@ class Node:
         cannot be opened is in use or broken, and waiting does not help."""
         if store.embedded:
             await open_ready(store, migrate=self._migrate)
+            self._has_file = True
+            self._forget_address()
             return True
         opened = False
 
@@ -209,7 +225,7 @@ class Node:
                 self._workers.append(make_worker(self._app, StoreSource(store), self._settings, **seen))
             if runner is not None:
                 # Beside the app's own: neither takes the other's slots.
-                self._workers.append(make_target_worker(runner, store, self._settings, **seen))
+                self._workers.append(make_target_worker(runner, store, self._settings, self._app, **seen))
             async with _looking_at_itself(self.meters), asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
@@ -252,18 +268,21 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
     scanner = Scanner(store, interval=settings.poll)
     # A short lease asks for a reaper that looks more often.
     interval = min(timedelta(milliseconds=500), settings.lease / 4)
-    reaper = Reaper(store, lease=settings.lease, interval=interval)
+    guard = ClockGuard(store, lease=settings.lease)
+    reaper = Reaper(store, lease=settings.lease, interval=interval, guard=guard)
     pruner = Pruner(
         store,
         retention=settings.retention,
         dead_letter_retention=settings.dead_letter_retention,
         idempotency_retention=settings.idempotency_retention,
+        guard=guard,
     )
     return [
         Loop("scanner", scanner.tick, jitter=0.1),
         settling(store, interval=settings.poll),
         Loop("reaper", reaper.tick, jitter=0.2),
         Loop("pruner", pruner.tick, jitter=0.2),
+        Loop("lanes", LaneTender(store).tick, jitter=0.2),
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
         Loop("breakers", BreakerTender(store).tick, jitter=0.2),
         Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),
@@ -289,10 +308,12 @@ def _tracer(settings: Settings) -> Tracer | None:
 def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Seen]) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
     defaults = {name: task.defaults for name, task in app.tasks.items()}
-    return Worker(source, tasks, _limits(settings), defaults=defaults, **seen)
+    return Worker(source, tasks, _limits(settings), defaults=defaults, on_failure=app.failure_hooks, **seen)
 
 
-def make_target_worker(runner: TargetRunner, store: Store, settings: Settings, **seen: Unpack[Seen]) -> Worker:
+def make_target_worker(
+    runner: TargetRunner, store: Store, settings: Settings, app: App | None = None, **seen: Unpack[Seen]
+) -> Worker:
     """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are.
 
     Whatever queues it is told to serve, it sends notifications: nobody else would.
@@ -300,7 +321,8 @@ def make_target_worker(runner: TargetRunner, store: Store, settings: Settings, *
     limits = _limits(settings)
     if limits.queues:
         limits = msgspec.structs.replace(limits, queues=tuple(dict.fromkeys((*limits.queues, NOTIFICATIONS))))
-    return Worker(StoreSource(store), {}, limits, targets=runner, **seen)
+    hooks = () if app is None else app.failure_hooks
+    return Worker(StoreSource(store), {}, limits, targets=runner, on_failure=hooks, **seen)
 
 
 def _limits(settings: Settings) -> WorkerLimits:

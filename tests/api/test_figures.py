@@ -61,6 +61,40 @@ async def test_what_is_to_come(api: Served) -> None:
     assert sum(each["count"] for each in week["items"]) == pytest.approx(6 * 24 * 7, abs=2)
 
 
+async def test_a_cell_lists_the_jobs_that_it_counts(api: Served) -> None:
+    """Also where their next fire lies before it; page by page; of one queue or of all."""
+    often = [await _made(api, every="10m", queue="mail") for _ in range(3)]
+    seldom = await _made(api, every="90m", queue="mail")
+    other = await _made(api, cron="*/5 * * * *")
+    await _made(api, every="90d")
+    start = datetime.fromisoformat((await api.get("/v1/fires")).json["start"]) + timedelta(hours=2)
+    end = start + timedelta(minutes=50)
+    span = {name: moment.isoformat().replace("+00:00", "Z") for name, moment in (("start", start), ("end", end))}
+    found = (await api.get(f"/v1/fires?start={span['start']}&end={span['end']}&step=50m")).json
+    assert found["exact"] and found["estimate"] is None
+    assert {each["queue"]: each["count"] for each in found["items"]} == {"mail": 15, "default": 10}
+    listed = f"/v1/jobs?fires_from={span['start']}&fires_until={span['end']}&page_size=2"
+    assert await _listed(api, listed) == {*often, other}
+    assert await _listed(api, f"{listed}&queue=mail") == set(often)
+    assert seldom not in await _listed(api, listed)
+
+
+async def _made(api: Served, **what: str) -> str:
+    return str((await api.post("/v1/jobs", {"task": "greet", **what})).json["job_id"])
+
+
+async def _listed(api: Served, path: str) -> set[str]:
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = (await api.get(path + cursor)).json
+        found += [job["job_id"] for job in page["items"]]
+        if page["next_cursor"] is None:
+            assert len(found) == len(set(found))
+            return set(found)
+        cursor = f"&cursor={page['next_cursor']}"
+
+
 async def test_the_last_runs_of_jobs(api: Served) -> None:
     jobs = await ended(api)
     found = (await api.get(f"/v1/recent-runs?job_ids={','.join(jobs)}")).json["items"]
@@ -81,6 +115,9 @@ async def test_the_last_runs_of_jobs(api: Served) -> None:
         ("/v1/fires?end=2020-01-01T00:00:00Z", "end"),
         ("/v1/fires?end=2999-01-01T00:00:00Z&step=1d", "end"),
         ("/v1/fires?start=soon", "start"),
+        ("/v1/jobs?fires_from=2026-01-01T00:00:00Z", "fires_until"),
+        ("/v1/jobs?fires_from=2026-01-01T00:00:00Z&fires_until=2999-01-01T00:00:00Z", "fires_until"),
+        ("/v1/jobs?fires_from=2026-01-01T00:00:00Z&fires_until=2026-01-02T00:00:00Z&name=a", "name"),
         ("/v1/recent-runs?job_ids=job_nonsense", "job_ids"),
         (f"/v1/recent-runs?job_ids={','.join(['job_00000000000000000000000000'] * 101)}", "job_ids"),
         ("/v1/recent-runs", "job_ids"),

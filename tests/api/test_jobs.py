@@ -252,6 +252,71 @@ async def test_preview(api: Served) -> None:
     assert (await api.post("/v1/schedules/preview", {})).status == 422
 
 
+async def test_the_sentence_and_the_fires_of_a_preview_go_by_one_clock(api: Served) -> None:
+    start = {"start": "2026-03-27T10:00:00Z"}
+    for when, zone, sentence, local in (
+        ("tomorrow at 8", "Europe/Berlin", "Once, at 2026-03-28 08:00, Europe/Berlin", "2026-03-28T08:00:00+01:00"),
+        ("tomorrow at 8", None, "Once, at 2026-03-28 08:00, UTC", "2026-03-28T08:00:00Z"),
+        ("CRON_TZ=Asia/Tokyo 0 9 * * *", None, "At 09:00, Asia/Tokyo", "2026-03-28T09:00:00+09:00"),
+    ):
+        given = {"when": when, **start} | ({} if zone is None else {"tz": zone})
+        shown = (await api.post("/v1/schedules/preview", given)).json
+        assert (shown["schedule"]["sentence"], shown["fires"][0]["local"]) == (sentence, local)
+
+
+async def test_a_one_off_that_a_clock_change_moves_says_so(api: Served) -> None:
+    note = "02:30 does not exist: right after the gap"
+    for given in ({"when": "the day after tomorrow at 2:30"}, {"run_in": "P2D"}):
+        body = {**given, "tz": "Europe/Berlin", "start": "2026-03-27T01:30:00Z"}
+        shown = (await api.post("/v1/schedules/preview", body)).json
+        assert [(fire["utc"], fire["change"], fire["note"]) for fire in shown["fires"]] == [
+            ("2026-03-29T01:00:00Z", "moved", note)
+        ], given
+        assert shown["schedule"]["sentence"] == f"Once, at 2026-03-29 03:00 ({note}), Europe/Berlin"
+    twice = {"when": "tomorrow at 2:30", "tz": "Europe/Berlin", "start": "2026-10-24T10:00:00Z"}
+    assert (await api.post("/v1/schedules/preview", twice)).json["fires"][0]["change"] == "first"
+
+
+async def test_a_preview_without_fires_says_why(api: Served) -> None:
+    start = {"start": "2026-03-27T10:00:00Z"}
+    for given, reason in (
+        ({"cron": "0 9 * * SUN", "exclude": {"weekdays": ["SUN"]}}, "falls on a day that exclude leaves out"),
+        ({"every": "P1W", "start_at": "2026-03-29T09:00:00Z", "exclude": {"weekdays": ["SUN"]}}, "exclude leaves out"),
+        ({"cron": "0 9 * * *", "end_at": "2026-03-01T00:00:00Z"}, "end_at lies before its next time"),
+        ({"cron": "0 0 9 * * MON 2020"}, "the last was 2020-12-28 09:00:00+00:00"),
+        ({"rrule": "DTSTART:20200101T090000 RRULE:FREQ=DAILY;COUNT=3"}, "the last was 2020-01-03 09:00:00+00:00"),
+        ({"run_at": "2020-01-01T00:00:00Z"}, "that time is over"),
+    ):
+        shown = (await api.post("/v1/schedules/preview", given | start)).json
+        assert shown["fires"] == [] and reason in shown["reason"], given
+    assert (await api.post("/v1/schedules/preview", {"cron": "0 9 * * *"})).json["reason"] is None
+
+
+async def test_the_kinds_of_schedules_over_http(api: Served) -> None:
+    for given, kind, exact in (
+        ({"rrule": "FREQ=DAILY;BYHOUR=9;BYMINUTE=0"}, "rrule", "rrule RRULE:FREQ=DAILY;BYHOUR=9;BYMINUTE=0"),
+        ({"cron": "0 9 13 * FRI", "day_match": "both"}, "cron", "cron 0 9 13 * +FRI"),
+        ({"cron": "rate(5 minutes)"}, "every", "every PT5M"),
+    ):
+        stored = await api.post("/v1/jobs", {"task": "t", **given})
+        assert stored.status == 201, stored.json
+        path = f"/v1/jobs/{stored.json['job_id']}"
+        shown = (await api.get(path)).json["schedule"]
+        assert (shown["kind"], shown["exact"]) == (kind, exact)
+        changed = await api.ask("PATCH", path, {"rrule": "FREQ=DAILY;BYHOUR=10;BYMINUTE=0"})
+        assert changed.json["schedule"]["sentence"] == "Every day, at 10:00, UTC"
+    for given, field in (
+        ({"rrule": "FREQ=DAILY;INTERVAL=0"}, "rrule"),
+        ({"rrule": "FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "cron": "0 9 * * *"}, "rrule"),
+        ({"cron": "CRON_TZ=Asia/Tokyo 0 9 * * *", "tz": "Europe/Berlin"}, "tz"),
+        ({"every": "1h", "day_match": "both"}, "day_match"),
+        ({"when": "every weekday at 9am", "day_match": "both"}, "day_match"),
+        ({"cron": "0 9 * * *", "day_match": "neither"}, "day_match"),
+    ):
+        refused = await api.post("/v1/jobs", {"task": "t", **given})
+        assert (refused.status, refused.json["field"]) == (422, field), given
+
+
 async def test_a_preview_leaves_out_the_days_of_calendars(api: Served) -> None:
     await api.ask("PUT", "/v1/calendars/holidays", {"dates": ["2030-12-25"]})
     exclude = {"calendars": ["holidays"], "weekdays": ["SAT"]}

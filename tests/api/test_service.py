@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from chaos.real.disk import can_be_filled, fill, make_room, small_disk
 from duetime.app import App
 from duetime.engine import gathering
 from duetime.ids import parse
@@ -301,6 +303,42 @@ async def test_health(api: Served) -> None:
     assert b"duetime_http_answers_total" in (await api.get("/metrics")).body
     page = await api.get("/docs", key=None)
     assert page.status == 200 and b"/v1/jobs" in page.body
+
+
+async def test_a_server_is_not_ready_on_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path, "8m") as disk:
+        if not can_be_filled(disk):
+            pytest.skip("needs the right to mount a small disk")
+        async with served(f"sqlite:///{disk}/duetime.db") as api:
+            assert (await api.get("/readyz", key=None)).status == 200
+            fill(disk)
+            api.service.seen_writable.clear()
+            answer = await api.get("/readyz", key=None)
+            assert (answer.status, answer.code) == (503, "unavailable")
+            assert answer.json["detail"] == "the database takes no writes"
+            make_room(disk)
+            assert (await api.get("/readyz", key=None)).status == 200
+
+
+async def test_a_server_is_not_ready_on_a_database_that_takes_no_writes(migrated: str) -> None:
+    async with served(migrated) as api:
+        assert (await api.get("/readyz", key=None)).status == 200
+        with psycopg.connect(migrated, autocommit=True) as connection:
+            connection.execute(
+                "do $$ begin execute format('alter database %I set default_transaction_read_only = on',"
+                " current_database()); end $$"
+            )
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+        api.service.seen_writable.clear()
+
+        async def is_refused() -> bool:
+            answer = await api.get("/readyz", key=None)
+            return answer.status == 503 and answer.json.get("detail") == "the database takes no writes"
+
+        await eventually(is_refused)
 
 
 async def test_a_stream_of_events_ends_in_good_order_when_the_store_is_away(api: Served) -> None:

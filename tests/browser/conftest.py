@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
-from tests.support.command import ROOT, Command
+from tests.support.command import ROOT, Command, tracebacks
 
 SHOTS = ROOT / "tests" / "browser" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -73,7 +73,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         shop = Shop(up.lines[0]["url"], (folder / "duetime-data" / "admin-key").read_text().strip())
         fill(shop)
         yield shop
-        assert "Traceback" not in up.stderr.replace("\\n", "\n") or "was refused" in up.stderr
+        assert tracebacks(up.stderr) == [] or "was refused" in up.stderr
 
 
 def fill(shop: Shop) -> None:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from chaos import checker, oracle
-from chaos.checker import completion, one_offs, quiet, recurring
+from chaos.checker import completion, one_offs, pauses, quiet, recurring
+from chaos.checker.facts import sort
 from chaos.checker.timeline import Timeline
 from tests.chaos.histories import BASE, Logs, end, promises, start, told
 
@@ -169,6 +170,32 @@ def test_fences_that_do_not_ascend(logs: Logs) -> None:
 def test_two_at_work_on_one_run_without_a_fault(logs: Logs) -> None:
     logs["seen"] += [start("one", 11.5, 11.05, nonce="b"), end(11.9, "b")]
     assert promises(logs) == {completion.ALONE, quiet.TWICE}
+
+
+def test_two_at_work_on_one_run_because_the_clock_stepped(logs: Logs) -> None:
+    """Or because another node was restarted: neither cuts a worker off."""
+    logs["seen"] += [start("one", 11.5, 11.05, nonce="b"), end(11.9, "b")]
+    logs["faults"] = [
+        {"kind": "clock", "t": 11.3, "until": 11.3, "offset": 300.0},
+        {"kind": "crash", "t": 11.3, "until": 12.3, "only": "n2"},
+    ]
+    assert completion.ALONE in promises(logs)
+    logs["faults"][1]["only"] = "n1"
+    assert completion.ALONE not in promises(logs)
+
+
+def test_what_a_dead_worker_held_and_the_clock_kept(logs: Logs) -> None:
+    logs["faults"] = [
+        {"kind": "crash", "t": 11.3, "until": 12.3, "only": "n1"},
+        {"kind": "clock", "t": 11.3, "until": 3611.3, "offset": -3600.0},
+    ]
+    logs["seen"] = [each for each in logs["seen"] if each["what"] != "end" or each["nonce"] != logs["seen"][0]["nonce"]]
+    latest = 12.3 + logs["setup"][0]["recovery"] + logs["setup"][0]["bound"]
+    again = start("one", latest - 1.0, 11.05, nonce="b", lost=1)
+    logs["seen"].append(again)
+    assert completion.FREED not in promises(logs)
+    again["t"] = latest + 1.0
+    assert completion.FREED in promises(logs)
 
 
 def test_what_shall_never_begin_twice(logs: Logs) -> None:
@@ -351,3 +378,54 @@ def test_a_failure_that_was_not_asked_for(logs: Logs) -> None:
     assert one_offs.LOST in promises(logs)
     logs["asked"][0]["fail"] = 4
     assert one_offs.LOST not in promises(logs)
+
+
+def paused(logs: Logs, start_at: float, end_at: float) -> None:
+    """The job is paused and resumed."""
+    for number, (t, op) in enumerate([(start_at, "pause"), (end_at, "resume")], 90):
+        logs["asked"].append({"n": number, "t": t, "op": op, "tag": "cron"})
+        logs["answered"].append({"n": number, "t": t, "outcome": "ok"})
+
+
+def test_a_paused_job_makes_up_for_what_it_missed(logs: Logs) -> None:
+    paused(logs, 115.0, 150.0)
+    assert promises(logs) == {pauses.STILL}
+    at_two_minutes = next(record for record in logs["seen"] if record["nonce"] == "c120.0")
+    at_two_minutes["t"] = 150.5
+    assert promises(logs) == set()
+    assert pauses.backlog(sort(logs)) == 0  # it became due during the pause
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "c120.0"]
+    logs["ended"] = [record for record in logs["ended"] if record["by"] != "c120.0"]
+    assert promises(logs) == {recurring.MET, recurring.BLIND}
+
+
+def test_a_run_that_began_before_the_pause_may_be_tried_again(logs: Logs) -> None:
+    paused(logs, 125.0, 150.0)
+    logs["seen"] += [start("cron", 140.0, 120.0, run="run-120.0", nonce="again", lost=1), end(141.0, "again")]
+    assert pauses.STILL not in promises(logs)
+
+
+def test_a_pause_finds_what_waits(logs: Logs) -> None:
+    paused(logs, 125.0, 150.0)
+    next(record for record in logs["seen"] if record["nonce"] == "c120.0")["t"] = 151.0
+    assert pauses.backlog(sort(logs)) == 1
+
+
+def test_a_run_that_no_worker_holds_is_stuck(logs: Logs) -> None:
+    logs["setup"][0] |= {"unattended": [{"run": "run-1", "since": 100.0, "until": 164.0}], "stuck after": 65.0}
+    assert promises(logs) == set()
+    logs["setup"][0]["unattended"][0]["until"] = 170.0
+    assert promises(logs) == {quiet.STUCK}
+
+
+def test_only_so_many_occurrences_are_caught_up_with(logs: Logs) -> None:
+    """The clock was put forward by an hour: of sixty occurrences that are open at once, ten have to run."""
+    logs["asked"][1]["most"] = 10
+    logs["asked"][2]["t"] = logs["answered"][2]["t"] = 210.0
+    logs["faults"].append({"kind": "clock", "t": 185.0, "until": 187.0, "offset": 3600.0, "node": "database"})
+    assert promises(logs) == {recurring.MET, recurring.BLIND}
+    for number in range(54, 64):
+        due, nonce = 60.0 * number, f"late-{number}"
+        logs["seen"] += [start("cron", 188.0, due, run=nonce, nonce=nonce), end(189.0, nonce)]
+        logs["ended"].append(told("cron", due, nonce, run=nonce))
+    assert promises(logs) == set()

@@ -7,6 +7,7 @@ import pytest
 from chaos import checker
 from chaos.demands import Demands
 from chaos.figures import figures, struck
+from chaos.real.cluster import unexpected_traces
 from tests.chaos.histories import BASE, Logs, end, start, told
 
 
@@ -44,6 +45,7 @@ def test_strikes_and_jobs_are_counted(logs: Logs) -> None:
     ]
     logs["faults"][0]["came_of_it"] = 0
     assert not_shown(logs) == ["nothing came of cut"]
+    assert not_shown(logs, effective=False) == []
 
 
 def test_what_may_come_to_nothing_among_other_faults(logs: Logs) -> None:
@@ -120,3 +122,30 @@ def test_what_hits_several_at_once_is_one_strike() -> None:
         {"kind": "lie: claim", "t": 1.0},
     ]
     assert struck([*faults, {"kind": "clock", "of": "drift", "t": 1.0}]) == {"kill all": 2, "lie: claim": 1, "drift": 1}
+
+
+def test_what_a_killed_worker_held_begins_again_in_time(logs: Logs) -> None:
+    logs["faults"].append({"kind": "kill worker", "t": 33.0, "until": 35.0, "node": "worker-1", "pid": 9})
+    logs["seen"] = [record for record in logs["seen"] if record["nonce"] != "a3"]
+    logs["seen"] += [
+        start("one-3", 30.1, 30.0, nonce="lost", node="pid-9"),
+        start("one-3", 45.0, 30.0, nonce="again", node="pid-8"),
+        end(46.0, "again"),
+    ]
+    logs["ended"][3]["by"] = "again"
+    assert not_shown(logs, frees_within=15.0) == []
+    assert not_shown(logs, frees_within=10.0) == ["run-one-3 began again 12.0 s after its worker was killed"]
+
+
+def test_nothing_is_taken_from_a_worker_that_lives(logs: Logs) -> None:
+    logs["seen"].append(start("one-3", 45.0, 30.0, nonce="again", node="pid-7", lost=1))
+    logs["seen"].append(end(46.0, "again"))
+    assert not_shown(logs, keeps=True) == ["run-one-3 was taken from pid-8, which lived"]
+    logs["faults"].append({"kind": "kill worker", "t": 33.0, "until": 35.0, "node": "worker-1", "pid": 8})
+    assert not_shown(logs, keeps=True) == []
+
+
+def test_failures_that_the_workload_asked_for_are_no_complaints() -> None:
+    asked = '{"level":"error","exc":"Traceback (most recent call last)\\n… chaos.tasks.Broken: attempt 1 was to fail"}'
+    assert unexpected_traces(asked) == []
+    assert len(unexpected_traces(f"{asked}\nTraceback (most recent call last):\n  …\nKeyError: 1\n{asked}")) == 1

@@ -10,7 +10,7 @@ from uuid import UUID
 from duetime.ids import new_id
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import FailureClass
-from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
+from duetime.model.firing import Decided, DueJob, plan_fire
 from duetime.model.job import NewJob, Submitted, decode_options, lane_of
 from duetime.model.lane import Tier
 from duetime.model.retry import Verdict, decide_lost
@@ -59,7 +59,7 @@ async def submit(store: Store, *jobs: NewJob, tenant_id: int = TENANT) -> Submit
     return (await store.submit(tenant_id, jobs))[-1]
 
 
-def plan(due: Sequence[DueJob], now: Any) -> list[Fire | SetAside]:
+def plan(due: Sequence[DueJob], now: Any) -> list[Decided]:
     return [plan_fire(item, now) for item in due]
 
 

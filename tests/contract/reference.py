@@ -13,13 +13,15 @@ from uuid import UUID
 from duetime.errors import Conflict, JobBusy, KeyReused, LeaseLost, NotFound
 from duetime.ids import once_run_id
 from duetime.model.attempt import AttemptState, Completion
-from duetime.model.firing import LOOK_AHEAD, Fire, SetAside
+from duetime.model.firing import LOOK_AHEAD, Decided, Fire, SetAside
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.lane import LaneKey, trial_after
 from duetime.model.run import Event, RunState
 from duetime.model.schedule import NOW, Every, Once, Schedule
+from duetime.model.suspicion import FORGET_JOBS
 from duetime.model.worker import Lost
 from duetime.store.roles import JudgeLost
+from duetime.store.sweeping import SETTLED
 
 _ENDS = {
     Event.SUCCEED: RunState.SUCCEEDED,
@@ -46,6 +48,7 @@ class RefRun:
     started_at: datetime | None = None
     cancel_requested: bool = False
     end: RunState | None = None
+    ended_at: datetime | None = None
     attempts: list[tuple[int, int, AttemptState]] = field(default_factory=list)
 
     @property
@@ -74,6 +77,16 @@ class RefJob:
 
 
 @dataclass
+class RefClaim:
+    claimed_at: datetime
+    run_ids: set[UUID]
+    found: bool = False
+    """It was gone, and the sweep made it anew from its runs."""
+    not_held: bool = False
+    """Its worker lives, and does not hold it."""
+
+
+@dataclass
 class RefKey:
     fingerprint: bytes
     answer: Submitted
@@ -87,7 +100,10 @@ class Reference:
         self.keys: dict[tuple[int, str, str], RefKey] = {}
         self.workers: dict[UUID, datetime] = {}
         self.held_since: dict[UUID, datetime] = {}
-        self.claims: dict[tuple[UUID, int], datetime] = {}
+        self.claims: dict[tuple[UUID, int], RefClaim] = {}
+        self.suspects: dict[UUID, tuple[int, datetime]] = {}
+        """How many workers recurring jobs have lost in a row, and when the last one."""
+        self.trial_lanes: set[LaneKey] = set()
         self.history = 0
         self.dead_letters = 0
 
@@ -172,9 +188,10 @@ class Reference:
         if stored.asked == job.schedule and (isinstance(job.schedule, Every) or job.schedule.at is not None):
             waiting = [run for run in self.live(stored.id) if not run.fence]
             for run in waiting:
+                moved = run.lane != run.home
                 run.home = run.lane = job.lane
                 run.options, run.timeout_ms = job.options, job.timeout_ms
-                if old_lane != job.lane:
+                if moved or old_lane != job.lane:
                     run.ready_at = max(run.due_at, self.now)
             due = [run.due_at for run in waiting] + ([stored.next_fire_at] if stored.next_fire_at else [])
             return Submitted(stored.id, min(due, default=None), None, created=False)
@@ -246,11 +263,12 @@ class Reference:
     def in_view(self) -> list[RefJob]:
         return [job for job in self.jobs.values() if job.scan_at is not None and job.scan_at <= self.now]
 
-    def fire(self, decided: Iterable[Fire | SetAside]) -> None:
+    def fire(self, decided: Iterable[Decided]) -> None:
         for item in decided:
             job = self.jobs[item.job_id]
-            if isinstance(item, SetAside):
+            if not isinstance(item, Fire):
                 job.state, job.next_fire_at, job.scan_at = JobState.PAUSED, None, None
+                assert isinstance(item, SetAside)
                 continue
             for run in item.runs:
                 self._make_run(run.run_id, job.id, job.lane, run.due_at, job.timeout_ms, job.options)
@@ -262,6 +280,7 @@ class Reference:
                 self.history += 1
             future = [run for run in self.live(job.id) if run.due_at > self.now]
             assert len(future) <= 1, "a job has more than one future run"
+            self._put_on_trial(job.id)
             if item.recurring:
                 job.next_fire_at, job.scan_at = item.next_fire_at, item.scan_at
             else:
@@ -295,7 +314,7 @@ class Reference:
                 run.attempt += 1
                 claimed.append(run)
         if claimed:
-            self.claims[worker_id, claim_no] = self.now
+            self.claims[worker_id, claim_no] = RefClaim(self.now, {run.id for run in claimed})
         return claimed
 
     def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> int:
@@ -304,8 +323,12 @@ class Reference:
             raise LeaseLost("reaped")
         self._extend(worker_id, lease)
         freed = 0
-        for (holder, claim_no), claimed_at in list(self.claims.items()):
-            if holder == worker_id and claim_no not in open_claims and claimed_at < self.now - lease:
+        for (holder, claim_no), claim in list(self.claims.items()):
+            if holder != worker_id or claim_no in open_claims or claim.claimed_at >= self.now - lease:
+                continue
+            if claim.found:
+                claim.not_held = True  # it may have begun: that is for the reaper to judge
+            else:
                 freed += self._free(self.held(worker_id, claim_no))
                 del self.claims[holder, claim_no]
         return freed
@@ -317,7 +340,14 @@ class Reference:
         self.workers.pop(worker_id, None)
 
     def held(self, worker_id: UUID, claim_no: int) -> list[RefRun]:
-        return [run for run in self.live() if (run.worker_id, run.claim_no) == (worker_id, claim_no)]
+        claim = self.claims.get((worker_id, claim_no))
+        if claim is None:
+            return []
+        return [
+            run
+            for run in self.live()
+            if (run.worker_id, run.claim_no) == (worker_id, claim_no) and run.id in claim.run_ids
+        ]
 
     def holds(self, worker_id: UUID, run_id: UUID, fence: int) -> RefRun | None:
         run = self.runs.get(run_id)
@@ -342,7 +372,9 @@ class Reference:
             else:
                 self._complete(run, item, on_trial=on_trial)
         for claim_no in closed:
-            self.claims.pop((worker_id, claim_no), None)
+            claim = self.claims.get((worker_id, claim_no))
+            if claim is not None and not claim.found:
+                del self.claims[worker_id, claim_no]
         return refused
 
     def _complete(self, run: RefRun, item: Completion, *, on_trial: bool) -> None:
@@ -362,9 +394,12 @@ class Reference:
                 run.attempt -= 1
             run.ready_at = self.now + verdict.delay
             if on_trial:
-                run.lane = run.home.on_trial(trial_after(run.lost))
+                run.lane = self._trial_lane(run)
+            elif state is AttemptState.FAILED:
+                run.lane = run.home
             return
         run.end = RunState.CANCELLED if verdict.delay is not None else _ENDS[verdict.event]
+        run.ended_at = self.now
         self.dead_letters += run.end is RunState.FAILED
 
     def hand_back(self, worker_id: UUID, pairs: Iterable[tuple[UUID, int]]) -> int:
@@ -387,12 +422,15 @@ class Reference:
 
     def reap(self, judge: JudgeLost, overdue: timedelta) -> int:
         judged = 0
+        self._sweep()
         self.workers = {worker_id: until for worker_id, until in self.workers.items() if until > self.now}
+        self._suspect()
         for worker_id, claim_no in list(self.claims):
             held = self.held(worker_id, claim_no)
-            if worker_id not in self.workers:
+            not_held = self.claims[worker_id, claim_no].not_held
+            if not_held or worker_id not in self.workers:
                 lost = [self._lost(run, timed_out=False) for run in held]
-                self.complete(worker_id, judge(lost), on_trial=True)
+                self.complete(worker_id, judge(lost), on_trial=not not_held)
                 del self.claims[worker_id, claim_no]
             else:
                 late = [run for run in held if run.timeout_ms is not None]
@@ -404,7 +442,65 @@ class Reference:
                 ]
                 self.complete(worker_id, judge(lost))
             judged += len(lost)
+        self._tend_suspects()
         return judged
+
+    def _suspect(self) -> None:
+        """Recurring jobs that had runs in workers that are gone; a worker counts once."""
+        gone = [
+            (worker_id, run)
+            for (worker_id, claim_no), claim in self.claims.items()
+            if worker_id not in self.workers and not claim.not_held
+            for run in self.held(worker_id, claim_no)
+        ]
+        deaths: dict[UUID, set[UUID]] = {}
+        for worker_id, run in gone:
+            if run.job_id in self.jobs and isinstance(self.jobs[run.job_id].schedule, Every):
+                deaths.setdefault(run.job_id, set()).add(worker_id)
+        for job_id, workers in deaths.items():
+            self.suspects[job_id] = self.suspects.get(job_id, (0, self.now))[0] + len(workers), self.now
+        self.trial_lanes |= {self._trial_lane(run, run.lost + 1) for _, run in gone}
+
+    def _trial_lane(self, run: RefRun, lost: int | None = None) -> LaneKey:
+        in_a_row, _ = self.suspects.get(run.job_id, (0, self.now))
+        return run.home.on_trial(trial_after(max(run.lost if lost is None else lost, in_a_row)))
+
+    def _tend_suspects(self) -> None:
+        """Jobs of which a run has come to its end since are cleared; what waits of the others is put on trial."""
+        for job_id, (_, lost_at) in list(self.suspects.items()):
+            ended = [run for run in self.runs_of(job_id) if run.end is not None][:5]
+            if lost_at < self.now - FORGET_JOBS or any(_proves_harmless(run, lost_at) for run in ended):
+                del self.suspects[job_id]
+            else:
+                self._put_on_trial(job_id)
+
+    def _put_on_trial(self, job_id: UUID) -> None:
+        if job_id in self.suspects:
+            trial = trial_after(self.suspects[job_id][0])
+            for run in self.live(job_id):
+                lane = run.home.on_trial(trial)
+                if run.worker_id is None and not run.fence and run.lane != lane and lane in self.trial_lanes:
+                    run.lane, run.ready_at = lane, max(run.ready_at, self.now)
+
+    def _sweep(self) -> None:
+        """Running runs that no claim lists are listed again; under a number of their own where theirs is taken."""
+        listed = {run.id for worker_id, claim_no in self.claims for run in self.held(worker_id, claim_no)}
+        strays: dict[tuple[UUID, int], set[UUID]] = {}
+        for run in self.live():
+            if run.worker_id is None or run.id in listed:
+                continue
+            assert run.started_at is not None
+            assert run.claim_no is not None
+            if not self.now - SETTLED <= run.started_at <= self.now:
+                strays.setdefault((run.worker_id, run.claim_no), set()).add(run.id)
+        for (worker_id, claim_no), run_ids in strays.items():
+            if (worker_id, claim_no) not in self.claims:
+                self.claims[worker_id, claim_no] = RefClaim(self.now, run_ids, found=True)
+                continue
+            apart = min([0, *(number for _, number in self.claims)]) - 1
+            for run_id in run_ids:
+                self.runs[run_id].claim_no = apart
+            self.claims[worker_id, apart] = RefClaim(self.now, run_ids, found=True, not_held=True)
 
     def _lost(self, run: RefRun, *, timed_out: bool) -> Lost:
         assert run.started_at is not None
@@ -459,3 +555,9 @@ class Reference:
     def _cancel_waiting(self, run: RefRun) -> None:
         run.end = RunState.CANCELLED
         self.history += 1
+
+
+def _proves_harmless(run: RefRun, lost_at: datetime) -> bool:
+    """Whether its last attempt came to an end in a worker that lived."""
+    last = run.attempts[-1][2] if run.attempts else None
+    return run.ended_at is not None and run.ended_at > lost_at and last in (AttemptState.SUCCEEDED, AttemptState.FAILED)

@@ -1,8 +1,16 @@
 """The database's clock is put back, and jobs are edited: what has run does not run again."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+import pytest
+
 from duetime.model.edit import Changes
+from duetime.model.firing import Decided, DueJob, Fire, PlannedRun, plan_fire
+from duetime.model.job import Options, encode_options
+from duetime.model.listing import DeadFilter
+from duetime.model.policy import Misfire
 from duetime.model.schedule import Cron, Schedule, make_exclusion
 from duetime.store.protocol import Store
 from tests.contract.hands import TENANT, Hand, fire, hand, job, submit
@@ -70,3 +78,38 @@ async def test_a_calendar_that_takes_a_fire_back_repeats_none_before_it(store: S
     await store.set_calendar(TENANT, "feasts", ((START + timedelta(days=1)).date(),))
     done += await work_for(store, time, worker, 10)
     assert done == [START + timedelta(hours=14, minutes=55 + minute) for minute in range(1, 5)]
+
+
+@pytest.mark.parametrize("misfire", [Misfire("latest"), Misfire("all")])
+async def test_a_pause_around_it_repeats_no_occurrence(store: Store, time: Time, misfire: Misfire) -> None:
+    worker = await hand(store)
+    submitted = await submit(store, job(EVERY_MINUTE, options=encode_options(Options(misfire=misfire))))
+    done = await work_for(store, time, worker, 6)
+    await store.pause_job(TENANT, submitted.job_id)
+    time.advance(minutes=-5)
+    await store.resume_job(TENANT, submitted.job_id)
+    done += await work_for(store, time, worker, 8)
+    assert done == [START + timedelta(minutes=minute) for minute in range(1, 10)]
+
+
+async def test_a_run_that_died_and_was_made_again_under_its_id_can_die_again(store: Store, time: Time) -> None:
+    """Whatever repeats an id: the end of that run is stored, and not refused and repeated for ever."""
+    worker = await hand(store, timedelta(hours=1))
+    submitted = await submit(store, job(EVERY_MINUTE))
+    time.advance(minutes=1)
+    await fire(store)
+    first = await worker.claim_one()
+    await worker.fail(first)
+
+    def again(due: Sequence[DueJob], now: datetime) -> list[Decided]:
+        (planned,) = [plan_fire(each, now) for each in due]
+        assert isinstance(planned, Fire)
+        return [msgspec.structs.replace(planned, runs=(PlannedRun(first.run_id, first.due_at),))]
+
+    time.advance(seconds=50)
+    await fire(store, planned=again)
+    second = await worker.claim_one()
+    assert second.run_id == first.run_id
+    assert not (await worker.fail(second)).refused
+    (letter,) = (await store.list_dead_letters(TENANT, DeadFilter())).items
+    assert (letter.run_id, letter.job_id, letter.died_at) == (first.run_id, submitted.job_id, time.now)

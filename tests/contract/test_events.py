@@ -4,33 +4,17 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
+from duetime.ids import new_id
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.model.listing import DeadFilter
+from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.schedule import Every, Once
-from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
-from tests.contract.worlds import PostgresWorld, Time, World
-from tests.support.waiting import eventually
+from tests.contract.worlds import Time, World
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-
-
-async def read(store: Store, after: EventMark, limit: int = 1000) -> list[Event]:
-    """What is told when nobody is under way on the whole server: a hint that is still being sent, or a vacuum, would
-    hold back the newest."""
-    if isinstance(store, PostgresStore):
-        await eventually(lambda: _is_quiet(store))
-    return await store.events(after, limit)
-
-
-async def _is_quiet(store: PostgresStore) -> bool:
-    async with store.database.connection() as connection:
-        quiet: bool = await connection.fetchval(
-            "select pg_snapshot_xmin(seen) = pg_snapshot_xmax(seen) from pg_current_snapshot() seen"
-        )
-        return quiet
 
 
 def told(events: Sequence[Event]) -> list[tuple[EventKind, int, set[UUID]]]:
@@ -38,11 +22,11 @@ def told(events: Sequence[Event]) -> list[tuple[EventKind, int, set[UUID]]]:
 
 
 async def test_nothing_is_written_while_nobody_listens(store: Store) -> None:
-    beginning = EventMark(0, 0)
+    beginning = EventMark(0)
     worker = await hand(store)
     await submit(store, job())
     await worker.succeed(await worker.claim_one())
-    assert await read(store, beginning) == []
+    assert await store.events(beginning) == []
 
 
 async def test_the_life_of_a_run_is_told(store: Store, other: Store, time: Time) -> None:
@@ -55,7 +39,7 @@ async def test_the_life_of_a_run_is_told(store: Store, other: Store, time: Time)
     await other.replay_dead_letters(TENANT, DeadFilter(), b"n")
     again = await worker.claim_one()
     await worker.succeed(again)
-    found = await read(store, mark)
+    found = await store.events(mark)
     run, new = {submitted.run_id}, {again.run_id}
     assert told(found) == [
         (EventKind.SUBMITTED, TENANT, {submitted.job_id}),
@@ -81,7 +65,7 @@ async def test_the_life_of_a_job_is_told(store: Store, time: Time) -> None:
     await store.trigger_job(TENANT, job_id, b"n")
     await store.cancel_job(TENANT, job_id)
     await store.delete_job(TENANT, job_id)
-    kinds = [event.kind for event in await read(store, mark)]
+    kinds = [event.kind for event in await store.events(mark)]
     assert kinds[:5] == [
         EventKind.SUBMITTED,
         EventKind.FIRED,
@@ -101,7 +85,7 @@ async def test_a_batch_of_a_tenant_is_one_event(store: Store) -> None:
     worker = await hand(store)
     claimed = await worker.claim()
     await worker.succeed(*claimed)
-    found = told(await read(store, mark))
+    found = told(await store.events(mark))
     assert found[:2] == [
         (EventKind.SUBMITTED, TENANT, {item.id for item in mine}),
         (EventKind.SUBMITTED, STRANGER, {theirs.job_id}),
@@ -119,16 +103,16 @@ async def test_lost_runs_are_told(store: Store, time: Time) -> None:
     await (await hand(store)).claim_one()
     time.advance(minutes=5)
     await reap(store)
-    assert told(await read(store, mark))[-1] == (EventKind.RETRYING, TENANT, {submitted.run_id})
+    assert told(await store.events(mark))[-1] == (EventKind.RETRYING, TENANT, {submitted.run_id})
 
 
 async def test_events_are_read_on_from_a_place(store: Store) -> None:
     mark = await store.keep_listening(MINUTE)
     submitted = [(await submit(store, job())).job_id for _ in range(5)]
-    first = await read(store, mark, 2)
-    rest = await read(store, first[-1].mark)
+    first = await store.events(mark, 2)
+    rest = await store.events(first[-1].mark)
     assert [event.ids for event in first + rest] == [(job_id,) for job_id in submitted]
-    assert await read(store, rest[-1].mark) == []
+    assert await store.events(rest[-1].mark) == []
     assert await store.events(await store.keep_listening(MINUTE), 1000) == []
 
 
@@ -139,18 +123,20 @@ async def test_listening_ends_after_a_while(store: Store, time: Time) -> None:
     await submit(store, job())
     time.advance(seconds=1)
     await submit(store, job())
-    assert len(await read(store, mark)) == 1
+    assert len(await store.events(mark)) == 1
 
 
 async def test_events_that_were_written_while_the_clock_was_ahead_hold_up_none(
     store: Store, world: World, time: Time
 ) -> None:
-    await store.keep_listening(timedelta(days=1))
+    mark = await store.keep_listening(timedelta(days=1))
     time.advance(hours=1)
     for _ in range(5):
         await submit(store, job())
+    assert len(await store.events(mark)) == 5
     time.advance(hours=-1)
     await submit(store, job())
+    assert len(await store.events(mark)) == 6
     time.advance(minutes=15)
     await store.prune(timedelta(days=30), timedelta(days=90), batch=3)
     assert await world.rows_of("events") == 5
@@ -159,22 +145,28 @@ async def test_events_that_were_written_while_the_clock_was_ahead_hold_up_none(
 async def test_events_are_pruned_after_minutes(store: Store, time: Time) -> None:
     mark = await store.keep_listening(HOUR)
     await submit(store, job())
+    assert len(await store.events(mark)) == 1
     time.advance(minutes=5)
     await submit(store, job())
+    assert len(await store.events(mark)) == 2
     time.advance(minutes=6)
     await store.prune(timedelta(days=30), timedelta(days=90))
-    assert len(await read(store, mark)) == 1
+    assert len(await store.events(mark)) == 1
 
 
-async def test_nothing_appears_before_what_was_read(world: World, store: Store) -> None:
-    """A transaction that is under way holds back what others told after it: its own events come first."""
-    if not isinstance(world, PostgresWorld):
-        return  # a file has one writer
-    mark = await store.keep_listening(MINUTE)
-    async with world.store.database.transaction() as connection:
-        await connection.execute("insert into duetime.events (at, kind, tenant_id, ids) values (now(), 1, 1, '{}')")
-        await submit(store, job())
-        assert await store.events(mark, 1000) == []
-        await connection.execute("insert into duetime.events (at, kind, tenant_id, ids) values (now(), 2, 1, '{}')")
-    found = await read(store, mark)
-    assert [event.kind for event in found] == [EventKind.SUBMITTED, EventKind.FIRED, EventKind.SUBMITTED]
+async def test_what_notifications_have_not_read_stays_for_a_day(store: Store, time: Time) -> None:
+    await store.put_subscription(TENANT, Subscription("ops", Webhook("https://ops.example.com/"), (Topic.RUN_FAILED,)))
+    mark = await store.take_notifying(new_id(), MINUTE)
+    assert mark is not None
+    await submit(store, job())
+    await submit(store, job())
+    first, second = await store.events(mark)
+    time.advance(hours=23)
+    await store.prune(timedelta(days=30), timedelta(days=90))
+    assert await store.events(mark) == [first, second]
+    await store.notified(first.mark)
+    await store.prune(timedelta(days=30), timedelta(days=90))
+    assert await store.events(mark) == [second]
+    time.advance(hours=2)
+    await store.prune(timedelta(days=30), timedelta(days=90))
+    assert await store.events(mark) == []

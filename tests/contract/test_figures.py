@@ -120,14 +120,58 @@ async def test_what_is_to_come(store: Store, time: Time) -> None:
     await fire(store)
 
 
+async def test_a_window_ahead_counts_jobs_whose_next_fire_lies_before_it(store: Store, time: Time) -> None:
+    await submit(store, job(Every(timedelta(minutes=10)), queue="mail"), job(Cron("*/5 * * * *")))
+    start = time.now + HOUR
+    found = forecast(await store.ahead(TENANT, start, HOUR, 2), start, HOUR, 2)
+    assert (found.counts, found.exact) == ({(n, q): c for n in (0, 1) for q, c in (("mail", 6), ("default", 12))}, True)
+
+
+async def test_a_run_that_is_made_ahead_is_counted_once(store: Store, time: Time) -> None:
+    await submit(store, job(Cron("* * * * *")))
+    time.advance(seconds=50)
+    before = await _hour(store, time)
+    assert await fire(store) and before == await _hour(store, time)
+    assert before == {(number, "default"): 1 for number in range(1, 61)}
+
+
+async def test_a_run_that_is_tried_again_is_not_one_to_come(store: Store, time: Time) -> None:
+    worker = await hand(store)
+    await submit(store, job())
+    time.advance(seconds=1)
+    await worker.retry(await worker.claim_one(), 600)
+    assert await _hour(store, time) == {}
+
+
+async def _hour(store: Store, time: Time) -> dict[tuple[int, str], int]:
+    start = time.now.replace(second=0)
+    return forecast(await store.ahead(TENANT, start, MINUTE, 61), start, MINUTE, 61).counts
+
+
 async def test_a_herd_is_estimated_where_it_cannot_be_walked(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figure_views, "LOOKED_AT", 20)
-    herd = [job(Once(delay=timedelta(minutes=30))) for _ in range(100)]
-    await submit(store, *herd, job(Once(delay=timedelta(minutes=10))))
+    for place in ("duetime.store.sqlite.figures", "duetime.store.postgres.figures"):
+        monkeypatch.setattr(f"{place}.LOOKED_AT", 100)
+    monkeypatch.setattr(figure_views, "SAMPLED", 400)
+    await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
-    assert (found.counts, found.exact) == ({(10, "default"): 1, (30, "default"): 100}, False)
+    assert (found.counts, found.exact) == ({(30, "default"): 1000}, False)
+    assert "of 1,000 jobs were looked at" in found.notes[0]
+
+
+async def test_an_estimate_is_made_from_the_tenants_own_rows(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job beside the many of another tenant is one run, and exact."""
+    for place in ("duetime.store.sqlite.figures", "duetime.store.postgres.figures"):
+        monkeypatch.setattr(f"{place}.LOOKED_AT", 100)
+    monkeypatch.setattr(figure_views, "SAMPLED", 50)
+    await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
+    await submit(store, job(Once(delay=timedelta(minutes=30)), tenant_id=STRANGER), tenant_id=STRANGER)
+    seen = await store.ahead(STRANGER, time.now, MINUTE, 60)
+    found = forecast(seen, time.now, MINUTE, 60)
+    assert (found.counts, found.exact, seen.there) == ({(30, "default"): 1}, True, 1)
 
 
 async def test_the_last_runs_of_many_jobs(store: Store, time: Time) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from duetime.ids import once_run_id, run_id
-from duetime.model.firing import LOOK_AHEAD, DueJob, Fire, PlannedRun, SetAside, plan_fire
+from duetime.model.firing import LOOK_AHEAD, Decided, DueJob, Fire, PlannedRun, SetAside, plan_fire
 from duetime.model.job import JobState
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
@@ -124,7 +124,7 @@ async def test_a_job_that_cannot_be_processed_is_set_aside_and_the_rest_fires(st
     await store.submit(TENANT, jobs)
     time.advance(minutes=1)
 
-    def one_is_poisoned(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def one_is_poisoned(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         return [SetAside(i.job_id, "its zone is gone") if i.job_id == jobs[2].id else plan_fire(i, now) for i in due]
 
     scan = await fire(store, planned=one_is_poisoned)
@@ -148,7 +148,7 @@ async def test_a_plan_that_raises_changes_nothing(store: Store, time: Time) -> N
     submitted = await submit(store, job(Every(MINUTE)))
     time.advance(minutes=1)
 
-    def raises(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def raises(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         raise RuntimeError("no plan")
 
     with pytest.raises(RuntimeError, match="no plan"):
@@ -161,7 +161,7 @@ async def test_a_recurring_job_without_a_further_occurrence_ends(store: Store, t
     submitted = await submit(store, job(Every(MINUTE)))
     time.advance(minutes=1)
 
-    def last(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def last(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         return [
             Fire(
                 item.job_id,
@@ -206,7 +206,7 @@ async def test_plans_are_made_from_what_is_stored(store: Store, time: Time) -> N
     time.advance(minutes=1)
     seen: list[DueJob] = []
 
-    def remember(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def remember(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         seen.extend(due)
         assert now == time.now
         return plan(due, now)

@@ -133,7 +133,7 @@ async def test_whatever_frees_a_slot_of_a_key_gives_it_to_the_next(store: Store,
     assert run.run_id == ids[0]
     assert await (await hand(store)).claim() == []
     assert (await store.queue(TENANT, "default")).held_back == 2
-    await _free(store, time, worker, run, way)
+    await free_slot(store, time, worker, run, way)
     follower = await hand(store, timedelta(days=1))
     following = await follower.claim_one()
     # One that was not tried has its turn again.
@@ -141,7 +141,8 @@ async def test_whatever_frees_a_slot_of_a_key_gives_it_to_the_next(store: Store,
     assert await (await hand(store)).claim() == []
 
 
-async def _free(store: Store, time: Time, worker: Hand, run: Claimed, way: str) -> None:
+async def free_slot(store: Store, time: Time, worker: Hand, run: Claimed, way: str) -> None:
+    """End or interrupt an attempt in one of many ways: its limits have room again."""
     match way:
         case "succeed":
             await worker.succeed(run)

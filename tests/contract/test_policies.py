@@ -1,5 +1,6 @@
 """What recurring jobs do with occurrences that were missed, or that meet a run of their own that is not over."""
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -138,6 +139,34 @@ async def test_overlap_queue_lets_one_wait(store: Store, time: Time) -> None:
     claimed = await worker.claim_one()
     assert claimed.due_at == START + 2 * MINUTE
     assert await store.unblock(100) == 0
+
+
+async def test_overlap_queue_starts_one_when_another_is_due_as_the_first_ends(store: Store, time: Time) -> None:
+    """The first ends between two ticks of the scanner: the second still waits for it when the third is fired."""
+    worker, job_id = await under_way(store, time, "queue")
+    time.advance(minutes=1)
+    await fire(store)
+    await store.unblock(100)
+    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    time.advance(minutes=1)
+    await fire(store)
+    for minute in (2, 3):
+        assert await store.unblock(100) == 1
+        assert await store.unblock(100) == 0, "of several that wait, the next waits for the first"
+        claimed = await worker.claim_one()
+        assert claimed.due_at == START + minute * MINUTE
+        await worker.succeed(claimed)
+
+
+async def test_overlap_queue_starts_one_when_many_nodes_look(store: Store, other: Store, time: Time) -> None:
+    worker, job_id = await under_way(store, time, "queue")
+    time.advance(minutes=1)
+    await fire(store)
+    await store.complete(worker.id, [_done(await running_run(store, job_id))])
+    time.advance(minutes=1)
+    await asyncio.gather(fire(store), *((store, other)[turn % 2].unblock(100) for turn in range(8)))
+    await asyncio.gather(*((store, other)[turn % 2].unblock(100) for turn in range(8)))
+    assert len(await worker.claim()) == 1
 
 
 async def test_overlap_replace_stops_the_one_under_way(store: Store, time: Time) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from duetime.engine import clock_guard
 from duetime.engine import reaper as engine_reaper
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import FailureClass
@@ -61,7 +62,7 @@ async def test_runs_of_a_worker_that_is_gone_wait_again(store: Store, time: Time
 async def test_lost_runs_go_to_a_trial_lane(store: Store, time: Time) -> None:
     await submit(store, job())
     (home,) = await store.lanes()
-    for trial in (Trial.SUSPECT, Trial.ALONE, Trial.ALONE):
+    for trial in (Trial.SUSPECT, Trial.PROBED, Trial.ALONE):
         worker = await hand(store)
         await worker.claim_one()
         time.advance(seconds=31)
@@ -260,7 +261,7 @@ async def test_nobody_reaps_for_one_lease_after_the_clock_jumped(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     passed = 1000.0
-    monkeypatch.setattr(engine_reaper, "monotonic", lambda: passed)
+    monkeypatch.setattr(clock_guard, "monotonic", lambda: passed)
     dead, living = await hand(store, timedelta(seconds=1)), await hand(store)
     await submit(store, job(), job())
     await dead.claim(1)
@@ -284,7 +285,7 @@ async def test_a_clock_that_jumps_ends_no_run_that_its_worker_can_still_stop(
 ) -> None:
     """The machine slept, or the database's clock was put forward: of its minute the run has had a second."""
     passed = 1000.0
-    monkeypatch.setattr(engine_reaper, "monotonic", lambda: passed)
+    monkeypatch.setattr(clock_guard, "monotonic", lambda: passed)
     worker = await hand(store)
     await submit(store, job(timeout_ms=60_000), job(timeout_ms=60_000))
     first, second = await worker.claim()

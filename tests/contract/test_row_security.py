@@ -27,7 +27,10 @@ from tests.support.postgres import Server
 
 HOUR = timedelta(hours=1)
 # What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
-NOT_FOR_TENANTS = {"claims", "secrets", "schema_versions", "meta", "notifying"}
+NOT_FOR_TENANTS = {
+    *("claims", "secrets", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
+    *("lane_changes", "lane_requests"),
+}
 
 
 @pytest.fixture(params=INSTALLED, ids=str)
@@ -87,11 +90,13 @@ async def _fill(store: PostgresStore) -> None:
 # What is there only for a moment, or takes a long way to come about.
 _RARE = (
     "insert into duetime.limits (tenant_id, kind, name, used_at) values ({tenant}, 3, 'k', now())",
-    "insert into duetime.holds select id, gen_random_uuid(), 1 from duetime.limits where tenant_id = {tenant} limit 1",
+    "insert into duetime.holds select id, gen_random_uuid(), 1, now() from duetime.limits"
+    " where tenant_id = {tenant} limit 1",
     "insert into duetime.starts select id, now(), 1 from duetime.limits where tenant_id = {tenant} limit 1",
     "insert into duetime.attempts values ({tenant}, 't2', now(), 1, 0, 0)",
-    "insert into duetime.handovers values (gen_random_uuid(), {tenant}, 1, now())",
+    "insert into duetime.handovers values (gen_random_uuid(), {tenant}, 1, now(), now())",
     "insert into duetime.live_logs values (gen_random_uuid(), {tenant}, 1, '', now())",
+    "insert into duetime.suspects values ({tenant}, 'greet', gen_random_uuid(), 1, now())",
     "insert into duetime.tasks values ({tenant}, 'greet', null, now(), now())",
     "insert into duetime.tenant_secrets values ({tenant}, 'token', '', now(), now())",
     "insert into duetime.signing_secrets values ({tenant}, gen_random_uuid(), '', now())",

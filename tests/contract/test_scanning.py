@@ -1,9 +1,10 @@
 """The scanner on a real store: how much it puts into one transaction, and what it does when that is too much."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import count
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from duetime.engine import scanner as engine_scanner
 from duetime.engine.scanner import Scanner
 from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
-from duetime.model.firing import DueJob, Fire, SetAside
+from duetime.model.firing import Decided, DueJob, SetAside
 from duetime.model.schedule import Every
 from duetime.store.protocol import PlanFires, Scan, Store
 from tests.contract.hands import TENANT, job, submit
@@ -59,11 +60,11 @@ async def test_a_batch_that_the_database_cannot_take_is_halved_and_grows_again(
     limits: list[int] = []
     fire_due = store.fire_due
 
-    async def only_ten(limit: int, plan: PlanFires) -> Scan:
+    async def only_ten(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         limits.append(limit)
         if limit > 10:
             raise StoreUnavailable("it took too long")
-        return await fire_due(limit, plan)
+        return await fire_due(limit, plan, without)
 
     monkeypatch.setattr(store, "fire_due", only_ten)
     scanner = Scanner(store, batch=40)
@@ -104,18 +105,18 @@ class TestBatchesInARow:
         under_way: set[int] = set()
         fire_due, numbers = store.fire_due, count()
 
-        async def slowly(limit: int, plan: PlanFires) -> Scan:
+        async def slowly(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             number = next(numbers)
             told.append(f"{number} looks")
             under_way.add(number)
             assert len(under_way) <= engine_scanner._AT_ONCE
 
-            def planning(due: Sequence[DueJob], now: datetime) -> Sequence[Fire | SetAside]:
+            def planning(due: Sequence[DueJob], now: datetime) -> Sequence[Decided]:
                 told.append(f"{number} has seen")
                 return plan(due, now)
 
             try:
-                return await fire_due(limit, planning)
+                return await fire_due(limit, planning, without)
             finally:
                 under_way.remove(number)
 
@@ -130,10 +131,10 @@ class TestBatchesInARow:
     ) -> None:
         fire_due, asked = store.fire_due, count()
 
-        async def third_fails(limit: int, plan: PlanFires) -> Scan:
+        async def third_fails(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             if next(asked) == 2:
                 raise StoreUnavailable("gone")
-            scan = await fire_due(limit, plan)
+            scan = await fire_due(limit, plan, without)
             return msgspec.structs.replace(scan, set_aside=(SetAside(new_id(), "it cannot be read"),))
 
         monkeypatch.setattr(store, "fire_due", third_fails)
@@ -146,14 +147,14 @@ class TestBatchesInARow:
     async def test_none_goes_on_when_nothing_could_be_done(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         fire_due, asked = store.fire_due, count()
 
-        async def idly(limit: int, plan: PlanFires) -> Scan:
+        async def idly(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             next(asked)
 
-            def nothing(due: Sequence[DueJob], now: datetime) -> Sequence[Fire | SetAside]:
+            def nothing(due: Sequence[DueJob], now: datetime) -> Sequence[Decided]:
                 plan(due, now)
                 return []
 
-            return await fire_due(limit, nothing)
+            return await fire_due(limit, nothing, without)
 
         monkeypatch.setattr(store, "fire_due", idly)
         await Scanner(store, batch=1).tick()
@@ -164,7 +165,7 @@ class TestBatchesInARow:
     ) -> None:
         ended: list[str] = []
 
-        async def for_ever(limit: int, plan: PlanFires) -> Scan:
+        async def for_ever(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
             try:
                 await asyncio.sleep(60)
             finally:

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 from duetime.errors import Conflict, JobBusy, KeyReused, LeaseLost, NotFound
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.edit import changes_for
-from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
+from duetime.model.firing import Decided, DueJob, Fire, SetAside, plan_fire
 from duetime.model.job import NewJob, Options, Submitted, encode_options
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.retry import RetryPolicy
@@ -199,9 +199,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.in_view())
     @rule(limit=st.sampled_from([1, 3, 1000]), aside=sometimes, really=sometimes)
     def fire(self, limit: int, aside: bool, really: bool) -> None:
-        decided: list[Fire | SetAside] = []
+        decided: list[Decided] = []
 
-        def plan(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+        def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
             assert now == self.model.now
             decided.extend(plan_fire(item, now) for item in due)
             if aside and really:
@@ -276,6 +276,7 @@ class Machine(RuleBasedStateMachine):
         number=worker_numbers,
         what=st.lists(st.tuples(places, st.sampled_from(ends)), min_size=1, max_size=4),
         close=st.booleans(),
+        early=sometimes,
         stale=sometimes,
         stranger=sometimes,
     )
@@ -284,15 +285,17 @@ class Machine(RuleBasedStateMachine):
         number: int,
         what: list[tuple[int, Callable[[Claimed], Completion]]],
         close: bool,
+        early: bool,
         stale: bool,
         stranger: bool,
     ) -> None:
-        """What a worker holds; sometimes also what it held before, or what another one holds."""
+        """What a worker holds; sometimes also what it held before, or what another one holds. Sometimes it closes
+        claims too early."""
         worker = self._busy(number)
         chosen = {run.run_id: end(run) for run, end in self._choose(worker, what, stale=stale)}
         if stranger:
             worker = self.workers[number]
-        self._complete(worker, list(chosen.values()), close=close)
+        self._complete(worker, list(chosen.values()), close=close, early=early)
 
     @precondition(lambda self: any(self.seen.values()))
     @rule(number=worker_numbers, end=st.sampled_from(ends))
@@ -301,12 +304,12 @@ class Machine(RuleBasedStateMachine):
         held = [run for run in self.seen[worker] if self.model.holds(worker, run.run_id, run.fence)]
         self._complete(worker, [end(run) for run in {run.run_id: run for run in held}.values()], close=True)
 
-    def _complete(self, worker: UUID, completions: list[Completion], *, close: bool) -> None:
+    def _complete(self, worker: UUID, completions: list[Completion], *, close: bool, early: bool = False) -> None:
         refused = self.model.complete(worker, completions)
         closed = [
             claim_no
             for held_by, claim_no in self.model.claims
-            if close and held_by == worker and not self.model.held(worker, claim_no)
+            if close and held_by == worker and (early or not self.model.held(worker, claim_no))
         ]
         self.model.complete(worker, [], closed)
         assert self.run(self.store.complete(worker, completions, closed)).refused == refused
@@ -342,6 +345,14 @@ class Machine(RuleBasedStateMachine):
         assert set(renewal.cancelled) == self.model.cancellations(worker)
 
     @precondition(lambda self: self.model.claims)
+    @rule(number=worker_numbers)
+    def lose_claims(self, number: int) -> None:
+        """As a database does that went back, or an operator who removes rows."""
+        worker = self.workers[number]
+        self.run(self.world.lose_claims(worker))
+        self.model.claims = {key: claim for key, claim in self.model.claims.items() if key[0] != worker}
+
+    @precondition(lambda self: self.model.claims or any(run.worker_id for run in self.model.live()))
     @rule(late=st.sampled_from([0, 0, 31]))
     def reap(self, late: int) -> None:
         self.advance(late)

@@ -36,20 +36,35 @@ create or replace function duetime.clock() returns timestamptz language sql vola
     as 'select moment from public.standing_clock';
 """
 _TABLES = (
-    *("jobs", "cursors", "runs", "workers", "claims", "cancels", "history", "dead_letters", "keys", "lanes"),
+    *(
+        "jobs",
+        "cursors",
+        "runs",
+        "workers",
+        "claims",
+        "cancels",
+        "history",
+        "dead_letters",
+        "keys",
+        "lanes",
+        "lane_changes",
+    ),
     *("calendars", "calendar_users", "meta", "subscriptions", "alerts"),
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
-    *("limits", "holds", "starts", "breakers", "attempts"),
+    *("limits", "holds", "starts", "breakers", "attempts", "lane_requests"),
     *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
-    *("handovers", "tenant_secrets", "signing_secrets", "tasks"),
+    *("handovers", "tenant_secrets", "signing_secrets", "tasks", "suspects"),
 )
 _EMPTY = """
 truncate duetime.audit;
 delete from duetime.tenants where id > 1;
-update duetime.notifying set xid = null, number = null, holder = null, held_until = '-infinity';
+select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);
+update duetime.notifying set number = null, holder = null, taken_at = '-infinity', held_until = '-infinity';
+update duetime.clock_watch set seen_at = null, stepped_at = null, trusted_at = null;
 update duetime.tenants set name = 'default', state = 0, tier = 'standard', weight = 100, stored_jobs = null,
     running_runs = null, submissions_per_second = null, encrypt_args = false where id = 1;
 update duetime.listening set until = '-infinity';
+update duetime.event_places set last = 0, seen = pg_current_snapshot();
 """
 
 T = TypeVar("T")
@@ -77,8 +92,20 @@ class World(Protocol):
     async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
         """Put a cursor where other rules would have it."""
 
+    async def lose_claims(self, worker_id: UUID) -> None:
+        """Remove the rows of a worker's claims, as no step of a store does; their runs stay as they are."""
+
+    async def lose_worker(self, worker_id: UUID) -> None:
+        """Remove the row of a worker."""
+
+    async def lose_handovers(self) -> None:
+        """Remove the deadlines of runs that were handed over."""
+
     async def rows_of(self, table: str) -> int:
         """How many rows there are, of what no store shows."""
+
+    async def put_to_sleep(self, lane_id: int) -> None:
+        """Let a lane sleep that has runs, which no store does."""
 
 
 class SqliteTime:
@@ -108,6 +135,22 @@ class SqliteWorld:
         values = (stamp(next_fire_at), stamp(next_fire_at), maybe_stamp(last_fire_at), job_id.bytes)
         await self.store.database.run(lambda connection, _: connection.raw.execute(statement, values))
 
+    async def lose_claims(self, worker_id: UUID) -> None:
+        await self._delete("delete from claims where worker_id = ?", worker_id.bytes)
+
+    async def lose_worker(self, worker_id: UUID) -> None:
+        await self._delete("delete from workers where id = ?", worker_id.bytes)
+
+    async def lose_handovers(self) -> None:
+        await self._delete("delete from handovers")
+
+    async def _delete(self, statement: str, *values: object) -> None:
+        await self.store.database.run(lambda connection, _: connection.raw.execute(statement, values))
+
+    async def put_to_sleep(self, lane_id: int) -> None:
+        statement = "update lanes set awake = 0 where id = ?"
+        await self.store.database.run(lambda connection, _: connection.raw.execute(statement, [lane_id]))
+
     async def rows_of(self, table: str) -> int:
         count = f"select count(*) from {table}"
         return int(await self.store.database.run(lambda connection, _: connection.raw.execute(count).fetchone()[0]))
@@ -134,7 +177,9 @@ class PostgresWorld:
         self.store = PostgresStore(self.dsn, pool_size=4)
         with psycopg.connect(self.dsn) as connection:
             for table in _TABLES:
-                connection.execute(f"delete from duetime.{table}")
+                # The sweep goes over pages: those that are empty count too.
+                how = "truncate" if table == "runs" else "delete from"
+                connection.execute(f"{how} duetime.{table}")
             connection.execute(_EMPTY)
             connection.execute("update public.standing_clock set moment = %s", [START])
             today = f"duetime.history_{START:%Y%m%d}"
@@ -148,6 +193,18 @@ class PostgresWorld:
     async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
         statement = "update duetime.cursors set next_fire_at = %s, scan_at = %s, last_fire_at = %s where job_id = %s"
         execute(self.dsn, statement, next_fire_at, next_fire_at, last_fire_at, job_id)
+
+    async def lose_claims(self, worker_id: UUID) -> None:
+        execute(self.dsn, "delete from duetime.claims where worker_id = %s", worker_id)
+
+    async def lose_worker(self, worker_id: UUID) -> None:
+        execute(self.dsn, "delete from duetime.workers where id = %s", worker_id)
+
+    async def lose_handovers(self) -> None:
+        execute(self.dsn, "delete from duetime.handovers")
+
+    async def put_to_sleep(self, lane_id: int) -> None:
+        execute(self.dsn, "update duetime.lanes set awake = false where id = %s", lane_id)
 
     async def rows_of(self, table: str) -> int:
         return int(query(self.dsn, f"select count(*) from duetime.{table}")[0][0])

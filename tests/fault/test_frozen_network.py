@@ -18,12 +18,13 @@ from duetime.engine.scanner import plan_fires
 from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.attempt import AttemptState
-from duetime.model.firing import DueJob, Fire, SetAside
+from duetime.model.firing import Decided, DueJob
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Every
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres import database as database_module
+from duetime.store.postgres.database import SQL
 from duetime.worker.context import Context
 from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
@@ -102,7 +103,7 @@ async def test_what_a_node_held_when_it_vanished_is_free_again(
     """A node loses its network in the middle of a scan: the server ends its transaction by itself."""
     monkeypatch.setattr(database_module, "_ENDS_BY_ITSELF", ENDS_SOON)
 
-    def freeze(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def freeze(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         proxy.freeze()
         return plan_fires(due, now)
 
@@ -141,7 +142,7 @@ async def main():
     connection = await asyncpg.connect(sys.argv[1], server_settings={"application_name": "duetime"})
     await connection.execute(f"begin; {sys.argv[2]}")
     await connection.execute("select from duetime.workers for update")
-    await connection._protocol.prepare("next", "select 1", timeout=5, record_class=asyncpg.Record)
+    await connection._protocol.prepare("next", sys.argv[3], timeout=5, record_class=asyncpg.Record)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 asyncio.run(main())
@@ -159,7 +160,7 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
         await store.register(WorkerInfo(new_id(), "frozen", (), (), 1), timedelta(milliseconds=1))
         stranger = await asyncpg.connect(database)
         await stranger.execute("begin; select 1")  # somebody's own transaction, which takes its time
-        frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", _FROZEN, database, ENDS_SOON)
+        frozen = await asyncio.create_subprocess_exec(sys.executable, "-c", _FROZEN, database, ENDS_SOON, SQL["clock"])
         try:
             await eventually(lambda: Path(f"/proc/{frozen.pid}/stat").read_text().split()[2] == "T")
             await store.reap(10, judge, timedelta(seconds=1))

@@ -3,11 +3,13 @@
 import signal
 from datetime import timedelta
 
+from duetime.engine.intake import prepare
 from duetime.ids import parse
 from duetime.model.attempt import AttemptState
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
-from tests.support.fleet import Fleet
+from duetime.model.schedule import Every
+from tests.support.fleet import Fleet, Process
 from tests.support.waiting import eventually
 
 LEASE = timedelta(seconds=15)
@@ -103,6 +105,60 @@ async def test_a_run_that_kills_its_workers_ends_and_its_siblings_do_not_suffer(
     assert {(row[0], row[1]) for row in rows} == {(4, 1)}
     assert rows[0][2] <= 2
     assert (await fleet.store.counts()).dead_letters == 1
+
+
+async def test_a_schedule_that_kills_its_workers_does_not_stop_its_queue(fleet: Fleet) -> None:
+    """Each of its runs is a new one, which has lost nothing yet."""
+    settings = {"lease": "2s", "heartbeat": "400ms"}
+    fleet.server(**settings)
+    poison = prepare(task="poison", args={}, max_payload=100, schedule=Every(timedelta(seconds=2)))
+    await fleet.store.submit(DEFAULT_TENANT, [poison])
+    workers = [fleet.worker(slots=8, **settings)]
+    await eventually(lambda: fleet.effects("begin"), within=30, what=fleet.tails)
+    unrelated = await fleet.submit("hold", [{"seconds": 1}] * 60)
+
+    async def all_ended() -> bool:
+        _start_again(fleet, workers, slots=8, **settings)
+        return bool(
+            await fleet.value("select count(*) from duetime.history where end_state = 4 and job_id <> $1", poison.id)
+            == len(unrelated)
+        )
+
+    await eventually(all_ended, within=90, what=fleet.tails)
+    lost = await fleet.value("select max(lost) from duetime.history where job_id <> $1", poison.id)
+    assert lost <= 3
+
+
+async def test_innocent_runs_leave_trial_quickly(fleet: Fleet) -> None:
+    """Two workers in a row died for another reason: forty runs of four seconds are not tried one at a time."""
+    settings = {"lease": "2s", "heartbeat": "400ms"}
+    fleet.server(**settings)
+    await fleet.submit("hold", [{"seconds": 4}] * 40)
+    for number in (1, 2):
+        worker = fleet.worker(slots=40, **settings)
+        await eventually(_all_begun(fleet, 40 * number), within=60, what=fleet.tails)
+        worker.kill()
+        await eventually(_all_lost(fleet, 40 * number), within=30, what=fleet.tails)
+    fleet.worker(slots=40, **settings)
+    await eventually(lambda: fleet.effects("end"), within=60, what=fleet.tails)
+    first = await fleet.value("select min(at) from effects where what = 'end'")
+    await fleet.ended(40, within=120)
+    last = await fleet.value("select max(at) from effects where what = 'end'")
+    assert last - first < timedelta(seconds=60), "one, two, four, eight at a time; one by one it takes 160 s"
+
+
+def _start_again(fleet: Fleet, workers: list[Process], **settings: object) -> None:
+    """As a supervisor would."""
+    for index, worker in enumerate(workers):
+        if not worker.running:
+            workers[index] = fleet.worker(**settings)
+
+
+def _all_lost(fleet: Fleet, count: int):  # type: ignore[no-untyped-def]
+    async def lost() -> bool:
+        return bool(await fleet.value("select count(*) from duetime.history where attempt_state = 3") >= count)
+
+    return lost
 
 
 def _all_begun(fleet: Fleet, count: int):  # type: ignore[no-untyped-def]

@@ -17,6 +17,7 @@ from duetime.api.data_folder import make_root_key
 from duetime.client import admin_asks, graph_asks, job_asks, run_asks, transport
 from duetime.engine.alarm import Alarm
 from duetime.errors import NotFound, StoreUnavailable
+from duetime.ids import new_id, show
 from duetime.model.listing import JobStatus
 from duetime.model.notification import QUEUE as MESSAGES
 from duetime.store.opening import open_ready, store_for
@@ -301,6 +302,8 @@ async def payloads_and_targets(tour: Tour) -> None:
         if worker.worker_id != run.worker_id:
             with contextlib.suppress(NotFound):  # it is not for the API to speak for the node's own worker
                 assert (await client.hand_back_runs(worker.worker_id, HandBack())).handed_back == 0
+    stranger = HandBack(not_held=[show("run", new_id())])
+    assert (await client.hand_back_runs(run.worker_id, stranger)).handed_back == 0
     assert await client.get_held_payload(run.worker_id, ref) == b'{"to": "the payload"}'
     await client.cancel_job(job_id)
     await tour.ended(job_id, "CANCELLED")
@@ -353,6 +356,8 @@ async def figures(tour: Tour) -> None:
     assert (await client.get_me()).role == "root"
     assert (await client.get_stats()).jobs.kind == "exact"
     await client.list_fires()
+    moment = datetime.now(UTC)
+    await client.list_jobs(fires_from=moment, fires_until=moment + timedelta(hours=1))
     some = sorted(tour.jobs)[:20]
     assert len((await client.list_recent_runs(some)).items) == 20
     assert [run async for run in client.walk(run_asks.list_runs())]

@@ -10,6 +10,7 @@ from duetime import App, CalendarInUse, InvalidInput, Job, NotFound, RetryPolicy
 from duetime.model.access import Role
 from duetime.model.schedule import Cron, Every
 from tests.support.served import serving
+from tests.support.working import ended, working
 
 HOLIDAYS = (date(2030, 12, 25), date(2031, 1, 1))
 
@@ -53,6 +54,16 @@ RECURRING: list[dict[str, Any]] = [
     {"when": "PT15M", "start_at": "2030-01-31T09:00:00Z"},
     {"when": "every 3 hours", "start_at": "2030-01-31T09:00:00Z"},
     {"every": "P1D", "exclude": {"calendars": ["holidays"], "instead": "next_day"}},
+    {"rrule": "DTSTART:20300107T090000 RRULE:FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TH", "tz": "Europe/Berlin"},
+    {"rrule": "DTSTART;TZID=Asia/Tokyo:20300107T090000\nRRULE:FREQ=DAILY;COUNT=5"},
+    {"rrule": "FREQ=DAILY;INTERVAL=3", "start_at": "2030-01-31T09:00:00Z"},
+    {"when": "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17;BYMINUTE=0", "tz": "Europe/Berlin"},
+    {"cron": "0 9 13 * FRI", "day_match": "both", "tz": "Europe/Berlin"},
+    {"cron": "CRON_TZ=Asia/Tokyo 0 9 L-1,15W * *; 30 17 * * FRI-MON"},
+    {"cron": "H H * * *", "tz": "Europe/Berlin"},
+    {"cron": "cron(0 10 ? * 2-6 2030-2040)"},
+    {"cron": "@every 90s"},
+    {"when": "every day at 9:00 and 17:30", "tz": "Europe/Berlin"},
 ]
 ONCE: list[dict[str, Any]] = [
     {},
@@ -178,3 +189,23 @@ async def test_backfilling_leaves_out_what_the_schedule_does(either: App) -> Non
     runs = await either.runs(receipt)
     assert len(runs) == 10 and not {run.due_at.strftime("%a") for run in runs} & {"Sat", "Sun"}
     assert (await either.trigger(receipt)).arguments == {}
+
+
+async def test_lag_is_that_of_the_first_start(either: App, app: App) -> None:
+    for each in {either, app}:
+
+        @each.task(name="twice", retry=RetryPolicy(retries=1, base=0.2))
+        async def twice() -> None:
+            raise ValueError("no")
+
+    receipt = await either.submit("twice")
+    async with working(app):
+        await ended(either, receipt)
+    run = await either.run(receipt.run_id or "")
+    first, last = run.attempts
+    assert first.started_at is not None
+    assert last.started_at is not None
+    assert run.lag == first.started_at - run.due_at
+    assert run.retry_delay == last.started_at - first.started_at
+    [same] = await either.runs(receipt)
+    assert (same.lag, same.retry_delay) == (run.lag, run.retry_delay)

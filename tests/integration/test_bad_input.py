@@ -96,7 +96,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 # fmt: off
 SCHEDULES: dict[str, tuple[dict[str, Any], str]] = {
-    "no time": ({}, "cron: says neither cron, every, when nor after (or use submit)"),
+    "no time": ({}, "cron: says neither cron, every, when, rrule nor after (or use submit)"),
     "both": ({"cron": "* * * * *", "every": "1h"}, "every: cron and every exclude each other"),
     "too few fields": ({"cron": "* * * *"}, "cron: '* * * *' is not a cron line"),
     "an odd minute": ({"cron": "61 * * * *"}, "cron: the minute 61 is out of range (0 to 59)"),

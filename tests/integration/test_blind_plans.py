@@ -13,10 +13,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from duetime.store.postgres.database import SQL
+from duetime.store.postgres.database import MARK, SQL
 
 ROWS = 100_000
-QUERIES = {name: text for name, text in SQL.items() if not text.startswith("explain")}
+QUERIES = {name: text for name, text in SQL.items() if not text.startswith(f"{MARK}explain")}
 FILLING = {
     "runs": "(id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args)"
     " select gen_random_uuid(), gen_random_uuid(), 1, 1, 1, now(), now(), ''",
@@ -30,16 +30,16 @@ WALKS = {
     "runs": {
         "counts": "asked for by tests alone",
         "list_queues": "what is put off in all lanes, which is what the index has",
-        "parked_limits": "the next key each time, by a limit of one",
         "unblock": "what waits for other runs of its job, which is what the index has",
         "waiting_by_tier": "what waits in all lanes, up to a cap",
     },
     "jobs": {"counts": "asked for by tests alone"},
-    "cursors": {"next_scan": "the first of the index"},
+    "cursors": {},
     "claims": {
         "dead_claims": "all that are held, a row for hundreds of runs",
         "held_slots": "all that are held, a row for hundreds of runs",
         "overdue_claims": "all that are held, a row for hundreds of runs",
+        "shift_back": "all that are held, a row for hundreds of runs",
         "slow_candidates": "all that are held, a row for hundreds of runs",
     },
 }

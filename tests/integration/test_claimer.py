@@ -105,3 +105,25 @@ async def test_a_worker_whose_lease_is_over_does_not_hammer_the_database() -> No
         await bench.register()
         await bench.claimer.tick()
         assert len(bench.started) == 1
+
+
+async def test_a_hint_about_a_new_lane_is_followed_up_though_lanes_were_just_read() -> None:
+    """Else the first run of a new task waits for the next poll."""
+    now = 1000.0
+    with monotonic_from(lambda: now):
+        async with claiming(slots=10) as bench:
+            await bench.claimer.tick()
+            await bench.submit(1)
+            bench.claimer.hint()
+            delay = await bench.claimer.tick()
+            assert not bench.started
+            assert delay <= 0.06
+            now += delay
+            await bench.claimer.tick()
+            assert len(bench.started) == 1
+            looks = bench.looks
+            bench.claimer.hint()
+            assert await bench.claimer.tick() <= 0.06, "it may be about another lane"
+            now += 0.06
+            assert await bench.claimer.tick() > 0.06, "and is not followed for ever"
+            assert bench.looks <= looks + 2

@@ -1,6 +1,7 @@
 """Runs that complete inside the transaction of their effect (PostgreSQL)."""
 
 import asyncio
+import logging
 from typing import Any
 
 import asyncpg
@@ -29,7 +30,11 @@ async def counts(app: App) -> Counts:
 
 
 @DRIVERS
-async def test_an_effect_and_its_completion_are_one_commit(app: App, connect: Any) -> None:
+async def test_an_effect_and_its_completion_are_one_commit(
+    app: App, connect: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "duetime")
+
     @app.task(retries=0)
     async def pay(ctx: Context) -> None:
         async with connect(app) as connection:
@@ -42,6 +47,7 @@ async def test_an_effect_and_its_completion_are_one_commit(app: App, connect: An
         run = await ended(app, receipt)
     assert (run.state, run.value, run.attempts[0].log_lines) == (RunState.SUCCEEDED, {"paid": True}, ["paying"])
     assert await counts(app) == Counts(0, 0, 1, 0)
+    assert not [record for record in caplog.records if "refused" in record.getMessage()]
 
 
 async def test_who_wants_to_be_told_of_successes_is_told_of_it(app: App) -> None:
@@ -149,6 +155,68 @@ async def test_a_transaction_that_is_left_open_holds_up_no_other_completion(app:
         run = await ended(app, receipt)
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
     assert "did not commit" in run.attempts[0].error
+
+
+async def test_a_transaction_that_lasts_holds_up_no_other_run_and_no_key(app: App) -> None:
+    """Runs with its key, with others and without any start and end meanwhile; the next one follows its commit."""
+    inside, commit = asyncio.Event(), asyncio.Event()
+
+    @app.task(concurrency_key="account", concurrency=2)
+    async def pay(ctx: Context, lasting: bool = False) -> str:
+        if lasting:
+            async with with_asyncpg(app) as connection:
+                await ctx.complete(connection)
+                ctx.logger.info("paid")
+                inside.set()
+                await commit.wait()
+        return "paid"
+
+    @app.task
+    async def other(ctx: Context) -> str:
+        ctx.progress(0.5, "half way")
+        return "done"
+
+    @app.task
+    async def slow(ctx: Context) -> None:
+        ctx.progress(0.5, "half way")
+        await commit.wait()
+
+    async with working(app):
+        lasting = await pay.submit(lasting=True)
+        await asyncio.wait_for(inside.wait(), 20)
+        seen = await slow.submit()
+        for _ in range(3):
+            assert (await ended(app, await other.submit())).value == "done"
+            assert (await ended(app, await pay.submit())).value == "paid"
+
+        async def is_told() -> bool:
+            return (await app.runs(seen))[0].message == "half way"
+
+        await eventually(is_told, what="progress is not behind that transaction either")
+        assert (await app.runs(lasting))[0].state is RunState.RUNNING
+        commit.set()
+        assert (await ended(app, lasting)).state is RunState.SUCCEEDED
+
+
+async def test_the_next_run_of_its_key_follows_the_commit(app: App) -> None:
+    inside, commit = asyncio.Event(), asyncio.Event()
+
+    @app.task(concurrency_key="account")
+    async def pay(ctx: Context, lasting: bool = False) -> str:
+        if lasting:
+            async with with_asyncpg(app) as connection:
+                await ctx.complete(connection)
+                inside.set()
+                await commit.wait()
+        return "paid"
+
+    async with working(app):
+        await pay.submit(lasting=True)
+        await asyncio.wait_for(inside.wait(), 20)
+        following = await pay.submit()
+        assert (await app.runs(following))[0].state is RunState.PENDING
+        commit.set()
+        assert (await ended(app, following)).value == "paid"
 
 
 async def _raise_fence(app: App) -> None:

@@ -131,7 +131,7 @@ async def test_an_edit_names_what_becomes_different() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda app, _: app.schedule("note"), "cron: says neither cron, every, when nor after"),
+        (lambda app, _: app.schedule("note"), "cron: says neither cron, every, when, rrule nor after"),
         (
             lambda app, _: app.schedule("note", cron="0 9 * * *", when="hourly"),
             "when: cron and when exclude each other",

@@ -179,7 +179,8 @@ async def test_figures_read_no_more_than_their_bound(store: PostgresStore, postg
     after = await reads.now()
     delta = {key: value - before.get(key, 0) for key, value in after.items()}
     assert {key for key, value in delta.items() if value and "scanned" in key} <= {"lanes scanned", "workers scanned"}
-    assert delta["jobs_of_tenant read"] <= 2 * (CAP + 1)
-    assert delta["cursors_in_view read"] <= 2 * (2 * LOOKED_AT + COUNTED)
+    assert delta["jobs_of_tenant read"] <= 2 * (CAP + 1 + LOOKED_AT + 1 + COUNTED)
+    assert delta["jobs_pkey read"] + delta["cursors_pkey read"] <= 6 * LOOKED_AT
+    assert not delta["cursors_in_view read"]
     tails = [plan for plan in log.plans() if "lags as materialized" in plan]
     assert tails and all("Tid Range Scan" in plan for plan in tails)

@@ -145,7 +145,9 @@ async def test_firing_reads_what_it_fires(
     assert "Hash Join" in due, due
     assert any("Bitmap Heap Scan on jobs" in plan for plan in plans), "jobs are not asked for many at a time"
     for plan in plans:
-        assert "Seq Scan" not in plan.replace("Seq Scan on listening", ""), plan  # a table of one row
+        # A table of one row, and one of which the first is enough.
+        rest = plan.replace("Seq Scan on listening", "").replace("Seq Scan on suspects", "")
+        assert "Seq Scan" not in rest, plan
 
 
 async def test_completions_find_their_runs_where_statistics_say_that_there_are_none(postgres: Server) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from duetime import App, InvalidInput, JobState, KeyInFlight, KeyReused, Receipt, RunState
+from duetime import App, InvalidInput, JobState, KeyReused, Receipt, RunState
 from duetime.store.protocol import Counts
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
@@ -131,14 +131,10 @@ async def test_one_key_is_one_job_however_often_it_is_scheduled(
 
 
 async def test_ten_starts_at_once_leave_one_scheduled_job(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
-    async def schedule() -> str | None:
-        try:
-            return (await app.schedule("note", every="1h", key="hourly", what="x")).job_id
-        except KeyInFlight:
-            return None  # a twin is just being stored
-
-    found = {job_id for job_id in await asyncio.gather(*(schedule() for _ in range(10))) if job_id}
-    assert len(found) == 1
+    calls = (app.schedule("note", every="1h", key="hourly", what="x") for _ in range(10))
+    receipts = await asyncio.gather(*calls)
+    assert len({receipt.job_id for receipt in receipts}) == 1
+    assert sum(receipt.created for receipt in receipts) == 1
     assert (await counts(app)).jobs == 1
 
 
@@ -236,3 +232,16 @@ async def test_a_worker_serves_only_the_tasks_that_it_has(app: App) -> None:
         assert (await app.runs(foreign))[0].state is RunState.PENDING
         async with working(stranger):
             assert (await ended(app, foreign)).value == "theirs"
+
+
+async def test_the_first_run_of_a_new_task_starts_at_once(app: App) -> None:
+    """Not at the next poll, though the worker has just learned which lanes there are."""
+
+    @app.task
+    async def fresh(number: int) -> int:
+        return number
+
+    async with working(app, poll=timedelta(seconds=30)):
+        for number in range(5):
+            receipt = await app.submit(fresh, queue=f"queue-{number}", number=number)
+            assert (await app.wait(receipt, "10s")).value == number

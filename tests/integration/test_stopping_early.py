@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,8 @@ async def test_a_node_that_is_stopped_while_it_opens_its_store_does_not_come_up(
 ) -> None:
     opening, go_on = asyncio.Event(), asyncio.Event()
 
-    def slow(settings: Settings) -> Store:
-        store = store_for(settings)
+    def slow(settings: Settings, **how: Any) -> Store:
+        store = store_for(settings, **how)
         check_schema = store.check_schema
 
         async def check() -> None:

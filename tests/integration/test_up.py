@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.support.command import Command, only_line, run
+from tests.support.command import Command, only_line, run, tracebacks
 from tests.support.ticking import ODD
 
 HELLO = "examples.hello:app"
@@ -38,7 +38,8 @@ def test_up_runs_jobs_and_stops_in_good_order(tmp_path: Path) -> None:
     assert up.stdout.startswith("duetime is up on duetime-data/duetime.db, with 2 tasks: examples.hello.flaky, ")
     assert "✗ examples.hello.flaky" in up.stdout, "the first attempt of that task fails"
     assert up.stdout.splitlines()[-1].startswith("stopped")
-    assert "Traceback" not in up.stderr
+    assert tracebacks(up.stderr) == []
+    assert "examples.hello.flaky failed, tried again in" in up.stderr
 
 
 def ticks(up: Command) -> list[str]:
@@ -105,7 +106,7 @@ def test_a_server_and_a_worker_on_postgres(tmp_path: Path, migrated: str) -> Non
             for table, rows in {"workers": 0, "claims": 0, "jobs": 1}.items():
                 assert database.execute(f"select count(*) from duetime.{table}").fetchone() == (rows,)
     assert server.lines[-1] == worker.lines[-1] == {"event": "stopped"}
-    assert "Traceback" not in server.stderr + worker.stderr
+    assert tracebacks(server.stderr + worker.stderr) == []
 
 
 def test_an_odd_error_text_does_not_stop_the_process(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tests.support.served import Served
 from tests.support.waiting import eventually
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-BEGIN = b"retry: 1000\nid: 7-1\n: listening\n\n"
-EVENT = b'id: 7-2\nevent: submitted\ndata: {"kind":"SUBMITTED","at":"2026-11-16T08:00:00Z","job_ids":["job_1"]}\n\n'
+BEGIN = b"retry: 1000\nid: 71\n: listening\n\n"
+EVENT = b'id: 72\nevent: submitted\ndata: {"kind":"SUBMITTED","at":"2026-11-16T08:00:00Z","job_ids":["job_1"]}\n\n'
 
 Connection = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -76,10 +76,10 @@ async def test_a_server_that_falls_silent_is_left() -> None:
 
 async def test_streams_that_break_while_nothing_happens_are_no_failure() -> None:
     async with speaking(*[breaks] * 13, tells) as server:
-        assert (await first(server.url)).id == "7-2"
+        assert (await first(server.url)).id == "72"
     assert len(server.asked) == 14
     assert b"last-event-id" not in server.asked[0]
-    assert all(b"last-event-id: 7-1\r\n" in asked for asked in server.asked[1:])
+    assert all(b"last-event-id: 71\r\n" in asked for asked in server.asked[1:])
 
 
 class Wire:

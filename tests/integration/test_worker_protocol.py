@@ -10,6 +10,7 @@ from duetime import App, ids
 from duetime.client import AsyncClient
 from duetime.errors import AccessDenied, InvalidInput, LeaseLost, NotFound, ServerUnavailable, StoreUnavailable
 from duetime.model.access import Role
+from duetime.model.lane import LaneTurn
 from duetime.model.run import RunState
 from duetime.model.tenant import NewTenant
 from duetime.wire.workers import (
@@ -119,16 +120,16 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
 
 async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """What became of a claim whose answer was lost has to be asked for, and the server may be at something else."""
-    at_it, real = asyncio.Event(), served.store.lanes
+    at_it, real = asyncio.Event(), served.store.lane_changes
 
-    async def slow(after: int) -> Any:
+    async def slow(after: LaneTurn) -> Any:
         at_it.set()
         await asyncio.sleep(0.2)
         return await real(after)
 
     one, another = await begin(served), await begin(served)
     await another.claim(wait=0)
-    monkeypatch.setattr(served.store, "lanes", slow)
+    monkeypatch.setattr(served.store, "lane_changes", slow)
     asking = asyncio.create_task(one.claim(wait=1))
     await at_it.wait()
     assert (await another.again(wait=0)).runs == []
@@ -320,6 +321,27 @@ async def test_who_is_not_known_registers_anew(served: Served) -> None:
     await worker.client.delete_worker(other.worker_id)
     with pytest.raises(LeaseLost):
         await asking
+    await worker.client.close()
+
+
+async def test_a_worker_says_that_it_does_not_hold_what_it_is_asked_to_stop(app: App, served: Served) -> None:
+    worker = await begin(served)
+    forgotten, held = await submit(served), await submit(served)
+    assert len((await worker.claim()).runs) == 2
+    await app.cancel_run(forgotten[0])
+    assert (await worker.client.heartbeat(worker.id, Beat([worker.number]))).cancelled == forgotten
+    back = await worker.client.hand_back_runs(worker.id, HandBack(not_held=forgotten))
+    assert back.handed_back == 1
+
+    async def is_cancelled() -> bool:
+        await worker.client.heartbeat(worker.id, Beat([worker.number]))
+        return (await app.run(forgotten[0])).state is RunState.CANCELLED
+
+    await eventually(is_cancelled)
+    assert (await app.run(held[0])).state is RunState.RUNNING
+    with pytest.raises(InvalidInput) as refused:
+        await worker.client.hand_back_runs(worker.id, HandBack(not_held=["job_1"]))
+    assert refused.value.field == "not_held[0]"
     await worker.client.close()
 
 

@@ -8,9 +8,9 @@ from duetime.model.schedule import make_cron
 from tests.oracle.contract import Expression, Stretch, after
 
 line, zone, start = sys.argv[1], sys.argv[2], datetime.fromisoformat(sys.argv[3])
-expression = Expression(line)
+unit = Expression(line.partition(";")[0]).unit
 begin = (start - timedelta(days=2)).replace(second=0, microsecond=0)
-expected = after(Stretch(zone, begin, begin + timedelta(days=5), expression.unit).fires(expression), start)[:40]
+expected = after(Stretch(zone, begin, begin + timedelta(days=5), unit).fires_of(line), start)[:40]
 cron, moment = make_cron(line, zone), start
 print(f"{'brute force':27} {'the product':27} on the wall")
 for fire in expected:

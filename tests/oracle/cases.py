@@ -37,7 +37,7 @@ def pick_changes(zone: str, count: int, random: Random) -> list[datetime]:
     return picked + random.sample(rest, min(len(rest), count - len(picked)))
 
 
-def draw_line(random: Random, change: datetime, zone: str, *, seconds: bool) -> str:
+def draw_line(random: Random, change: datetime, zone: str, *, seconds: bool, several: bool = False) -> str:
     """A line whose times and days are near the change more often than not."""
     place = ZoneInfo(zone)
     near = (change + timedelta(hours=random.choice([-25, -2, -1, -1, 0, 0, 0, 1, 25]))).astimezone(place)
@@ -58,22 +58,48 @@ def draw_line(random: Random, change: datetime, zone: str, *, seconds: bool) -> 
             "5-10",
             "0-59/25",
             "45,*/40",
+            "50-10/5",
         ]
     )
     hour = random.choice(
-        [*["*"] * 3, "*/2", "*/3", "1/2", "0", "2", "3", "0-4", "22-23,0-3/2", *[str(near.hour)] * 4, f"{near.hour}-23"]
+        [
+            *["*"] * 3,
+            "*/2",
+            "*/3",
+            "1/2",
+            "0",
+            "2",
+            "3",
+            "0-4",
+            "22-23,0-3/2",
+            *[str(near.hour)] * 4,
+            f"{near.hour}-23",
+            "22-2",
+        ]
     )
     weekday = near.strftime("%a").upper()
     number = near.isoweekday() % 7
-    day_of_month = random.choice([*["*"] * 6, "*/2", str(near.day), "L", "LW", "1,15,L", "25-31"])
+    day_of_month = random.choice(
+        [*["*"] * 6, "*/2", str(near.day), "L", "LW", "1,15,L", "25-31", f"{near.day}W", "L-1", "28-2"]
+    )
     day_of_week = random.choice(
-        [*["*"] * 6, "MON-FRI", weekday, f"{number}L", f"{weekday}#{(near.day - 1) // 7 + 1}", "SUN", "7", "*/2"]
+        [
+            *["*"] * 6,
+            *("MON-FRI", weekday, f"{number}L", f"{weekday}#{(near.day - 1) // 7 + 1}", "SUN", "7", "*/2"),
+            *(weekday if "W" in day_of_month else f"+{weekday}", "SATURDAY-MONDAY", "FRI-MON", "?"),
+        ]
     )
     month = random.choice([*["*"] * 5, near.strftime("%b").upper(), f"{near.month},{near.month % 12 + 1}"])
     fields = [minute, hour, day_of_month, month, day_of_week]
     if seconds:
         fields.insert(0, random.choice(["0", "30", "*/20", "*", "7,40", "50/3"]))
-    return " ".join(fields)
+    if seconds and random.random() < 0.3:
+        fields[-1] = weekday  # numbers are ambiguous beside a year
+        fields.append(random.choice(["*", str(near.year), f"{near.year}-2100/2"]))
+    line = " ".join(fields)
+    if several and random.random() < 0.1:
+        return f"{line}; {'30 ' if seconds else ''}15 {near.hour} * * *"
+    return line
 
 
 def draw_start(random: Random, change: datetime, hours: float) -> datetime:

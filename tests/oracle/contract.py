@@ -20,8 +20,8 @@ class Expression:
     """What a cron line matches, asked one value at a time."""
 
     def __init__(self, line: str) -> None:
-        fields = line.upper().split()
-        self.unit = 1 if len(fields) == 6 else 60
+        fields = line.upper().replace("?", "*").split()
+        self.unit = 60 if len(fields) == 5 else 1
         if len(fields) == 5:
             fields = ["0", *fields]
         self.fields = fields
@@ -51,12 +51,13 @@ class Expression:
         return found
 
     def matches_day(self, day: date) -> bool:
-        _, _, _, of_month, month, of_week = self.fields
-        if not _listed(month, day.month, 1, 12, MONTHS):
+        _, _, _, of_month, month, of_week, *year = self.fields
+        if not _listed(month, day.month, 1, 12, MONTHS) or (year and not _listed(year[0], day.year, 1970, 2199)):
             return False
+        both, of_week = of_week.startswith("+"), of_week.removeprefix("+")
         by_month = any(_is_day_of_month(part, day) for part in of_month.split(","))
         by_week = any(_is_day_of_week(part, day) for part in of_week.split(","))
-        if of_month.startswith("*") or of_week.startswith("*"):
+        if both or of_month.startswith("*") or of_week.startswith("*"):
             return by_month and by_week
         return by_month or by_week
 
@@ -90,22 +91,31 @@ def _fits(part: str, value: int, low: int, high: int, names: list[str] | None = 
         first, last = low, high
     else:
         begin, dash, end = span.partition("-")
-        first = names.index(begin) + low if names and begin in names else int(begin)
+        first = names.index(begin[:3]) + low if names and begin[:3] in names else int(begin)
         last = high if step and not dash else first
         if dash:
-            last = names.index(end) + low if names and end in names else int(end)
+            last = names.index(end[:3]) + low if names and end[:3] in names else int(end)
+        if last < first:  # it passes the end, and goes on from the beginning
+            last += high - low + 1
+            value += high - low + 1 if value < first else 0
     return first <= value <= last and (value - first) % int(step or "1") == 0
 
 
 def _is_day_of_month(part: str, day: date) -> bool:
     length = monthrange(day.year, day.month)[1]
-    if part == "L":
-        return day.day == length
+    if part == "L" or part.startswith("L-"):
+        return day.day == length - int(part[2:] or "0")
     if part == "LW":
         last = date(day.year, day.month, length)
         while last.weekday() > 4:
             last -= timedelta(days=1)
         return day == last
+    if part.endswith("W"):
+        if int(part[:-1]) > length or day.weekday() > 4:
+            return False
+        named = date(day.year, day.month, int(part[:-1]))
+        weekdays = [date(day.year, day.month, each) for each in range(1, length + 1)]
+        return day == min((each for each in weekdays if each.weekday() < 5), key=lambda each: abs(each - named))
     return _fits(part, day.day, 1, 31)
 
 
@@ -161,6 +171,10 @@ class Stretch:
             seconds = int((moment - _YEAR_1 + ahead).total_seconds()) + 86_400
             assert seconds % 60 == 0, f"{moment} is not a whole minute on this clock"
             self._runs.append(Run(index, seconds // self._unit, 0))
+
+    def fires_of(self, lines: str) -> list[datetime]:
+        """Every moment at which one of these lines fires."""
+        return sorted({fire for line in lines.split(";") for fire in self.fires(Expression(line))})
 
     def fires(self, expression: Expression) -> list[datetime]:
         """Every moment of this stretch at which the line fires."""

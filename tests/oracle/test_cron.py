@@ -8,7 +8,7 @@ import pytest
 from duetime.model.schedule import Cron, make_cron
 from tests.oracle.cases import SEED, Case, draw_line, draw_start, pick_changes
 from tests.oracle.clocks import all_zones, changes
-from tests.oracle.contract import Expression, Stretch, after, until
+from tests.oracle.contract import Stretch, after, until
 
 CASES = 20_000
 CHUNKS = 16
@@ -33,7 +33,7 @@ def _check_zone(zone: str) -> int:
         hours = Stretch(zone, change - timedelta(hours=4), change + timedelta(hours=4), unit=1)
         for number in range(LINES_PER_CHANGE + LINES_WITH_SECONDS):
             seconds = number >= LINES_PER_CHANGE
-            line = draw_line(random, change, zone, seconds=seconds)
+            line = draw_line(random, change, zone, seconds=seconds, several=True)
             check(
                 Case(line, zone, draw_start(random, change, 3 if seconds else 30)), hours if seconds else days, random
             )
@@ -43,7 +43,7 @@ def _check_zone(zone: str) -> int:
 
 def check(case: Case, stretch: Stretch, random: Random) -> None:
     cron = make_cron(case.line, case.zone)
-    fires = stretch.fires(Expression(case.line))
+    fires = stretch.fires_of(case.line)
     following = after(fires, case.start)
     moment = case.start
     for expected in following[:MOST_FIRES]:

@@ -94,6 +94,11 @@ def only_line(command: Command) -> str:
     return line
 
 
+def tracebacks(stderr: str) -> list[str]:
+    """Lines that show one, but for those that tell of a task's own failure."""
+    return [line for line in stderr.splitlines() if "Traceback" in line and '"failure":' not in line]
+
+
 def _environ() -> dict[str, str]:
     """This process's variables without settings; the project's folder, where the example lies, can be imported."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -64,13 +65,13 @@ class Served:
         *,
         key: str | None = "",
         headers: Mapping[str, str] | None = None,
-        raw: bytes | None = None,
+        raw: bytes | BytesIO | None = None,
     ) -> Answer:
         """Ask with the root key, another one, or (None) without any."""
         sent = dict(headers or {})
         if key is not None:
             sent["Authorization"] = f"Bearer {key or self.root}"
-        data = raw
+        data: bytes | BytesIO | None = raw
         if body is not None:
             data = json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")

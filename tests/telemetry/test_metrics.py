@@ -19,7 +19,7 @@ from duetime.app import App as AppClass
 from duetime.clock import ManualClock
 from duetime.engine.canary import Canary
 from duetime.engine.intake import prepare
-from duetime.engine.reaper import Reaper
+from duetime.engine.reaper import judge
 from duetime.engine.scanner import Scanner
 from duetime.engine.surveyor import Surveyor
 from duetime.engine.watcher import Watcher
@@ -133,7 +133,7 @@ async def test_everything_that_happens_is_on_the_page(database_url: str) -> None
     assert found['duetime_table_rows{table="history"}'] >= 0 and found["duetime_database_size_bytes"] > 0
     assert found["duetime_pool_connections"] >= 1
     assert found["duetime_oldest_due_age_seconds"] >= 0
-    for name in ("lease_expirations", "fence_rejections", "missed_occurrences", "fired_runs"):
+    for name in ("lease_expirations", "fence_rejections", "missed_occurrences", "fired_runs", "passed_by_jobs"):
         assert f"duetime_{name}_total" in found
 
 
@@ -203,7 +203,7 @@ async def test_what_was_missed_and_lost() -> None:
     (lane,) = await seen.lanes()
     assert await seen.claim(worker.id, 1, [(lane.id, 1)])
     clock.advance(seconds=60)
-    await Reaper(seen, lease=timedelta(seconds=15)).tick()
+    await seen.reap(100, judge, timedelta(seconds=30))
     assert meters.lease_expirations == 1 and meters.attempts["lost", "unknown"] == 1
     await store.close()
 

@@ -45,3 +45,8 @@ def test_the_same_line_has_the_same_key_wherever_it_stands() -> None:
     (second,), _ = read_crontab(["", "# moved", "0 1 * * * x"])
     (other,), _ = read_crontab(["CRON_TZ=Asia/Tokyo", "0 1 * * * x"])
     assert first.key == second.key != other.key
+
+
+def test_an_interval_is_two_words() -> None:
+    (entry,), left_out = read_crontab(["@every 90s poll --fast"])
+    assert (entry.cron, entry.command, left_out) == ("@every 90s", "poll --fast", [])

@@ -1,68 +1,184 @@
-"""Forecasts: fires counted by stretches of time, exactly where that is possible, and within a bound."""
+"""Forecasts: runs counted by stretches of time, exactly where that is possible; where not, within a bound, and said."""
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 
-from duetime.ids import new_id
-from duetime.model import forecast as module
-from duetime.model.figures import Ahead, Stretch, Upcoming
-from duetime.model.forecast import forecast
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duetime.ids import new_id, run_id
+from duetime.model.figures import Ahead, ComingJob
+from duetime.model.forecast import Forecast, forecast, runs_of
 from duetime.model.job import Options, encode_options
-from duetime.model.schedule import Every, encode_schedule, make_cron
+from duetime.model.owed import Withdrawn, encode_owed
+from duetime.model.policy import Misfire
+from duetime.model.schedule import Cron, Every, Recurring, encode_schedule, make_cron, make_exclusion
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
-HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
+SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
-def first(at: datetime, line: str = "0 9 * * *", **options: object) -> Upcoming:
-    schedule = encode_schedule(make_cron(line, "UTC"))
-    return Upcoming(at, "q", 0, new_id(), schedule, encode_options(Options(**options)))  # type: ignore[arg-type]
+def coming(schedule: Recurring, at: datetime, *, queue: str = "q", made: int = 0, **options: object) -> ComingJob:
+    body = encode_options(Options(**options))  # type: ignore[arg-type]
+    return ComingJob(new_id(), queue, True, encode_schedule(schedule), body, at, made)
 
 
-def every(interval: timedelta) -> Upcoming:
-    schedule = encode_schedule(Every(interval, anchor=START, first=1))
-    return Upcoming(START + interval, "q", 0, new_id(), schedule)
+def daily(at: datetime = START + 9 * HOUR, line: str = "0 9 * * *", **options: object) -> ComingJob:
+    return coming(make_cron(line, "UTC"), at, **options)  # type: ignore[arg-type]
 
 
-def week(*upcoming: Upcoming, stretch: Stretch = Stretch()) -> dict[int, int]:  # noqa: B008
-    found = forecast(Ahead(upcoming, [stretch]), START, HOUR, 168)
-    return {number: count for (number, _), count in found.counts.items()}
+def every(interval: timedelta) -> ComingJob:
+    return coming(Every(interval, anchor=START, first=1), START + interval)
+
+
+def ahead(*jobs: ComingJob, there: int | None = None, now: datetime = START) -> Ahead:
+    return Ahead(now, jobs, {}, len(jobs), there or len(jobs))
+
+
+def week_of(*jobs: ComingJob, **what: int) -> Forecast:
+    return forecast(ahead(*jobs, **what), START, HOUR, 168)
+
+
+def week(*jobs: ComingJob, **what: int) -> dict[int, int]:
+    return {number: count for (number, _), count in week_of(*jobs, **what).counts.items()}
 
 
 def test_a_daily_job_fires_once_a_day() -> None:
-    assert week(first(START + 9 * HOUR)) == {9 + 24 * day: 1 for day in range(7)}
+    assert week(daily()) == {9 + 24 * day: 1 for day in range(7)}
 
 
 def test_jobs_with_one_schedule_fire_together() -> None:
-    assert week(*(first(START + 9 * HOUR) for _ in range(5000)))[9] == 5000
+    assert week(*(daily() for _ in range(5000)))[9] == 5000
 
 
-def test_a_sample_stands_for_the_rest() -> None:
-    assert week(first(START + 9 * HOUR), stretch=Stretch(looked=1, there=250))[33] == 250
+def test_what_one_of_them_is_owed_is_counted_for_that_one_only() -> None:
+    """Runs of it were withdrawn, so they are made up for when it is resumed; the other one has the same rhythm."""
+    job = daily(START + 33 * HOUR, misfire=Misfire("all", age=1e6))
+    withdrawn = [Withdrawn(run_id(job.job_id, START + n * HOUR), START + n * HOUR) for n in (1, 2)]
+    owing = msgspec.structs.replace(job, owed=encode_owed(None, withdrawn))
+    for jobs in ((owing, job), (job, owing)):
+        found = forecast(ahead(*jobs, now=START + 10 * HOUR), START, DAY, 2)
+        assert found.counts == {(0, "q"): 2, (1, "q"): 2}
 
 
-def test_a_job_that_fires_all_the_time_is_counted_by_its_pace() -> None:
-    counts = week(every(timedelta(seconds=5)))
-    assert len(counts) == 168 and all(719 <= count <= 721 for count in counts.values())
+def test_a_window_that_starts_ahead_counts_the_jobs_that_fire_before_it_too() -> None:
+    found = forecast(ahead(daily(), every(10 * MINUTE)), START + 10 * HOUR, HOUR, 24)
+    assert found.exact and found.counts == {(number, "q"): 6 + (number == 23) for number in range(24)}
+
+
+def test_a_window_that_starts_in_the_past_counts_what_is_still_to_come() -> None:
+    now = START + 10 * HOUR
+    found = forecast(ahead(daily(START + 33 * HOUR), now=now), START, HOUR, 168)
+    assert found.exact and found.counts == {(9 + 24 * day, "q"): 1 for day in range(1, 7)}
+
+
+def test_what_was_missed_is_counted_as_it_will_be_made_up_for() -> None:
+    now = START + 75 * HOUR
+    late = [daily(misfire=mode) for mode in (Misfire("latest"), Misfire("skip"), Misfire("all", age=1e6))]
+    found = [forecast(ahead(each, now=now), START, DAY, 5).counts for each in late]
+    assert found == [{(n, "q"): 1 for n in (2, 3, 4)}, {(n, "q"): 1 for n in (3, 4)}, {(n, "q"): 1 for n in range(5)}]
+
+
+def test_a_job_that_may_not_run_more_often_ends() -> None:
+    assert week(daily(max_runs=3, made=1)) == {9: 1, 33: 1}
+    often = coming(Every(MINUTE, START), START + MINUTE, max_runs=100)
+    assert forecast(ahead(often), START, HOUR, 3).counts == {(0, "q"): 59, (1, "q"): 41}
+    assert forecast(ahead(often), START + HOUR, HOUR, 3).counts == {(0, "q"): 41}
+
+
+def test_a_sample_stands_for_the_rest_and_says_so() -> None:
+    found = week_of(daily(), there=250)
+    assert (found.counts[33, "q"], found.exact) == (250, False)
+    assert found.notes == ("1 of 250 jobs were looked at, drawn by lot: each stands for 250.0",)
+
+
+def test_a_job_that_fires_all_the_time_is_counted_exactly() -> None:
+    found = week_of(every(5 * SECOND), coming(Cron("* * * * * *"), START, queue="s"))
+    counts = found.counts
+    assert found.exact and {counts[number, "q"] for number in range(1, 168)} == {720} and counts[0, "q"] == 719
+    assert {counts[number, "s"] for number in range(168)} == {3600}
+
+
+def test_office_hours_are_not_taken_for_the_pace_of_the_night() -> None:
+    found = week_of(daily(START + 9 * HOUR, "*/5 9-16 * * MON-FRI"))
+    assert found.exact
+    assert found.counts == {(24 * day + hour, "q"): 12 for day in range(5) for hour in range(9, 17)}
 
 
 def test_jitter_moves_fires_within_its_bound() -> None:
-    counts = week(*(first(START + 9 * HOUR, jitter=7200.0) for _ in range(200)))
+    counts = week(*(daily(jitter=7200.0) for _ in range(200)))
     assert set(counts) <= {hour + 24 * day for day in range(7) for hour in (9, 10)}
     assert 60 < counts[9] < 140 and counts[9] + counts[10] == 200
 
 
-def test_the_work_is_bounded(monkeypatch: object) -> None:
-    steps = 0
-    follow = module._Forecaster.follow
+def test_overlap_makes_it_an_estimate() -> None:
+    found = week_of(daily(overlap="skip"))
+    assert len(found.counts) == 7 and not found.exact and "overlap" in found.notes[0]
+    assert week_of(daily(overlap="replace")).exact
 
-    def counted(*arguments: object) -> int:
-        nonlocal steps
-        made = follow(*arguments)  # type: ignore[arg-type]
-        steps += made
-        return made
 
-    monkeypatch.setattr(module._Forecaster, "follow", counted)  # type: ignore[attr-defined]
+def test_a_schedule_that_cannot_be_computed_has_no_run_and_stops_no_other() -> None:
+    gone = coming(Cron("0 9 * * *", "Mars/Olympus"), START + 9 * HOUR)
+    assert week(gone, daily()) == week(daily())
+
+
+def test_the_work_is_bounded() -> None:
+    """Of jobs that fire at different times, so many are walked through as the budget allows; they stand for all."""
     many = [every(timedelta(minutes=50, seconds=number)) for number in range(3000)]
-    counts = week(*many)
-    assert steps <= module.MOST_STEPS + 3000 * 8
-    assert abs(sum(counts.values()) - sum(7 * DAY // timedelta(minutes=50, seconds=n) for n in range(3000))) < 6000
+    found = week_of(*many)
+    assert not found.exact and "of 3,000 recurring jobs were computed" in found.notes[0]
+    expected = sum(7 * DAY // timedelta(minutes=50, seconds=n) for n in range(3000))
+    assert abs(sum(found.counts.values()) / expected - 1) < 0.1
+
+
+def test_a_job_takes_a_bounded_share_of_the_work() -> None:
+    """However often it fires: each stretch is counted in one step."""
+    fires = [coming(Cron("* * * * * *"), START + number * SECOND) for number in range(40)]
+    assert forecast(ahead(*fires), START, HOUR, 400).exact
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_what_is_listed_is_what_is_counted(zone: str) -> None:
+    random = Random(7)
+    for _ in range(100):
+        line = random.choice(["*/7 * * * *", "0 2 * * *", "30 9 * * MON", "0 0 1 * *"])
+        one = coming(Cron(line, zone), Cron(line, zone).next_after(START) or START, jitter=random.choice((0.0, 900.0)))
+        start = START + random.uniform(0, 6) * DAY
+        end = start + random.uniform(0.01, 2) * DAY
+        counted = forecast(ahead(one), start, end - start, 1).counts
+        assert runs_of(one, START, start, end) == counted.get((0, "q"), 0)
+
+
+moments = st.datetimes(datetime(2026, 3, 1), datetime(2026, 4, 10), timezones=st.just(UTC))  # noqa: DTZ001
+lines = st.sampled_from(
+    ["* * * * *", "*/7 * * * *", "15 2 * * *", "*/20 1-3 * * *", "0 9 * * MON-FRI", "*/30 * 2 * * *"]
+)
+schedules = st.one_of(
+    st.builds(
+        Cron,
+        lines,
+        st.sampled_from(["UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe"]),
+        exclude=st.sampled_from([None, make_exclusion(weekdays=("SUN",)), make_exclusion(weekdays=("SAT", "SUN"))]),
+        end_at=st.none() | moments,
+    ),
+    st.builds(
+        Every,
+        st.sampled_from([7 * MINUTE, 90 * MINUTE, 31 * HOUR]),
+        moments,
+        first=st.sampled_from([0, 1]),
+        count=st.sampled_from([None, 1, 20]),
+        start_at=st.none() | moments,
+    ),
+)
+
+
+@given(schedules, moments, st.timedeltas(timedelta(), timedelta(days=4)))
+def test_fires_are_counted_as_they_are_walked(schedule: Recurring, after: datetime, length: timedelta) -> None:
+    until = after + length
+    walked, fire = 0, schedule.next_after(after)
+    while fire is not None and fire <= until:
+        walked += 1
+        fire = schedule.next_after(fire)
+    assert schedule.count_between(after, until, 1_000_000) == walked

@@ -1,17 +1,29 @@
 """Deciding one job's fire."""
 
+import errno
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duetime.ids import new_id, once_run_id, run_id
-from duetime.model.firing import LOOK_AHEAD, MOST_MISSED, DueJob, Fire, PlannedRun, SetAside, plan_fire, scan_time
+from duetime.model.firing import (
+    LOOK_AHEAD,
+    MOST_MISSED,
+    DueJob,
+    Fire,
+    PassedBy,
+    PlannedRun,
+    SetAside,
+    plan_fire,
+    scan_time,
+)
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import LaneKey, Trial, trial_after
 from duetime.model.policy import Misfire
-from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule
+from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule, zone
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 LANE = LaneKey(1, "default", 1, "greet")
@@ -68,13 +80,39 @@ def test_as_many_are_caught_up_with_as_are_asked_for(most: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [encode_schedule(Cron("* * * * *", "Mars/Olympus")), encode_schedule(Every(timedelta(1))), b"{", b'"x"']
+    "body", [encode_schedule(Every(timedelta(1))), encode_schedule(Every(timedelta(0), NINE)), b"{"]
 )
-def test_a_row_that_cannot_be_processed_is_set_aside(body: bytes) -> None:
+def test_what_no_node_can_process_is_set_aside(body: bytes) -> None:
     aside = plan_fire(DueJob(JOB, LANE, body, NINE), NINE)
     assert isinstance(aside, SetAside)
     assert aside.job_id == JOB
     assert aside.problem
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        encode_schedule(Cron("* * * * *", "Mars/Olympus")),
+        encode_schedule(Cron("0 9 * * FULLMOON")),
+        b'{"type":"moon"}',
+        b'"x"',
+    ],
+)
+def test_what_a_newer_release_may_know_is_passed_by(body: bytes) -> None:
+    passed = plan_fire(DueJob(JOB, LANE, body, NINE), NINE)
+    assert isinstance(passed, PassedBy)
+    assert passed.job_id == JOB
+    assert passed.problem
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), MemoryError(), TypeError("a fault")])
+def test_what_is_wrong_with_this_node_is_passed_by(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(name: str) -> ZoneInfo:
+        raise error
+
+    monkeypatch.setattr(zone, "ZoneInfo", fails)
+    late = DueJob(JOB, LANE, encode_schedule(Cron("* * * * *", "Asia/Pyongyang")), NINE)
+    assert isinstance(plan_fire(late, NINE), PassedBy)
 
 
 def test_when_a_cursor_is_looked_at() -> None:
@@ -87,7 +125,7 @@ def test_trust_goes_with_every_lost_worker() -> None:
     assert [trial_after(lost) for lost in (0, 1, 2, 3, 9)] == [
         Trial.NONE,
         Trial.SUSPECT,
-        Trial.ALONE,
+        Trial.PROBED,
         Trial.ALONE,
         Trial.ALONE,
     ]

@@ -8,6 +8,7 @@ from uuid import UUID
 from duetime.model.agenda import Agenda
 from duetime.model.lane import Lane, LaneKey, Sight, Tier, Trial
 from duetime.model.shares import TURN, FullLanes, Shares
+from duetime.model.suspicion import TrialRoom
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 PLACES = {"work": 0, "think": 1}
@@ -35,7 +36,7 @@ class World:
             moments = tuple(NOW - timedelta(hours=1) + timedelta(seconds=number) for number in range(seen))
             sights.append(Sight(lane_id, moments, tuple(UUID(int=lane_id * 10**6 + number) for number in range(seen))))
         sights = [sight for sight in sights if sight.ready_at]
-        room = {Trial.SUSPECT: trials, Trial.ALONE: trials}
+        room = TrialRoom(suspects=trials, alone=trials)
         return Agenda.of(sights, self.lanes, PLACES, room, NOW, depth, claimed)
 
     def claim(self, free: int, depth: int = 1000, trials: int = 0) -> dict[int, int]:

@@ -39,6 +39,7 @@ def run(**given: object) -> RunNews:
         "failure": None,
         "error": None,
         "options": Options(tags=("nightly",)),
+        "first_started_at": DUE + timedelta(seconds=90),
     }
     return RunNews(**{**fields, **given})  # type: ignore[arg-type]
 
@@ -57,7 +58,9 @@ def test_topics_of_events() -> None:
     assert told(EventKind.FAILED, failed) == ["run.failed", "run.dead"]
     assert told(EventKind.STARTED, run()) == ["run.late"]
     assert told(EventKind.STARTED, run(), late_after=90.0) == []
-    assert told(EventKind.STARTED, run(attempt=2)) == [], "a retry is not late"
+    again = {"started_at": DUE + timedelta(seconds=900)}
+    assert told(EventKind.STARTED, run(attempt=2, **again)) == [], "a retry is not late"
+    assert told(EventKind.STARTED, run(**again)) == [], "nor is one that snoozed"
     assert told(EventKind.SKIPPED, run()) == ["job.missed"]
 
 

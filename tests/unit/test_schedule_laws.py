@@ -1,16 +1,32 @@
 """Laws that every recurring schedule keeps, at any moment, in any zone."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetime.model.schedule import Cron, Every, Exclusion, Recurring, decode_schedule, encode_schedule, make_exclusion
+from duetime.errors import InvalidInput
+from duetime.model.schedule import (
+    Cron,
+    Every,
+    Exclusion,
+    Once,
+    Recurring,
+    RRule,
+    decode_schedule,
+    encode_schedule,
+    make_exclusion,
+    make_rrule,
+    parse_schedule,
+)
+from duetime.model.schedule.allowed import AllowedDays
 from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule.zone import zone_named
 from tests.oracle.clocks import changes
 
 FROM, TO = datetime(1985, 1, 1), datetime(2045, 1, 1)  # noqa: DTZ001
-MICROSECOND = timedelta(microseconds=1)
+MICROSECOND, DAY = timedelta(microseconds=1), timedelta(days=1)
 CENTURY = timedelta(days=36_500)
 """How long is looked for a fire: what comes later is nothing."""
 
@@ -24,14 +40,15 @@ zones = st.sampled_from(
 moments = st.datetimes(FROM, TO, timezones=st.just(UTC))
 fields = st.tuples(
     st.sampled_from(["*", "0", "30", "*/15", "*/7", "0,45", "5-10", "59"]),
-    st.sampled_from(["*", "*/2", "0", "1", "2", "1-3", "*/5", "23", "0,12"]),
-    st.sampled_from(["*", "*", "*", "1,15", "L", "*/2", "31", "LW"]),
+    st.sampled_from(["*", "*/2", "0", "1", "2", "1-3", "*/5", "23", "0,12", "22-2"]),
+    st.sampled_from(["*", "*", "*", "1,15", "L", "*/2", "31", "LW", "15W", "L-2", "28-3"]),
     st.sampled_from(["*", "*", "*", "3", "OCT-DEC"]),
-    st.sampled_from(["*", "*", "*", "SUN", "MON-FRI", "SUNL", "SUN#2"]),
+    st.sampled_from(["*", "*", "*", "SUN", "MON-FRI", "SUNL", "SUN#2", "+FRI", "SATURDAY-MONDAY", "?"]),
 )
 lines = st.builds(
     lambda second, rest: " ".join([second, *rest] if second else rest), st.sampled_from(["", "", "*/20", "30"]), fields
 )
+several = st.lists(lines, min_size=2, max_size=3).map("; ".join)
 calendars = st.builds(
     make_exclusion,
     st.lists(st.dates(FROM.date(), TO.date()), max_size=4).map(tuple),
@@ -41,11 +58,43 @@ calendars = st.builds(
 bounds = st.fixed_dictionaries({}, optional={"start_at": moments, "end_at": moments})
 crons = st.builds(
     lambda line, zone, calendar, limits: Cron(line, zone, exclude=calendar, **limits),
-    lines,
+    lines | several,
     zones,
     st.none() | calendars,
     bounds,
 )
+dense = st.builds(
+    make_exclusion,
+    st.lists(st.dates(date(2011, 12, 20), date(2012, 2, 1)), max_size=30).map(tuple),
+    st.lists(st.sampled_from(["FRI", "SAT", "SUN"]), min_size=1, max_size=3).map(tuple),
+)
+rules = st.builds(
+    lambda begin, frequency, ending: f"DTSTART:{begin:%Y%m%dT%H%M%S} RRULE:{frequency}{ending}",
+    moments,
+    st.sampled_from(
+        [
+            *("FREQ=YEARLY", "FREQ=YEARLY;BYDAY=1SU,-1SU", "FREQ=YEARLY;BYWEEKNO=1,53;BYDAY=MO"),
+            *("FREQ=MONTHLY;BYDAY=-1SU", "FREQ=MONTHLY;INTERVAL=3;BYMONTHDAY=1,31", "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=2"),
+            *("FREQ=WEEKLY;INTERVAL=2;BYDAY=SU,MO;WKST=SU", "FREQ=DAILY;INTERVAL=3", "FREQ=DAILY;BYHOUR=0,1,2,3"),
+            *("FREQ=HOURLY", "FREQ=HOURLY;INTERVAL=5;BYDAY=SU,MO", "FREQ=HOURLY;INTERVAL=2;BYMINUTE=0,30"),
+            *("FREQ=MINUTELY;INTERVAL=7", "FREQ=MINUTELY;INTERVAL=15;BYDAY=SU", "FREQ=SECONDLY;INTERVAL=2400"),
+        ]
+    ),
+    st.sampled_from(["", "", "", ";UNTIL=20300101T000000Z", ";UNTIL=20300101T000000"]),
+)
+
+
+def make_ruled(text: str, zone: str, calendar: Exclusion | None, limits: dict[str, datetime]) -> RRule:
+    try:
+        rule = make_rrule(text, zone)
+    except InvalidInput:
+        rule = make_rrule(text.partition(";UNTIL")[0], zone)  # it has ended before it began
+    if calendar is not None and not rule.can_move_days:
+        calendar = make_exclusion(calendar.dates, calendar.weekdays, "skip")
+    return msgspec.structs.replace(rule, exclude=calendar, **limits)
+
+
+ruled = st.builds(make_ruled, rules, zones, st.none() | calendars, bounds)
 skipping = calendars.map(lambda calendar: make_exclusion(calendar.dates, calendar.weekdays, "skip"))
 
 
@@ -72,7 +121,7 @@ intervals = st.builds(
     st.none() | st.integers(1, 1000),
     st.none() | calendars,
 )
-schedules = crons | intervals
+schedules = crons | intervals | ruled
 
 
 @st.composite
@@ -132,4 +181,25 @@ def test_bounds_hold(schedule: Recurring, moment: datetime) -> None:
 def test_a_schedule_is_stored_and_told(schedule: Recurring) -> None:
     assert decode_schedule(encode_schedule(schedule)) == schedule
     assert explain(schedule).endswith(schedule.zone)
-    assert exact_form(schedule).startswith(("cron ", "every "))
+    assert exact_form(schedule).startswith(("cron ", "every ", "rrule "))
+
+
+@given(dense, st.dates(date(2011, 12, 1), date(2012, 2, 20)), st.sampled_from(["UTC", "Pacific/Apia"]))
+def test_blocks_of_excluded_days_are_passed_as_day_by_day(days: Exclusion, day: date, zone: str) -> None:
+    """Apia has no 30 December 2011."""
+    allowed = AllowedDays(days, zone_named(zone))
+    first = start = day
+    while first not in allowed:
+        first += DAY
+    while start - DAY not in allowed:
+        start -= DAY
+    assert (allowed.first_from(day), allowed.run_start(day)) == (first, start)
+
+
+@settings(max_examples=300, deadline=None)
+@given(crons | ruled)
+def test_an_exact_form_reads_back(schedule: Cron | RRule) -> None:
+    read = parse_schedule(exact_form(schedule), zone=schedule.zone, now=datetime(2026, 1, 1, tzinfo=UTC))
+    bounds = {name: getattr(schedule, name) for name in ("start_at", "end_at", "exclude")}
+    assert not isinstance(read, Once)
+    assert msgspec.structs.replace(read, **bounds) == schedule

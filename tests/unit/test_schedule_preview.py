@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from duetime.cli.main import application
-from duetime.model.schedule import Every, Once, Schedule, make_schedule
+from duetime.errors import InvalidInput
+from duetime.model.schedule import Every, Once, Schedule, check_zone, make_rrule, make_schedule
 from duetime.model.schedule.previewing import preview
 from duetime.model.schedule.telling import exact_form, explain
 
@@ -30,6 +31,7 @@ def test_the_fires_of_a_line_as_json() -> None:
             {"local": "2026-03-30T09:00:00+02:00", "utc": "2026-03-30T07:00:00Z", "change": None, "note": None},
             {"local": "2026-04-06T09:00:00+02:00", "utc": "2026-04-06T07:00:00Z", "change": None, "note": None},
         ],
+        "reason": None,
     }
 
 
@@ -41,6 +43,9 @@ def test_the_fires_of_a_line_as_json() -> None:
         ("R5/2030-01-01T00:00:00Z/PT1H", "every", "R5/2030-01-01T00:00:00Z/PT1H"),
         ("in 2 hours", "in", "PT2H"),
         ("now", "now", "now"),
+        ("FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "rrule", "RRULE:FREQ=DAILY;BYHOUR=9;BYMINUTE=0"),
+        ("CRON_TZ=Asia/Tokyo 0 9 * * *", "cron", "0 9 * * *"),
+        ("@every 90s", "every", "PT1M30S"),
         ("2030-01-01T00:00:00Z", "at", "2030-01-01T00:00:00Z"),
     ],
 )
@@ -58,6 +63,49 @@ def test_a_table_for_people_marks_what_the_clocks_moved() -> None:
     assert "Sun 2026-03-29 03:00:00+02:00" in result.output
     assert "2026-03-29 01:00:00Z" in result.output
     assert "02:30 does not exist" in result.output
+
+
+def test_both_days_must_match_if_asked_for() -> None:
+    told = json.loads(run("0 9 13 * FRI", "--day-match", "both", "--from", "2026-03-27T00:00:00Z", "--json").output)
+    assert (told["exact"], told["fires"][0]["utc"]) == ("0 9 13 * +FRI", "2026-11-13T09:00:00Z")
+
+
+def test_the_zone_of_the_text_is_the_zone_of_the_preview() -> None:
+    told = json.loads(run("CRON_TZ=Asia/Tokyo 0 9 * * *", "--from", "2026-03-27T00:00:00Z", "--json").output)
+    assert (told["zone"], told["fires"][0]["local"]) == ("Asia/Tokyo", "2026-03-27T09:00:00+09:00")
+    refused = run("CRON_TZ=Asia/Tokyo 0 9 * * *", "--tz", "UTC", "--json")
+    assert (refused.exit_code, json.loads(refused.output)["field"]) == (2, "tz")
+
+
+def test_a_one_off_that_the_clocks_move_says_so() -> None:
+    result = run("the day after tomorrow at 2:30", "--tz", "Europe/Berlin", "--from", "2026-03-27T10:00:00Z")
+    assert result.output.count("02:30 does not exist") == 2
+
+
+@pytest.mark.parametrize(
+    ("zone", "instead"),
+    [
+        ("UTC+2", "Etc/GMT-2, which is always 2 h ahead of UTC"),
+        ("GMT-05:00", "Etc/GMT+5, which is always 5 h behind UTC"),
+        ("+02", "Etc/GMT-2"),
+        ("UTC+5:30", "a name such as Asia/Kolkata"),
+        ("UTC+15", "a name such as Asia/Kolkata"),
+        ("CEST", "a name such as Europe/Berlin"),
+        ("Europe/Berln", "did you mean Europe/Berlin?"),
+        ("utc", "did you mean UTC?"),
+    ],
+)
+def test_an_offset_is_no_time_zone(zone: str, instead: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a time zone") as caught:
+        check_zone(zone)
+    assert instead in (caught.value.remedy or "")
+
+
+def test_a_rule_may_quote_its_zone_and_a_cron_line_is_no_rule() -> None:
+    rule = make_rrule('DTSTART;TZID="Europe/Berlin":20260105T090000 RRULE:FREQ=DAILY')
+    assert rule == make_rrule("DTSTART;TZID=Europe/Berlin:20260105T090000 RRULE:FREQ=DAILY")
+    with pytest.raises(InvalidInput, match="is not a recurrence rule"):
+        make_rrule("0 9 * * *")
 
 
 def test_a_schedule_that_is_over_says_so() -> None:

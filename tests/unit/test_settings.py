@@ -130,7 +130,7 @@ class TestUnknownNames:
 
     def test_a_name_like_no_other_gets_the_list(self) -> None:
         message = refused("zzz = 1")
-        assert "known are: database_url, data_dir" in message
+        assert "known are: database_url, direct_database_url, data_dir" in message
 
 
 class TestValues:
@@ -318,7 +318,16 @@ class TestDescriptions:
     def test_a_described_default_is_accepted_and_means_the_default(self) -> None:
         """Those in words ("all") are no values, so only they may be refused."""
         defaults = msgspec.structs.asdict(Settings())
-        in_words = {"database_url", "queues", "processes", "encryption_keys", "url", "key", "metrics_port"}
+        in_words = {
+            "database_url",
+            "direct_database_url",
+            "queues",
+            "processes",
+            "encryption_keys",
+            "url",
+            "key",
+            "metrics_port",
+        }
         in_words |= {"allowed_networks", "shell_commands", "public_url", "smtp_url", "mail_from"}
         for each in describe():
             if each.name not in in_words:

@@ -1,5 +1,7 @@
 """Both dialects say the same things under the same names."""
 
+import re
+
 import pytest
 
 from duetime.store.sql import migrations, parse, statements
@@ -7,6 +9,7 @@ from duetime.store.sql import migrations, parse, statements
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
+    "lock_repeat": "SQLite has one writer",
     "news_of_runs": "two statements in SQLite, one for each home",
     "slow_candidates": "SQLite reads the ids of claims first",
     "held_slots": "SQLite reads the ids of claims first",
@@ -15,7 +18,7 @@ ONLY_POSTGRES = {
     "lock_calendar": "a file has one writer, so nothing can come between two statements",
     "lock_cursor": "a file has one writer, so nothing can come between two statements",
     "lock_notifying": "a file has one writer, so nothing can come between two statements",
-    "lane": "a file goes back only while nobody has it open",
+    "unusable_lanes": "a file has one process: what it knows of lanes holds",
     "lock_runs": "a file has one writer, so nothing can come between two statements",
     "see_live_job": "a file has one writer: looking at a job holds it",
     "see_live_runs": "a file has one writer: looking at runs holds them",
@@ -35,9 +38,20 @@ ONLY_POSTGRES = {
     "which_deleted": "one job at a time in SQLite, by `is_deleted`",
     "blocks_of_day": "a file has no partitions: rows are numbered",
     "estimate_jobs": "SQLite's planner believes nothing of how many there are",
+    "pages_of_runs": "SQLite walks over runs by their ids",
+    "hold_strays": "a file has one writer, so nobody else holds a row",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "count_runs": "PostgreSQL knows how many pages there are",
+    "last_swept": "PostgreSQL walks over runs by their pages",
+    "put_lane_change": "part of `wake_lanes` in PostgreSQL",
+    "lanes_used": "part of `wake_lanes` in PostgreSQL",
+    "quiet_lanes": "part of `tidy_lanes` in PostgreSQL",
+    "lanes_of_runs": "part of `tidy_lanes` in PostgreSQL",
+    "keep_lane": "part of `tidy_lanes` in PostgreSQL",
+    "rest_lanes": "part of `tidy_lanes` in PostgreSQL",
+    "count_jobs_to_sample": "PostgreSQL counts them while it samples them, by what its planner believes",
     "keys_in_turn": "part of `prune_keys` in PostgreSQL",
     "payload_refs_in_turn": "part of `sweep_payload_refs` in PostgreSQL",
     "history_in_turn": "PostgreSQL drops whole days",
@@ -110,3 +124,17 @@ def test_a_script_is_cut_into_its_statements() -> None:
         "-- done\nselect 3",
     )
     assert split("") == ()
+
+
+def test_no_cursor_is_written_below_the_mark_of_a_scanner() -> None:
+    """A scanner passes over what lies below its low-water mark, so every statement stamps `scan_at` with the clock, or
+    puts it out of view."""
+    functions = [part for migration in migrations(POSTGRES) for part in migration[2].split(";")]
+    written = [
+        text
+        for text in (*statements(POSTGRES).values(), *functions)
+        if "insert into duetime.cursors" in text or ("update duetime.cursors" in text and "scan_at =" in text)
+    ]
+    assert len(written) >= 8
+    for text in written:
+        assert re.search(r"greatest\([^()]+(?:\([^()]*\))?[^()]*, duetime\.clock\(\)\)|'9999-01-01Z'", text), text

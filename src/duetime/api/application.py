@@ -2,7 +2,8 @@
 
     who asks (401) → may they (403) → how much (429) → query and body (400, 413, 415, 422) → the handler → the answer
 
-Nothing is read of a body before the caller is known, and nothing is done before everything is checked.
+Nothing is read of a body before the caller is known, by a key or by what the endpoint takes in its place (`admit`), and
+nothing is done before everything is checked.
 """
 
 import asyncio
@@ -14,12 +15,12 @@ import msgspec
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from duetime.api.bodies import drop_the_rest, read_body
+from duetime.api.bodies import drop_the_rest, parse, read_body
 from duetime.api.decoding import fit, header_map, read_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.problems import INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
 from duetime.api.service import Service
-from duetime.errors import StoreError
+from duetime.errors import StoreError, reason_of
 
 log = logging.getLogger("duetime.api")
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -76,12 +77,14 @@ class _Door:
         call = Call(service, endpoint, given, scope["path_params"], who, receive)
         if endpoint.query is not None:
             call.query = read_query(scope["query_string"], endpoint.query)
+        if endpoint.admit is not None:
+            await endpoint.admit(call)
         if endpoint.body is not None:
             body = await read_body(endpoint, given, receive, service.settings)
             if endpoint.reads == "bytes":
                 call.body = body
             elif body or not endpoint.body_optional:
-                call.body = fit(read_json(body), endpoint.body)
+                call.body = fit(await parse(body, read_json), endpoint.body)
             else:
                 call.body = fit({}, endpoint.body)
         return await endpoint.handler(call)
@@ -93,7 +96,7 @@ def _seen(endpoint: Endpoint, error: Exception) -> Problem:
         log.error("%s failed", endpoint.name, exc_info=error)
         return Problem(INTERNAL, remedy="look into the server's log")
     if isinstance(error, StoreError):
-        log.warning("%s: %s", endpoint.name, error)
+        log.warning("%s: %s", endpoint.name, reason_of(error))
     return problem
 
 
@@ -142,7 +145,7 @@ async def _stream(send: Send, receive: Receive, stream: Stream, status: int) -> 
             async for part in stream.parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         except StoreError as error:
-            log.warning("a stream ends: %s", error)  # in good order: who watches asks again
+            log.warning("a stream ends: %s", reason_of(error))  # in good order: who watches asks again
         await send({"type": "http.response.body", "body": b""})
 
     pushing = asyncio.ensure_future(push())

@@ -1,13 +1,17 @@
-"""Reading a body: of the right kind, not too long, not too slow, and no larger unpacked than packed bodies may be.
+"""Reading a body: of the right kind, not too long, not too slow, and not of more values than its reader can hold.
 
-The limit holds for what comes in and for what it unpacks to, so a small body cannot become a large one. The deadline
-holds for the whole body: a client that sends a byte now and then does not keep a place for ever.
+The limits hold for what comes in and for what it unpacks to, and they are checked while it unpacks: a small body cannot
+become a large one. The deadline holds for the whole body: a client that sends a byte now and then does not keep a place
+for ever. Unpacking and parsing leave the event loop to other requests: large bodies are unpacked in slices, and parsed
+in a thread of their own.
 """
 
 import asyncio
 import contextlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from starlette.types import Receive
 
@@ -15,23 +19,39 @@ from duetime.api.endpoint import Endpoint
 from duetime.api.problems import BAD_REQUEST, SLOW_BODY, TOO_LARGE, WRONG_MEDIA, Problem
 from duetime.settings import Settings
 
+T = TypeVar("T")
+
+_ON_THE_LOOP = 16 * 1024
+"""Bytes that are parsed in a few milliseconds, whatever they hold."""
+_SLICE = 256 * 1024
+"""Bytes that are unpacked at a time."""
+MOST_VALUES = 50_000
+"""How many values a body may hold, or one item of a batch, estimated from its separators. Every one is looked at in
+Python, on the event loop."""
+MOST_VALUES_OF_BATCH = 1_000_000
+"""Each takes some 60 bytes once it is parsed."""
+_parser = ThreadPoolExecutor(1, thread_name_prefix="duetime-parse")
 _LINGER = 2.0
 """Seconds for which what is left of a refused body is still taken in."""
 _LINGER_BYTES = 64 * 1024 * 1024
-_ROOM_FOR_THE_REST = 64 * 1024
+ROOM_FOR_THE_REST = 64 * 1024
 """What a job may say beside its arguments."""
+_TINY = 4 * 1024
+"""For callers that have shown no key."""
 
 
 def limit_of(endpoint: Endpoint, settings: Settings) -> int:
     match endpoint.body_limit:
         case "job":
-            return settings.max_payload + _ROOM_FOR_THE_REST
+            return settings.max_payload + ROOM_FOR_THE_REST
         case "batch":
             return settings.max_batch
         case "payload":
             return settings.max_stored_payload
         case "small":
-            return _ROOM_FOR_THE_REST
+            return ROOM_FOR_THE_REST
+        case "tiny":
+            return _TINY
 
 
 async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings) -> bytes:
@@ -52,7 +72,21 @@ async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive:
         ) from None
     if body:  # of nothing, it does not matter what it claims to be
         _check_media(endpoint, headers)
-    return unpack(body, limit) if packed else body
+    most: int | None = MOST_VALUES_OF_BATCH if endpoint.body_limit == "batch" else MOST_VALUES
+    if "*/*" in endpoint.media:
+        most = None
+    if packed:
+        return await unpack(body, limit, most)
+    if most is not None:
+        await _count_values(body, most)
+    return body
+
+
+async def parse(body: bytes, read: Callable[[bytes], T]) -> T:
+    """What `read` makes of a body; of a large one, beside the event loop."""
+    if len(body) <= _ON_THE_LOOP:
+        return read(body)
+    return await asyncio.get_running_loop().run_in_executor(_parser, read, body)
 
 
 async def _read(receive: Receive, limit: int) -> bytes:
@@ -94,18 +128,51 @@ def _packing(headers: Mapping[bytes, bytes]) -> bool:
             raise Problem(WRONG_MEDIA, field="Content-Encoding", remedy="send it as it is, or as gzip")
 
 
-def unpack(body: bytes, limit: int) -> bytes:
+async def unpack(body: bytes, limit: int, most_values: int | None = MOST_VALUES) -> bytes:
     """What a gzip holds. No more of it than the limit is ever in memory."""
     unpacker = zlib.decompressobj(wbits=31)
-    try:
-        found = unpacker.decompress(body, limit + 1)
-    except zlib.error:
-        raise Problem(BAD_REQUEST, "the body is not gzip", field="Content-Encoding") from None
-    if len(found) > limit:
-        raise _too_large(limit, unread=False)
+    parts: list[bytes] = []
+    size = values = 0
+    packed = body
+    while not unpacker.eof:
+        try:
+            part = unpacker.decompress(packed, _SLICE)
+        except zlib.error:
+            raise Problem(BAD_REQUEST, "the body is not gzip", field="Content-Encoding") from None
+        packed = unpacker.unconsumed_tail
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit, unread=False)
+        if most_values is not None and (values := values + count_values(part)) > most_values:
+            raise _too_many_values(most_values)
+        if not part and not packed:
+            break
+        parts.append(part)
+        if len(part) == _SLICE:
+            await asyncio.sleep(0)
     if not unpacker.eof or unpacker.unused_data:
         raise Problem(BAD_REQUEST, "the body is not one whole gzip", field="Content-Encoding")
-    return found
+    return b"".join(parts)
+
+
+async def _count_values(body: bytes, most: int) -> None:
+    if len(body) <= most:
+        return  # a value takes a byte at least
+    values = 0
+    for start in range(0, len(body), _SLICE):
+        values += count_values(body[start : start + _SLICE])
+        await asyncio.sleep(0)
+        if values > most:
+            raise _too_many_values(most)
+
+
+def count_values(part: bytes) -> int:
+    return part.count(b",") + part.count(b"[") + part.count(b"{")
+
+
+def _too_many_values(most: int) -> Problem:
+    remedy = "split it, or send long lists as a payload"
+    return Problem(TOO_LARGE, f"more than {most:,} values, counted by , [ and {{", remedy=remedy)
 
 
 def _too_large(limit: int, *, unread: bool = True) -> Problem:

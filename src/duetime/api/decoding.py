@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from duetime.api.problems import INVALID_INPUT, INVALID_JSON, Problem
+from duetime.api.problems import INVALID_INPUT, INVALID_JSON, TOO_LARGE, Problem
 
 T = TypeVar("T")
 
@@ -33,6 +33,9 @@ _FORMS = {
     "^run_": "it looks like run_01k…",
 }
 """What the patterns of names and ids mean, by their first characters."""
+_SPACE = re.compile(r"[ \t\n\r]*")
+_WINDOW = 4096
+"""Characters: most jobs of a batch are shorter."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _TENANT = "the header Duetime-Tenant, with a root key"
@@ -41,8 +44,8 @@ ELSEWHERE = {
     "run_time": "run_at",
     "scheduled_at": "run_at",
     "delay": "run_in",
-    "schedule": "cron, every, or when",
-    "cron_expression": "cron, every, or when",
+    "schedule": "cron, rrule, every, or when",
+    "cron_expression": "cron, rrule, every, or when",
     "timezone": "tz",
     "parameters": "args",
     "params": "args",
@@ -63,14 +66,11 @@ ELSEWHERE = {
 
 def read_json(body: bytes) -> Any:
     """The value of a JSON text; refuses what two readers could read differently."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise Problem(INVALID_JSON, f"byte {error.start} is not UTF-8") from None
+    text = _text(body)
     try:
         value = _decoder.decode(text)
     except RecursionError:
-        raise Problem(INVALID_JSON, "is nested too deeply", remedy=f"at most {MAX_DEPTH} levels") from None
+        raise _too_deep() from None
     except json.JSONDecodeError as error:
         raise Problem(INVALID_JSON, f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError as error:
@@ -80,6 +80,73 @@ def read_json(body: bytes) -> Any:
     return value
 
 
+def read_json_items(body: bytes, most_items: int, largest: int, most_values: int) -> list[Any]:
+    """The objects of a JSON array, one after the other; `largest` and `most_values` bound each of them.
+
+    Each is read from a window of at most `largest` characters, so that no single step of the C parser, which keeps all
+    other threads waiting, is longer than that.
+    """
+    text = _text(body)
+    items: list[Any] = []
+    at = _skip(text, 0)
+    if text[at : at + 1] != "[":
+        raise Problem(INVALID_INPUT, "the body is not an array of jobs", remedy="send [{…}, …], or NDJSON")
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "]":
+        at = _skip(text, at + 1)
+    else:
+        while True:
+            if len(items) == most_items:
+                raise Problem(INVALID_INPUT, "there are too many jobs for one batch", remedy=f"1 to {most_items:,}")
+            value, end = _item(text, at, len(items), largest)
+            if end - at > most_values and sum(text.count(mark, at, end) for mark in ",[{") > most_values:
+                raise Problem(TOO_LARGE, f"more than {most_values:,} values", field=f"[{len(items)}]")
+            items.append(value)
+            at = _skip(text, end)
+            following = text[at : at + 1]
+            at = _skip(text, at + 1)
+            if following == "]":
+                break
+            if following != ",":
+                raise Problem(INVALID_JSON, f"expected ',' or ']' after item {len(items) - 1}", field="body")
+    if at < len(text):
+        raise Problem(INVALID_JSON, f"there is more after the end of the array (character {at})")
+    return items
+
+
+def _item(text: str, at: int, index: int, largest: int) -> tuple[Any, int]:
+    window = _WINDOW
+    while True:
+        part = text[at : at + window]
+        cut_off = len(part) == window
+        try:
+            value, end = _decoder.raw_decode(part)
+            if not cut_off or end < window:
+                break
+            reason = "it does not end"
+        except json.JSONDecodeError as error:
+            reason = error.msg
+        except RecursionError:
+            raise _too_deep(f"[{index}]") from None
+        except ValueError as error:
+            raise Problem(INVALID_JSON, str(error), field=f"[{index}]") from None
+        if not cut_off:
+            raise Problem(INVALID_JSON, reason, field=f"[{index}]")
+        if window == largest:
+            raise Problem(INVALID_JSON, f"{reason}, or it is longer than {largest:,} characters", field=f"[{index}]")
+        window = min(largest, window * 8)
+    if _SURROGATE.search(part, 0, end) is not None:
+        _refuse_half_characters(value)
+    return value, at + end
+
+
+def _skip(text: str, at: int) -> int:
+    """Where the next token begins."""
+    match = _SPACE.match(text, at)
+    assert match is not None
+    return match.end()
+
+
 def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
     """The value as its type has it; `field` is where it stands in the request."""
     try:
@@ -87,7 +154,18 @@ def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
     except msgspec.ValidationError as error:
         raise _misfit(str(error), to, field) from None
     except RecursionError:
-        raise Problem(INVALID_JSON, "is nested too deeply", remedy=f"at most {MAX_DEPTH} levels") from None
+        raise _too_deep() from None
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise Problem(INVALID_JSON, f"byte {error.start} is not UTF-8") from None
+
+
+def _too_deep(field: str | None = None) -> Problem:
+    return Problem(INVALID_JSON, "is nested too deeply", field=field, remedy=f"at most {MAX_DEPTH} levels")
 
 
 def read_query(query: bytes, to: type[T]) -> T:
@@ -98,8 +176,7 @@ def read_query(query: bytes, to: type[T]) -> T:
         raise Problem(INVALID_INPUT, "the query string cannot be read", field="query") from None
     given = dict(pairs)
     if len(given) != len(pairs):
-        twice = next(name for name in given if sum(name == other for other, _ in pairs) > 1)
-        raise Problem(INVALID_INPUT, "stands there twice", field=twice[:60], remedy="give it once")
+        raise Problem(INVALID_INPUT, "stands there twice", field=_repeated(pairs)[:60], remedy="give it once")
     try:
         return msgspec.convert(given, to, strict=False)
     except msgspec.ValidationError as error:
@@ -109,10 +186,18 @@ def read_query(query: bytes, to: type[T]) -> T:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+        raise ValueError(f"the key {_repeated(pairs)[:60]!r} stands twice in one object")
     return found
+
+
+def _repeated(pairs: list[tuple[str, Any]]) -> str:
+    """The first name that stands twice, in one pass: the sender chooses how many names there are."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise AssertionError("no name stands twice")
 
 
 def _number(text: str) -> float:

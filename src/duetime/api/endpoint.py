@@ -22,7 +22,7 @@ JSON = "application/json"
 class Call:
     """One request on its way through the API: who asks, and what for."""
 
-    __slots__ = ("_receive", "body", "endpoint", "headers", "path", "query", "service", "who")
+    __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "query", "service", "who")
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class Call:
         self.path = path
         self.who = who
         self._receive = receive
+        self.admitted: Any = None
+        """What `endpoint.admit` found."""
         self.query: Any = None
         """As `endpoint.query` has it."""
         self.body: Any = None
@@ -100,15 +102,17 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     summary: str
     may: Action | None
-    """What the caller must be allowed to do; None for what is open to everybody."""
+    """What the caller must be allowed to do; None for what takes no key."""
     handler: Handler
+    admit: Callable[[Call], Awaitable[None]] | None = None
+    """Checks, before the body is read, what a caller shows in place of a key."""
     query: Any = None
     body: Any = None
     reads: Literal["json", "bytes"] = "json"
     """Whether the body arrives as `body` has it, or as bytes, for the handler to read."""
     media: tuple[str, ...] = (JSON,)
     """What the body may be."""
-    body_limit: Literal["job", "batch", "payload", "small"] = "small"
+    body_limit: Literal["job", "batch", "payload", "small", "tiny"] = "small"
     body_optional: bool = False
     answer: Any = None
     answers_with: str = JSON

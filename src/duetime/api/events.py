@@ -1,9 +1,9 @@
 """What changes, as it changes: the store's events are read once on this server, and handed to everybody who listens.
 
-A listener gets every event of its tenant after the place where it begins, in order and without gaps. One that does not
-keep up is let go: it comes back with the last place that it was told, and goes on from there. It is told of places also
-while nothing happens to its tenant, so that it never comes back with one that is long past: all that others did since
-would have to be read.
+A listener gets every event of its tenant after the place where it begins, in order and without gaps: an event has its
+place when it is committed, and waits for no other transaction. A listener that does not keep up is let go: it comes
+back with the last place that it was told, and goes on from there. It is told of places also while nothing happens to
+its tenant, so that it never comes back with one that is long past: all that others did since would have to be read.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from duetime.clock import monotonic
-from duetime.errors import DuetimeError
+from duetime.errors import DuetimeError, reason_of
 from duetime.model.event import Event, EventMark
 from duetime.store.protocol import Hint, Store
 
@@ -134,7 +134,7 @@ class EventHub:
                         renewed = monotonic()
                     full = await self._step()
                 except DuetimeError as error:
-                    log.warning("events: %s; trying again until it is back", error)
+                    log.warning("events: %s; trying again until it is back", reason_of(error))
                     full = False
                 if not full:
                     with contextlib.suppress(TimeoutError):

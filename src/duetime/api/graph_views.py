@@ -7,6 +7,7 @@ from typing import Any
 from duetime.ids import show
 from duetime.model.dependency import Parent
 from duetime.model.graph import Graph, GraphItem, Node
+from duetime.slices import mapped
 from duetime.wire.graphs import EdgeView, GraphSummary, GraphView, NodeView, ParentView
 
 
@@ -14,13 +15,14 @@ def graph_summary(item: GraphItem) -> GraphSummary:
     return GraphSummary(**_common(item))
 
 
-def graph_view(graph: Graph) -> GraphView:
+async def graph_view(graph: Graph) -> GraphView:
+    """In slices: a graph may have 10,000 nodes and far more edges."""
     names = [node.name for node in graph.nodes]
     return GraphView(
         **_common(graph.item),
         counts=dict(Counter(_state(node.state) for node in graph.nodes)),
-        nodes=tuple(_node(node) for node in graph.nodes),
-        edges=tuple(EdgeView(names[parent], names[child]) for parent, child in graph.edges),
+        nodes=tuple(await mapped(_node, graph.nodes)),
+        edges=tuple(await mapped(lambda edge: EdgeView(names[edge[0]], names[edge[1]]), graph.edges)),
         created=graph.created,
     )
 

@@ -16,6 +16,12 @@ class Metrics:
             ("endpoint", "status"),
             registry=self.registry,
         )
+        self._refusals = Counter(
+            "duetime_http_refused",
+            "Connections and requests that were refused before it was known who asks.",
+            ("reason",),
+            registry=self.registry,
+        )
         self._counters: dict[tuple[str, int], Counter] = {}
 
     def answered(self, endpoint: Endpoint, status: int) -> None:
@@ -24,6 +30,9 @@ class Metrics:
         if counter is None:
             counter = self._counters[key] = self._answers.labels(endpoint.name, str(status))
         counter.inc()
+
+    def refused(self, reason: str) -> None:
+        self._refusals.labels(reason).inc()
 
     def render(self) -> bytes:
         return page(self.registry)

@@ -79,13 +79,22 @@ def _common(run: Run | RunItem) -> dict[str, Any]:
         "lost": run.lost,
         "due_at": run.due_at,
         "ready_at": run.ready_at,
+        "first_started_at": run.first_started_at,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
-        "lag": _seconds(run.due_at, run.started_at),
+        "lag": _seconds(run.due_at, run.first_started_at),
+        "retry_delay": _seconds(
+            run.first_started_at, None if run.started_at == run.first_started_at else run.started_at
+        ),
         "worker_id": _worker(run.worker_id),
         "failure": _failure(run.failure),
         "error": run.error,
     }
+
+
+def _last_start(run: Run | RunItem) -> datetime | None:
+    """When it started last, if that was not the first time."""
+    return None if run.started_at == run.first_started_at else run.started_at
 
 
 def _attempt(attempt: Attempt) -> AttemptView:

@@ -14,6 +14,7 @@ from duetime.api.secrets import KnownSecrets
 from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
+from duetime.computing import Computing
 from duetime.engine.breakers import breaker_policy
 from duetime.engine.desk import Desk
 from duetime.engine.gathering import Gatherer
@@ -57,14 +58,17 @@ class Service:
         self.targets = TargetRules(settings)
         self.links = CompletionLinks(store)
         self.events = EventHub(store)
+        self.seen_writable: Memory[bool, bool] = Memory(10.0)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
+        self.computing = Computing()
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""
 
     async def close(self) -> None:
         """Write down what is left, and let go of everything but the store."""
         await self.events.close()
+        self.computing.close()
         with contextlib.suppress(StoreError):  # it is told to the log by whoever needed the store before us
             await self.tick()
 

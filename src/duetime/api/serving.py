@@ -1,5 +1,6 @@
 """The server inside a node: it listens from the start, serves until it is stopped, and keeps nobody waiting then."""
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -8,12 +9,16 @@ from collections.abc import Iterator
 import uvicorn
 
 from duetime.api.application import make_application
+from duetime.api.connections import Connections, room_for_connections
+from duetime.api.http_protocol import bounded
 from duetime.api.pages import page_routes
 from duetime.api.service import Service
 from duetime.api.table import ENDPOINTS
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
 
+_KEEP_ALIVE = 75
+"""Seconds for which a connection may be idle between two requests."""
 _LAST_WORDS = 5
 """Seconds for requests under way, once the server was asked to stop."""
 
@@ -28,10 +33,17 @@ class HttpServer:
     def __init__(self, service: Service, settings: Settings) -> None:
         self._service = service
         self._socket = _listen(settings.host, settings.port)
+        self._connections = Connections(
+            room_for_connections(settings.max_connections, 2 * settings.pool_size),
+            settings.max_connections_per_address,
+            header_timeout=settings.header_timeout.total_seconds(),
+            idle_timeout=_KEEP_ALIVE,
+        )
+        self._connections.on_refusal = service.metrics.refused
         config = uvicorn.Config(
             make_application(service, ENDPOINTS, page_routes()),
             loop="none",
-            http="httptools",
+            http=bounded(self._connections),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -39,12 +51,12 @@ class HttpServer:
             log_config=None,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=_LAST_WORDS,
         )
         self._server = _Server(config)
-        # It tells of every start and every request; what matters is logged by the application.
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        # It tells of every start, request and malformed request; what matters is counted and logged by us.
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
     @property
     def url(self) -> str:
@@ -58,7 +70,16 @@ class HttpServer:
         return f"{self.url}/login?token={self._service.sessions.link(key_hash)}"
 
     async def run(self) -> None:
-        await self._server.serve(sockets=[self._socket])
+        sweeping = asyncio.create_task(self._sweep())
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            sweeping.cancel()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._connections.sweep()
 
     def stop(self) -> None:
         self._service.stopping.set()

@@ -20,7 +20,7 @@ from duetime.model.lane import LaneKey, Tier
 from duetime.model.name import check_key, check_name
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import NOW, After, Once, Schedule, make_schedule
+from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule
 from duetime.model.target import check_not_reserved
 from duetime.targets.checking import TargetRules
 from duetime.wire.jobs import DependsOnBody, JobRequest, MisfireBody, RetryBody
@@ -28,7 +28,7 @@ from duetime.wire.workers import TaskDefaults
 
 _NO_ARGS: Mapping[str, Any] = {}
 _POLICIES = ("misfire", "overlap", "jitter", "max_runs")
-_TIMES = ("run_at", "run_in", "cron", "every", "when", "tz", "start_at", "end_at", "exclude")
+_TIMES = (*KINDS, *BOUNDS)
 _NOT_RECURRING = (Once, After)
 
 # Most requests of a large batch leave most things out: one look tells.
@@ -154,7 +154,7 @@ def _options(request: JobRequest, usual: Options, *, recurring: bool) -> Options
     if not recurring:
         for name, value in zip(_POLICIES, policies, strict=True):
             if value is not None:
-                raise InvalidInput(f"{name} goes with cron and every", field=name, remedy="leave it out")
+                raise InvalidInput(f"{name} goes with cron, rrule and every", field=name, remedy="leave it out")
     options = usual
     if (
         request.retries is not None

@@ -11,15 +11,27 @@ from duetime.model import json
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobItem, JobStatus
-from duetime.model.schedule import After, Cron, Every, Exclusion, Once, Schedule, UnusableSchedule, exact_form, explain
+from duetime.model.schedule import (
+    After,
+    Cron,
+    Every,
+    Exclusion,
+    Once,
+    RRule,
+    Schedule,
+    UnusableSchedule,
+    exact_form,
+    explain,
+)
 from duetime.model.target import decode_target, is_target
 from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
 
-_KINDS: dict[type, Literal["once", "cron", "every", "after"]] = {
+_KINDS: dict[type, Literal["once", "cron", "every", "after", "rrule"]] = {
     Once: "once",
     Cron: "cron",
     Every: "every",
     After: "after",
+    RRule: "rrule",
 }
 
 
@@ -36,11 +48,12 @@ def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> R
     return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, notes)
 
 
-def schedule_view(schedule: Schedule) -> ScheduleView:
-    zone = getattr(schedule, "zone", "UTC")
+def schedule_view(schedule: Schedule, zone: str = "UTC") -> ScheduleView:
+    """A schedule as answers show it; one that has no zone of its own is told in the given one."""
+    zone = getattr(schedule, "zone", zone)
     try:
         told = explain(schedule, zone)
-    except (UnusableSchedule, InvalidInput) as error:
+    except (UnusableSchedule, InvalidInput, OSError) as error:
         told = f"cannot be told: {error}"  # one row must not keep a whole list from being read
     view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), told, zone)
     if isinstance(schedule, Once):

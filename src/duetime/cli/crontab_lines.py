@@ -4,6 +4,7 @@ MAILTO=ops@example.com          a variable, for the commands below it
 CRON_TZ=Europe/Berlin           whose clock the lines below go by
 0 9 * * 1-5   report --daily    a schedule and a command
 @daily        cleanup           a schedule by name
+@every 90s    poll              an interval, as some programs have it
 0 * * * *     cat > log%hello   what follows the first % is what the command reads; \\% is a percent sign
 """
 
@@ -14,15 +15,8 @@ from typing import Any
 
 import msgspec
 
-_NAMED = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
+from duetime.model.schedule.line import WORDS
+
 _VARIABLE = re.compile(r"""\s*(["']?)([A-Za-z_][A-Za-z0-9_]*)\1\s*=\s*(.*?)\s*""")
 _PERCENT = re.compile(r"(?<!\\)%")
 
@@ -87,7 +81,7 @@ def read_crontab(lines: Iterable[str], *, system: bool = False) -> tuple[list[En
 
 def _entry(number: int, line: str, *, system: bool, tz: str | None, env: dict[str, str]) -> Entry | str:
     """The entry, or why there is none."""
-    fields = 1 if line.startswith("@") else 5
+    fields = (2 if line.lower().startswith("@every") else 1) if line.startswith("@") else 5
     parts = line.split(None, fields + system)
     if len(parts) <= fields + system:
         return "there is no command"
@@ -95,7 +89,7 @@ def _entry(number: int, line: str, *, system: bool, tz: str | None, env: dict[st
     if fields == 1:
         if cron.lower() == "@reboot":
             return "a job has a time, and @reboot has none"
-        named = _NAMED.get(cron.lower())
+        named = WORDS.get(cron.lower())
         if named is None:
             return f"{cron} is not a schedule that cron knows"
         cron = named

@@ -1,7 +1,7 @@
 """What commands say about a job: options that several of them share, and how they are read."""
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -16,6 +16,10 @@ Args = Annotated[str | None, typer.Option("--args", help="All arguments as one J
 RunAt = Annotated[str | None, typer.Option("--at", help="When, such as 2027-01-31T09:00:00Z.")]
 RunIn = Annotated[str | None, typer.Option("--in", help="After how long, such as 10m.")]
 Zone = Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")]
+DayMatch = Annotated[
+    Literal["either", "both"] | None,
+    typer.Option("--day-match", help="Whether a day matches one of a cron line's two fields of days, or both."),
+]
 StartAt = Annotated[str | None, typer.Option("--from", help="No run before this moment.")]
 EndAt = Annotated[str | None, typer.Option("--until", help="No run after this moment.")]
 NotOn = Annotated[

@@ -6,6 +6,7 @@ import typer
 
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
+from duetime.cli.options import IdempotencyKey
 from duetime.cli.talking import Talk, Yes, limited, talks
 
 application = group("Look at jobs, and steer them.")
@@ -81,9 +82,9 @@ def resume(talk: Talk, job: JobId) -> None:
 
 @application.command()
 @talks
-def trigger(talk: Talk, job: JobId) -> None:
+def trigger(talk: Talk, job: JobId, idempotency_key: IdempotencyKey = None) -> None:
     """Make an extra run now."""
-    talk.show(talk.client.trigger_job(job))
+    talk.show(talk.client.trigger_job(job, idempotency_key=idempotency_key))
 
 
 @application.command()
@@ -95,9 +96,10 @@ def backfill(
     end: Annotated[str, typer.Argument(help="Until when (RFC 3339).")],
     limit: Annotated[int | None, typer.Option("--limit", help="Refuse to make more than this.")] = None,
     rate: Annotated[float | None, typer.Option("--rate", help="Runs a second.")] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Make the runs of a past range."""
-    talk.show(talk.client.backfill_job(job, start, end, limit=limit, rate=rate))
+    talk.show(talk.client.backfill_job(job, start, end, limit=limit, rate=rate, idempotency_key=idempotency_key))
 
 
 @application.command()

@@ -23,3 +23,6 @@ Key = Annotated[
 LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
 Host = Annotated[str | None, typer.Option("--host", help="The address that the HTTP server listens on.")]
 Port = Annotated[int | None, typer.Option("--port", help="The HTTP server's port; 0 takes a free one.")]
+IdempotencyKey = Annotated[
+    str | None, typer.Option("--idempotency-key", help="Asking again with it gives the first answer again.")
+]

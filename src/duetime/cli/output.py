@@ -26,6 +26,7 @@ from duetime.worker.context import log_ids
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
+_FIELDS = ("job_id", "run_id", "attempt", "tenant_id", "task", "queue", "failure", "retried", "retry_in")
 _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (InvalidInput, 2),
     (SchemaMismatch, 4),
@@ -100,7 +101,7 @@ class _TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        ids = log_ids()
+        ids = _ids(record)
         where = f"  ({ids['run_id']}, attempt {ids['attempt']})" if ids else ""
         return super().formatMessage(record) + where
 
@@ -112,8 +113,17 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **log_ids(),
+            **_ids(record),
         }
-        if record.exc_info:
+        if record.exc_text:
+            line["traceback"] = record.exc_text
+        elif record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return msgspec.json.encode(line).decode()
+
+
+def _ids(record: logging.LogRecord) -> dict[str, Any]:
+    """The attempt that a line is about: as the line says, else the one that it was written in."""
+    if "run_id" not in record.__dict__:
+        return dict(log_ids())
+    return {name: record.__dict__[name] for name in _FIELDS if name in record.__dict__}

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from duetime.cli.job_options import DayMatch
 from duetime.cli.options import Json
 from duetime.cli.output import clear_errors, out, say
 from duetime.clock import SystemClock
@@ -19,25 +20,27 @@ Text = Annotated[
     str,
     typer.Argument(
         metavar="SCHEDULE",
-        help="A cron line, a duration, a repeating interval, a time, or words: [bold]'every weekday at 9am'[/].",
+        help="A cron line, a recurrence rule, an interval, a time, or words: [bold]'every weekday at 9am'[/].",
     ),
 ]
-Zone = Annotated[str, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")]
+Zone = Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")]
 From = Annotated[str | None, typer.Option("--from", help="The moment to look from (RFC 3339). Default: now.")]
 Count = Annotated[int, typer.Option("--count", "-n", help="How many fires to show.")]
 
 
-def preview(text: Text, tz: Zone = "UTC", start: From = None, count: Count = FEW, json: Json = False) -> None:
+def preview(
+    text: Text, tz: Zone = None, day_match: DayMatch = None, start: From = None, count: Count = FEW, json: Json = False
+) -> None:
     """Show what a schedule means and its next fires, with what clock changes make of them."""
     with clear_errors(json=json):
         moment = SystemClock().now() if start is None else check_moment(start, "from")
-        found = coming(text, tz=tz, start=moment, count=count)
+        found = coming(text, tz=tz, day_match=day_match, start=moment, count=count)
         if json:
             say("", json=True, **msgspec.structs.asdict(found))
             return
         exact = found.exact if found.exact == found.kind else f"{found.kind} {found.exact}"
         out.print(f"[bold]{escape(found.sentence)}[/]\n[dim]{escape(exact)}[/]", soft_wrap=True)
-        out.print(_table(found.fires) if found.fires else _nothing(found.kind, moment))
+        out.print(_table(found.fires) if found.fires else f"[yellow]It does not fire: {escape(found.reason or '')}.[/]")
 
 
 def _table(fires: list[ComingFire]) -> Table:
@@ -55,8 +58,3 @@ def _table(fires: list[ComingFire]) -> Table:
 def _shown(moment: datetime, day: str = "") -> str:
     timespec = "milliseconds" if moment.microsecond else "seconds"
     return f"{moment.strftime(day)}{moment.isoformat(' ', timespec).replace('+00:00', 'Z')}"
-
-
-def _nothing(kind: str, moment: datetime) -> str:
-    when = "that time is over" if kind == "at" else f"nothing from {_shown(moment)} on"
-    return f"[yellow]It does not fire: {when}.[/]"

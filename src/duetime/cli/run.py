@@ -79,6 +79,7 @@ def up(
             observe=Ticker(json=json),
             migrate=True,
             targets=settings.targets == "on",
+            forget_address=lambda: (settings.data_dir / SERVER_URL).unlink(missing_ok=True),
         )
 
         async def ready(store: "Store", server: "HttpServer | None") -> None:
@@ -100,7 +101,8 @@ def up(
                 say(f"Browsers: {server.login_link(key.hash)} (works once)", json=False)
 
         run_until_stopped(node.run(ready), json=json)
-        (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
+        if settings.sqlite_file is None:
+            (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
 
 
 def server(

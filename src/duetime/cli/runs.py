@@ -7,6 +7,7 @@ from rich.progress import Progress
 
 from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
+from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, Yes, limited, talks
 from duetime.clock import monotonic
@@ -77,9 +78,9 @@ def cancel(talk: Talk, run: RunId) -> None:
 
 @runs.command()
 @talks
-def retry(talk: Talk, run: RunId) -> None:
-    """Try a run again."""
-    talk.show(talk.client.retry_run(run))
+def retry(talk: Talk, run: RunId, idempotency_key: IdempotencyKey = None) -> None:
+    """Try a run again; one that is over is repeated once, by a new run."""
+    talk.show(talk.client.retry_run(run, idempotency_key=idempotency_key))
 
 
 @dead.command("list")

@@ -13,6 +13,7 @@ from duetime.cli.job_options import (
     Arguments,
     Concurrency,
     ConcurrencyKey,
+    DayMatch,
     EndAt,
     Jitter,
     JobName,
@@ -39,6 +40,7 @@ from duetime.cli.job_options import (
     read_json,
 )
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
+from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, read_lines, shown, talks
 from duetime.engine.options import check_duration
@@ -81,9 +83,7 @@ def submit(
     job_key: JobKey = None,
     target: TargetJson = None,
     callback_url: CallbackUrl = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option("--idempotency-key", help="Submitting again with it gives the first answer again.")
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     wait: Annotated[str | None, typer.Option("--wait", help="Wait this long for the result, such as 30s.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="A file of jobs, one JSON object a line (- reads them from a pipe).")
@@ -141,11 +141,13 @@ def schedule(
     talk: Talk,
     task: TaskName,
     when: Annotated[
-        str | None, typer.Argument(help="A cron line, an interval, or words: [bold]'every weekday at 9am'[/].")
+        str | None,
+        typer.Argument(help="A cron line or rule, an interval, or words: [bold]'every weekday at 9am'[/]."),
     ] = None,
     arguments: Arguments = None,
     args: Args = None,
     tz: Zone = None,
+    day_match: DayMatch = None,
     start_at: StartAt = None,
     end_at: EndAt = None,
     not_on: NotOn = None,
@@ -182,6 +184,7 @@ def schedule(
         args=read_arguments(arguments, args),
         when=when,
         tz=tz,
+        day_match=day_match,
         start_at=start_at,
         end_at=end_at,
         exclude=read_days(not_on),

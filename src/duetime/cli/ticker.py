@@ -35,13 +35,13 @@ class Ticker:
         if self._shown > PER_SECOND:
             self._hidden += 1
             return
-        lag = (claimed.started - claimed.due) / 1000
+        # Lag is that of the first start, so it says nothing of later ones.
+        lag = (claimed.started - claimed.due) / 1000 if claimed.fence == 1 else None
         took = (datetime.now(UTC) - claimed.started_at).total_seconds() * 1000  # noqa: TID251 - shown, never decided on
         mark = _MARKS.get(completion.attempt_state, "?")
         first_line = (completion.error or "").partition("\n")[0]
         reason = f"  [red]{escape(first_line[:90])}[/]" if first_line else ""
-        # Lag is counted from the due time, so it says something of the first attempt only.
-        which = f"lag {max(lag, 0):.0f} ms" if claimed.attempt == 1 else f"attempt {claimed.attempt}"
+        which = f"attempt {claimed.attempt}" if lag is None else f"lag {max(lag, 0):.0f} ms"
         say(
             f"  {mark} {task}  {show('run', claimed.run_id)}  {which}, took {max(took, 0):.0f} ms{reason}",
             json=self._json,
@@ -50,7 +50,7 @@ class Ticker:
             run_id=show("run", claimed.run_id),
             attempt=claimed.attempt,
             state=completion.attempt_state.name,
-            lag_ms=round(lag, 1),
+            lag_ms=None if lag is None else round(lag, 1),
             took_ms=round(took, 1),
             error=completion.error,
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import msgspec
 
@@ -52,6 +53,11 @@ def given(**fields: object) -> dict[str, Any]:
 def job_fields(**fields: Any) -> dict[str, Any]:
     """The fields of a job as JSON has them."""
     return {name: plain(value) for name, value in fields.items() if value is not None}
+
+
+def once(idempotency_key: str | None) -> dict[str, str]:
+    """The header that makes a request repeatable: with the caller's key, or one of its own."""
+    return {"Idempotency-Key": idempotency_key or str(uuid4())}
 
 
 def moment(value: Moment) -> str:

@@ -12,7 +12,7 @@ def get_stats(*, window: Length | None = None) -> Ask[Stats]:
 
 
 def list_fires(*, start: Moment | None = None, end: Moment | None = None, step: Length | None = None) -> Ask[Fires]:
-    """How many runs fire when, by queue."""
+    """How many runs are due when, by queue, of those that are still to come."""
     return Ask("GET", "/v1/fires", Fires, given(start=start, end=end, step=step))
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
-from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, path, plain
+from duetime.client.ask import Ask, Length, Moment, given, job_fields, moment, once, path, plain
 from duetime.model.target import Target
 from duetime.wire.jobs import (
     Backfilled,
@@ -33,17 +32,19 @@ def create_job(
     cron: str | None = None,
     every: Length | None = None,
     when: str | None = None,
+    rrule: str | None = None,
     tz: str | None = None,
     idempotency_key: str | None = None,
     **options: Any,
 ) -> Ask[Receipt]:
-    """Create a job: now, at a time, after a while, on a cron line, at an interval, or `when` in words.
+    """Create a job: now, at a time, after a while, on a cron line or a recurrence rule, at an interval, or `when`
+    in words.
 
     It does a task that workers have, or duetime does it itself: a `target` is a call or a command, a `callback_url` is
     short for a POST of the arguments.
 
     Other options are fields of the API: `name`, `owner`, `queue`, `priority`, `retries`, `retry`, `timeout`, `key`,
-    `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `start_at`, `end_at`,
+    `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `day_match`, `start_at`, `end_at`,
     `exclude`, `concurrency_key`, `concurrency`, `rate_key`, `rate`,
     `warn_after`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
     """
@@ -57,10 +58,11 @@ def create_job(
         cron=cron,
         every=every,
         when=when,
+        rrule=rrule,
         tz=tz,
         **options,
     )
-    return Ask("POST", "/v1/jobs", Receipt, body=body, headers=_once(idempotency_key))
+    return Ask("POST", "/v1/jobs", Receipt, body=body, headers=once(idempotency_key))
 
 
 def create_jobs(
@@ -68,7 +70,7 @@ def create_jobs(
 ) -> Ask[BatchAnswer]:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial` all that can be stored."""
     lines = [_encoder.encode(job_fields(**job)) for job in jobs]
-    headers = {**_once(idempotency_key), "Content-Type": "application/x-ndjson"}
+    headers = {**once(idempotency_key), "Content-Type": "application/x-ndjson"}
     query = {"partial": partial} if partial else {}
     body = b"\n".join(lines)
     return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, patience=120.0)
@@ -86,10 +88,13 @@ def list_jobs(
     recurring: bool | None = None,
     start_time: Moment | None = None,
     end_time: Moment | None = None,
+    fires_from: Moment | None = None,
+    fires_until: Moment | None = None,
     page_size: int | None = None,
     cursor: str | None = None,
 ) -> Ask[JobPage]:
-    """A page of jobs, newest first."""
+    """A page of jobs, newest first. `fires_from` and `fires_until` ask for those with a run in that time: the ones that
+    `list_fires` counts."""
     query = given(
         status=status,
         owner=owner,
@@ -101,6 +106,8 @@ def list_jobs(
         recurring=recurring,
         start_time=start_time,
         end_time=end_time,
+        fires_from=fires_from,
+        fires_until=fires_until,
         page_size=page_size,
         cursor=cursor,
     )
@@ -140,23 +147,25 @@ def resume_job(job_id: str) -> Ask[StatusAnswer]:
     return Ask("POST", path("/v1/jobs/{}/resume", job_id), StatusAnswer)
 
 
-def trigger_job(job_id: str) -> Ask[RunView]:
+def trigger_job(job_id: str, *, idempotency_key: str | None = None) -> Ask[RunView]:
     """Make an extra run now, without touching the rhythm."""
-    return Ask("POST", path("/v1/jobs/{}/trigger", job_id), RunView, repeatable=False)
+    return Ask("POST", path("/v1/jobs/{}/trigger", job_id), RunView, headers=once(idempotency_key))
 
 
 def backfill_job(
-    job_id: str, start: Moment, end: Moment, *, limit: int | None = None, rate: float | None = None
+    job_id: str,
+    start: Moment,
+    end: Moment,
+    *,
+    limit: int | None = None,
+    rate: float | None = None,
+    idempotency_key: str | None = None,
 ) -> Ask[Backfilled]:
     """Make the runs of a past range, `rate` a second."""
     body = given(start=moment(start), end=moment(end), limit=limit, rate=rate)
-    return Ask("POST", path("/v1/jobs/{}/backfill", job_id), Backfilled, body=body, repeatable=False)
+    return Ask("POST", path("/v1/jobs/{}/backfill", job_id), Backfilled, body=body, headers=once(idempotency_key))
 
 
 def get_job_status(job_id: str) -> Ask[JobStatusAnswer]:
     """How a job stands: its last run, its next one, and why it failed."""
     return Ask("GET", path("/v1/jobs/{}/status", job_id), JobStatusAnswer)
-
-
-def _once(idempotency_key: str | None) -> dict[str, str]:
-    return {"Idempotency-Key": idempotency_key or str(uuid4())}

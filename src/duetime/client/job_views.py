@@ -119,8 +119,10 @@ def run_of(tenant_id: int, view: RunView) -> Run:
         view.progress,
         view.message,
         tuple(_attempt(attempt) for attempt in view.attempts),
+        replays=view.replays,
         logs=_logs(view.logs),
         args_problem=view.args_problem,
+        first_started_at=view.first_started_at,
     )
 
 

@@ -21,6 +21,7 @@ from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.schedule import Once
 from duetime.wire.jobs import JobView
@@ -77,18 +78,31 @@ class RemoteJobs:
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         return run_of(tenant_id, await self._client.cancel_run(show("run", run_id)))
 
-    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
-        return run_of(tenant_id, await self._client.trigger_job(show("job", job_id)))
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
+        key = None if request is None else request.key
+        return run_of(tenant_id, await self._client.trigger_job(show("job", job_id), idempotency_key=key))
 
     async def backfill_job(
-        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        fires: Sequence[datetime],
+        nonce: bytes,
+        rate: float,
+        request: KeyedRequest | None = None,
     ) -> int:
         if not fires:
             return 0
+        key = None if request is None else request.key
+        bounds = (fires[0], fires[-1] + _MOMENT)
         answer = await self._client.backfill_job(
-            show("job", job_id), fires[0], fires[-1] + _MOMENT, limit=len(fires), rate=rate
+            show("job", job_id), *bounds, limit=len(fires), rate=rate, idempotency_key=key
         )
         return answer.runs
+
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
+        key = None if request is None else request.key
+        return run_of(tenant_id, await self._client.retry_run(show("run", run_id), idempotency_key=key))
 
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         view = await self._client.change_job(show("job", job_id), version=version, **edit_request(changes))

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from duetime.client.ask import Ask, Moment, given, job_fields, moment, path, plain
+from duetime.client.ask import Ask, Moment, given, job_fields, moment, once, path, plain
 from duetime.wire.breakers import BreakerList, BreakerView
 from duetime.wire.calendars import CalendarList, CalendarView
 from duetime.wire.jobs import Deleted
@@ -61,9 +61,10 @@ def cancel_run(run_id: str) -> Ask[RunView]:
     return Ask("POST", path("/v1/runs/{}/cancel", run_id), RunView)
 
 
-def retry_run(run_id: str) -> Ask[RunView]:
-    """Try a run again: one that waits for its retry now, one that is over as a new run."""
-    return Ask("POST", path("/v1/runs/{}/retry", run_id), RunView, repeatable=False)
+def retry_run(run_id: str, *, idempotency_key: str | None = None) -> Ask[RunView]:
+    """Try a run again: one that waits for its retry now, one that is over as a new run. A run is repeated once: asked
+    again, the answer is the run that repeats it."""
+    return Ask("POST", path("/v1/runs/{}/retry", run_id), RunView, headers=once(idempotency_key))
 
 
 def list_dead_letters(
@@ -101,12 +102,17 @@ def group_dead_letters(*, limit: int | None = None) -> Ask[DeadLetterGroups]:
 
 
 def replay_dead_letters(
-    *, limit: int | None = None, rate: float | None = None, delay: float | None = None, **filters: Any
+    *,
+    limit: int | None = None,
+    rate: float | None = None,
+    delay: float | None = None,
+    idempotency_key: str | None = None,
+    **filters: Any,
 ) -> Ask[ReplayAnswer]:
     """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `fingerprint`,
     `start_time`, `end_time`), `rate` a second, the first after `delay` seconds."""
     body = given(limit=limit, rate=rate, delay=delay, **_moments(filters))
-    return Ask("POST", "/v1/dead-letters/replay", ReplayAnswer, body=body, repeatable=False)
+    return Ask("POST", "/v1/dead-letters/replay", ReplayAnswer, body=body, headers=once(idempotency_key))
 
 
 def discard_dead_letters(*, limit: int | None = None, **filters: Any) -> Ask[Discarded]:

@@ -22,7 +22,7 @@ class Client(Endpoints, BlockingSender):
         self, url: str | None = None, key: str | None = None, *, tenant: str | None = None, tries: int = 5
     ) -> None:
         self._client = AsyncClient(url, key, tenant=tenant, tries=tries)
-        self._background = BackgroundLoop("the client", "duetime-client")
+        self._background = BackgroundLoop("the client", "duetime-client", self._client.close)
 
     @property
     def url(self) -> str:
@@ -44,7 +44,7 @@ class Client(Endpoints, BlockingSender):
     def close(self) -> None:
         """Close the connections and end the background thread; the next call starts them again. Threads that wait for
         an answer get `Closed`."""
-        self._background.close(self._client.close)
+        self._background.close()
 
     def __enter__(self) -> "Client":
         return self

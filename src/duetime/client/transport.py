@@ -1,8 +1,8 @@
 """Requests to a duetime server: connections, keys, deadlines, and trying again what can be repeated safely.
 
 A request is repeated when the server could not be reached or asked for it, and when repeating cannot do the thing
-twice: reading, putting, deleting, or creating with an idempotency key. Waiting grows with each try, and follows what
-the server says.
+twice: reading, putting, deleting, or creating with an idempotency key. One that was refused because another request
+holds its key has done nothing, so it is always repeated. Waiting grows with each try, and follows what the server says.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ import aiohttp
 import msgspec
 
 from duetime.client.problems import error_of, is_transient, retry_after
-from duetime.errors import InvalidInput, ServerUnavailable
+from duetime.errors import InvalidInput, KeyInFlight, ServerUnavailable, reason_of
+from duetime.forking import begin_anew_in_children
 from duetime.setting_kinds import without_password
 from duetime.telemetry.traces import current_headers
 
@@ -43,6 +44,11 @@ class Transport:
         self._tenant = tenant
         self._tries = tries
         self._session: aiohttp.ClientSession | None = None
+        begin_anew_in_children(self)
+
+    def begin_anew(self) -> object:
+        before, self._session = self._session, None
+        return before
 
     async def open(self) -> None:
         if self._session is None:
@@ -82,12 +88,11 @@ class Transport:
         """Ask until there is an answer, where repeating is safe."""
         content = body if isinstance(body, bytes) or body is None else _encoder.encode(body)
         target = path + _query(query)
-        tries = self._tries if repeatable else 1
-        for attempt in range(1, tries + 1):
+        for attempt in range(1, self._tries + 1):
             try:
                 return await self.once(method, target, content, headers or {}, patience)
-            except ServerUnavailable as error:
-                if attempt == tries:
+            except (ServerUnavailable, KeyInFlight) as error:
+                if attempt == self._tries or not (repeatable or isinstance(error, KeyInFlight)):
                     raise
                 bound = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
                 wished = getattr(error, "retry_after", None)
@@ -113,7 +118,7 @@ class Transport:
             raise _unreachable(self.url, error) from error
         if answer.status >= 400:
             failed = error_of(answer.status, body)
-            if is_transient(answer.status):
+            if is_transient(answer.status) or isinstance(failed, KeyInFlight):
                 failed.retry_after = retry_after(answer.headers)  # type: ignore[attr-defined]
             raise failed
         return Response(answer.status, answer.headers, body)
@@ -156,7 +161,7 @@ def decode(body: bytes, to: type[T]) -> T:
 
 
 def _unreachable(url: str, error: BaseException) -> ServerUnavailable:
-    reason = str(error) or type(error).__name__
+    reason = reason_of(error)
     return ServerUnavailable(
         f"{without_password(url)} cannot be reached: {reason}", remedy="is `duetime up` or `duetime server` running?"
     )

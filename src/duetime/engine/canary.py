@@ -44,7 +44,6 @@ class Canary:
         self._interval = interval
         self._ahead = ahead
         self._worker_id: UUID | None = None
-        self._lane: int | None = None
         self._claim_no = 0
         self._sent: tuple[UUID, datetime, datetime] | None = None
         """The run under way: its id, when it was submitted, when it is due."""
@@ -90,17 +89,16 @@ class Canary:
 
     async def _serve(self) -> None:
         """Take what waits in the lane of canaries, this node's or another's, and complete it."""
-        if self._lane is None:
-            lanes = await self._store.lanes()
-            self._lane = next((lane.id for lane in lanes if lane.key.tenant_id == INTERNAL_TENANT), None)
-            if self._lane is None:
-                return  # nothing has been fired yet
+        lanes = await self._store.lanes()
+        lane_id = next((lane.id for lane in lanes if lane.key.tenant_id == INTERNAL_TENANT), None)
+        if lane_id is None:
+            return  # nothing has been fired yet
         if self._worker_id is None:
             info = WorkerInfo(new_id(), "canary", (TASK,), (QUEUE,), _AT_ONCE, INTERNAL_TENANT)
             await self._store.register(info, _LEASE * 2)
             self._worker_id, self._claim_no = info.id, 1
         # Until it is answered for, the same number is asked for again: what it claimed unseen is found by it.
-        claimed = await self._store.claim(self._worker_id, self._claim_no, [(self._lane, _AT_ONCE)])
+        claimed = await self._store.claim(self._worker_id, self._claim_no, [(lane_id, _AT_ONCE)])
         if claimed:
             done = [complete(run, PLAIN, None) for run in claimed]
             await self._store.complete(self._worker_id, done, [self._claim_no])
@@ -117,7 +115,7 @@ class Canary:
             self._failed(run.id, f"it is {run.state.name}")
             return
         stages = self._meters.canary_stages
-        stages["start"].add(max(0.0, (run.started_at - run.due_at).total_seconds()))
+        stages["start"].add(max(0.0, ((run.first_started_at or run.started_at) - run.due_at).total_seconds()))
         stages["complete"].add(max(0.0, (run.finished_at - run.started_at).total_seconds()))
         stages["whole"].add(max(0.0, (run.finished_at - run.due_at).total_seconds()))
         self._meters.canary["succeeded"] += 1

@@ -18,8 +18,10 @@ from duetime.loop import Loop, spread
 from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
 from duetime.model.completing import complete, not_tried
-from duetime.model.lane import Lane, LaneKey, Sight, Trial
+from duetime.model.lane import LaneKey, Sight, Trial
 from duetime.model.shares import FullLanes, depth_of_look
+from duetime.model.suspicion import PATIENCE, TrialRoom
+from duetime.store.lane_follower import LaneFollower
 from duetime.store.limiting import Rules
 from duetime.store.protocol import Hint, Look, Store
 
@@ -46,8 +48,7 @@ class Dealer:
         self._full = FullLanes()
         self._poll = poll.total_seconds()
         self._lines: dict[Capabilities, Line] = {}
-        self._lanes: dict[int, Lane] = {}
-        self._last_lane = 0
+        self._lanes = LaneFollower(store)
         self._lanes_read_at = -1.0
         self._paused: frozenset[int] = frozenset()
         self._paused_read_at = _LONG_AGO
@@ -126,17 +127,23 @@ class Dealer:
     async def read_lanes(self) -> bool:
         """Learn of lanes that are new; true when there were any."""
         self._lanes_read_at = monotonic()
-        fresh = await self._store.lanes(self._last_lane)
-        for lane in fresh:
-            self._last_lane = max(self._last_lane, lane.id)
-            self._lanes[lane.id] = lane
+        fresh, gone = await self._lanes.read()
         for line in self._lines.values():
+            line.forget(gone)
             line.learn(fresh)
         if fresh:
             self._paused_read_at = _LONG_AGO  # a new lane may belong to a queue that is paused
         return bool(fresh)
 
     async def tick(self) -> float:
+        began = monotonic()
+        delay = await self._serve_lines()
+        if self._lanes_read_at >= began or delay == _NOBODY:
+            return delay
+        # It was too soon to read the lanes: what woke this loop may wait in a new one.
+        return min(delay, max(0.0, self._lanes_read_at + _LANES_EVERY - monotonic()) + _GATHER)
+
+    async def _serve_lines(self) -> float:
         lines = [line for line in self._lines.values() if line.waiting]
         if not lines:
             return _NOBODY
@@ -189,14 +196,18 @@ class Dealer:
         return min(most, (soonest - look.now).total_seconds() + 0.0005)
 
     async def _deal(self, line: Line, look: Look, depth: int) -> int:
-        sights = [sight for sight in look.sights if sight.lane_id in line.lanes]
-        trusted = [sight for sight in sights if line.lanes[sight.lane_id].key.trial == Trial.NONE]
-        return await self._deal_trials(line, sights, look, depth) + await self._deal_trusted(line, trusted, look, depth)
+        sights: dict[int, list[Sight]] = {trial: [] for trial in Trial}
+        for sight in look.sights:
+            if sight.lane_id in line.lanes:
+                sights[self._rules.suspicion.trial(line.lanes[sight.lane_id].key)].append(sight)
+        dealt = await self._deal_trials(line, sights[Trial.SUSPECT] + sights[Trial.PROBED], look, depth)
+        dealt += await self._deal_trusted(line, sights[Trial.NONE], look, depth)
+        return dealt + await self._deal_alone(line, sights[Trial.ALONE], look, depth)
 
     async def _deal_trusted(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         asking = line.with_room()
         free = min(MOST, sum(waiting.room for waiting in asking))
-        agenda = Agenda.of(sights, line.lanes, line.places, {}, look.now, depth)
+        agenda = Agenda.of(sights, line.lanes, line.places, TrialRoom(), look.now, depth)
         takes = line.shares.deal(agenda, [free])
         wanted = sum(take for _, take in takes)
         chosen, room = [], 0
@@ -209,13 +220,26 @@ class Dealer:
 
     async def _deal_trials(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
         """Runs that are not trusted go to one worker at a time, as many as that one bears."""
-        suspects = [sight for sight in sights if line.lanes[sight.lane_id].key.trial != Trial.NONE]
-        asking = next((waiting for waiting in line.with_room() if any(waiting.trials.values())), None)
-        if not suspects or asking is None:
-            return 0
-        agenda = Agenda.of(suspects, line.lanes, line.places, asking.trials, look.now, depth)
-        takes = line.shares.deal(agenda, [asking.room])
-        return await self._claim(line, [asking], takes, agenda)
+        for asking in line.with_room() if sights else ():
+            if dealt := await self._deal_untrusted(line, asking, sights, asking.trials, look, depth):
+                return dealt
+        return 0
+
+    async def _deal_alone(self, line: Line, sights: Sequence[Sight], look: Look, depth: int) -> int:
+        """A run that is tried alone goes to a worker that holds nothing, and that nothing else could be dealt to; to
+        any worker when it has waited for long."""
+        for sight, waited in self._rules.suspicion.alone(sights, line.lanes, look.now):
+            for asking in line.with_room():
+                if asking.trials.alone and (not asking.held or waited > PATIENCE):
+                    return await self._deal_untrusted(line, asking, [sight], TrialRoom(alone=1), look, depth)
+        return 0
+
+    async def _deal_untrusted(
+        self, line: Line, asking: Waiting, sights: Sequence[Sight], room: TrialRoom, look: Look, depth: int
+    ) -> int:
+        suspicion = self._rules.suspicion
+        agenda = Agenda.of(sights, line.lanes, line.places, room, look.now, depth, suspicion=suspicion)
+        return await self._claim(line, [asking], line.shares.deal(agenda, [asking.room]), agenda)
 
     async def _claim(
         self, line: Line, chosen: Sequence[Waiting], takes: Sequence[tuple[int, int]], agenda: Agenda
@@ -253,17 +277,18 @@ class Dealer:
         return [run for runs in dealt.values() for run in runs]
 
     def _is_limited(self, lane_id: int) -> bool:
-        return self._rules.is_limited(self._lanes[lane_id].key)
+        lane = self._lanes.by_id.get(lane_id)
+        return lane is not None and self._rules.is_limited(lane.key)
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
         """What of a claim shall be tried: a run that cannot be opened, or that waited too long, ends here."""
         begun, ended = [], []
-        if any(run.lane_id not in self._lanes for run in runs):
+        if any(run.lane_id not in self._lanes.by_id for run in runs):
             await self.read_lanes()  # another server made the claim, from lanes that nobody has asked for here
         for run in runs:
             outcome = not_tried(run)
             if outcome is None:
-                begun.append((self._lanes[run.lane_id].key, run))
+                begun.append((self._rules.suspicion.tried(self._lanes.by_id[run.lane_id].key), run))
             else:
                 ended.append(complete(run, outcome, None))
         if ended:
@@ -290,5 +315,5 @@ class Dealer:
             if len(self._lines) >= _KEEP_LINES:
                 self._lines = {key: line for key, line in self._lines.items() if line.waiting}
             line = self._lines[wants] = Line(wants, strict=self._strict)
-            line.learn(self._lanes.values())
+            line.learn(self._lanes.by_id.values())
         return line

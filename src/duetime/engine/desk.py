@@ -167,11 +167,19 @@ class Desk:
         return await self._store.held_parents(worker_id, run_id, after)
 
     async def hand_back(
-        self, tenant_id: int, worker_id: UUID, runs: Sequence[tuple[UUID, int]], claim_nos: Sequence[int] = ()
+        self,
+        tenant_id: int,
+        worker_id: UUID,
+        runs: Sequence[tuple[UUID, int]],
+        claim_nos: Sequence[int] = (),
+        not_held: Sequence[UUID] = (),
     ) -> int:
-        """Take back runs, and whatever was claimed under numbers whose answer never came."""
+        """Take back runs, whatever was claimed under numbers whose answer never came, and what the worker does not
+        hold, though the store says so."""
         await self._worker(tenant_id, worker_id)
         released = await self._store.release(worker_id, claim_nos)
+        if not_held:
+            released += await self._store.disown(worker_id, not_held)
         return released + await self._store.hand_back(worker_id, runs)
 
     async def leave(self, tenant_id: int, worker_id: UUID) -> None:

@@ -74,7 +74,7 @@ class Readings:
         """Of the runs that were due in the last minutes, and of those that have waited since before; one that waits has
         waited until now at least."""
         now = await self._store.now()
-        lags = [((run.started_at or now) - run.due_at) for run in await self._due_lately(tenant_id, queue)]
+        lags = [((run.first_started_at or now) - run.due_at) for run in await self._due_lately(tenant_id, queue)]
         paused = await self._store.paused_lanes()
         lanes = [lane.id for lane in await self._lanes_of(tenant_id, queue) if lane.id not in paused]
         look = await self._store.look(lanes, _SAMPLE // _SLICES)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from duetime.clock import monotonic
+from duetime.engine.turns import in_turn
 from duetime.errors import Conflict, InvalidInput, NotFound, Overloaded, StoreRejected
 from duetime.loop import not_missed
 from duetime.model.job import NewJob, Submitted
@@ -48,7 +49,16 @@ class Gatherer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
-        """Store a job, together with others where there are any."""
+        """Store a job, together with others where there are any; where another transaction holds its `key`, it waits
+        its turn, and those that arrived with it do not."""
+        return await in_turn(lambda: self._line_up(tenant_id, job))
+
+    async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """Store all of these jobs or none of them, at once."""
+        self._check(tenant_id)
+        return await in_turn(lambda: self._submit(tenant_id, jobs))
+
+    async def _line_up(self, tenant_id: int, job: NewJob) -> Submitted:
         self._check(tenant_id)
         answer: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
         line = self._lines.get(tenant_id)
@@ -60,11 +70,6 @@ class Gatherer:
         line.append(_Waiting(job, answer))
         self._waiting += 1
         return await answer
-
-    async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Store all of these jobs or none of them, at once."""
-        self._check(tenant_id)
-        return await self._submit(tenant_id, jobs)
 
     def _check(self, tenant_id: int) -> None:
         """Refuse more while the store is behind."""

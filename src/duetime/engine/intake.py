@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.engine.turns import in_turn
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
 from duetime.model import json
@@ -40,9 +41,9 @@ class Intake:
         self._tenant_id = tenant_id
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Store all of these jobs or none of them."""
+        """Store all of these jobs or none of them; one whose `key` another transaction holds waits its turn."""
         check_batch(jobs)
-        return await self._store.submit(self._tenant_id, jobs)
+        return await in_turn(lambda: self._store.submit(self._tenant_id, jobs))
 
 
 def prepare(

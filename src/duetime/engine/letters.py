@@ -14,7 +14,7 @@ import msgspec
 
 from duetime.engine.gathering import ABOUT_ONE_JOB
 from duetime.engine.intake import prepare
-from duetime.errors import KeyInFlight
+from duetime.errors import KeyInFlight, reason_of
 from duetime.model.job import NewJob, Options
 from duetime.model.lane import Tier
 from duetime.model.notification import QUEUE, Email, Message, Slack, Subscription, Webhook
@@ -74,7 +74,7 @@ class Letters:
         except KeyInFlight:  # another node is storing it at this moment, and may yet fail
             return False
         except ABOUT_ONE_JOB as error:
-            log.error("a notification of tenant %s cannot be stored, and is left out: %s", tenant_id, error)
+            log.error("a notification of tenant %s cannot be stored, and is left out: %s", tenant_id, reason_of(error))
         return True
 
 

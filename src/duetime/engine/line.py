@@ -10,8 +10,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from duetime.model.attempt import Claimed
-from duetime.model.lane import Lane, LaneKey, Trial
+from duetime.model.lane import Lane, LaneKey
 from duetime.model.shares import Shares
+from duetime.model.suspicion import TrialRoom
 from duetime.model.worker import Seat
 
 
@@ -34,13 +35,15 @@ class Turn(NamedTuple):
 class Waiting:
     """One worker at the desk."""
 
-    __slots__ = ("claim_no", "room", "serving", "trials", "turn", "unanswered", "worker_id")
+    __slots__ = ("claim_no", "held", "room", "serving", "trials", "turn", "unanswered", "worker_id")
 
-    def __init__(self, worker_id: UUID, claim_no: int, room: int, suspects: int, alone: int) -> None:
+    def __init__(self, worker_id: UUID, claim_no: int, room: int, trials: TrialRoom, held: int = 0) -> None:
         self.worker_id = worker_id
         self.claim_no = claim_no
         self.room = room
-        self.trials: dict[int, int] = {Trial.SUSPECT: suspects, Trial.ALONE: alone}
+        self.trials = trials
+        self.held = held
+        """How many runs it holds already, as it says itself."""
         self.turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self.serving: asyncio.Future[None] | None = None
         """Done with the claim that names this worker, while there is one: it must not leave without the answer."""
@@ -76,6 +79,11 @@ class Line:
             key = lane.key
             if key.tenant_id == tenant_id and key.task in tasks and (not queues or key.queue in queues):
                 self.lanes[lane.id] = lane
+
+    def forget(self, lane_ids: Iterable[int]) -> None:
+        """These lanes are asleep."""
+        for lane_id in lane_ids:
+            self.lanes.pop(lane_id, None)
 
     def leave(self, waiting: Waiting) -> None:
         self.waiting.pop((waiting.worker_id, waiting.claim_no), None)

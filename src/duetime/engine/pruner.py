@@ -1,8 +1,12 @@
-"""The pruner: removes what is past its retention, and keeps room for the history of the days to come."""
+"""The pruner: removes what is past its retention, and keeps room for the history of the days to come.
+
+What is old is judged by the guard's time, not by the clock: a clock that is wrong for a minute removes nothing.
+"""
 
 import logging
 from datetime import timedelta
 
+from duetime.engine.clock_guard import ClockGuard
 from duetime.store.protocol import Store
 
 log = logging.getLogger("duetime.pruner")
@@ -19,8 +23,10 @@ class Pruner:
         dead_letter_retention: timedelta,
         idempotency_retention: timedelta,
         interval: timedelta = timedelta(minutes=1),
+        guard: ClockGuard | None = None,
     ) -> None:
         self._store = store
+        self._guard = guard or ClockGuard(store)
         self._retention = retention
         self._dead_letter_retention = dead_letter_retention
         self._idempotency_retention = idempotency_retention
@@ -28,7 +34,11 @@ class Pruner:
 
     async def tick(self) -> float:
         removed = await self._store.prune(
-            self._retention, self._dead_letter_retention, BATCH, idempotency_retention=self._idempotency_retention
+            self._retention,
+            self._dead_letter_retention,
+            BATCH,
+            idempotency_retention=self._idempotency_retention,
+            now=await self._guard.trusted_now(),
         )
         if removed:
             log.info("pruned %d", removed)

@@ -1,19 +1,19 @@
 """The reaper: frees the runs of workers that are gone. It runs on every node, all the time.
 
-A worker is gone when its lease is over or its row is missing, never because a run is old. When the database's clock
-jumps against monotonic time, nobody reaps for one lease: a forward step would make every lease look over at once.
+A worker is gone when its lease is over or its row is missing, never because a run is old. A clock that steps forward
+would make every lease look over at once, so the reaper asks the guard first (`clock_guard.py`).
 
 Timeouts are for the worker to keep, by monotonic time. One whose event loop hangs keeps its lease and no timeout, so
-what is past it for long is taken from workers that live too. Their leases tell of a step that no node remembers: a
-lease that was over and is renewed had a break, and timeouts count from there.
+what is past it for long is taken from workers that live too. A lease that was over and is renewed had a break, and
+timeouts count from there.
 """
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 
-from duetime.clock import monotonic
+from duetime.engine.clock_guard import ClockGuard
 from duetime.ids import show
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import Failure, FailureClass
@@ -26,7 +26,6 @@ from duetime.store.protocol import Store
 
 log = logging.getLogger("duetime.reaper")
 
-_JUMP = 1.0
 _OVERDUE = timedelta(seconds=30)
 _random = Random()
 
@@ -39,47 +38,22 @@ class Reaper:
         lease: timedelta,
         interval: timedelta = timedelta(seconds=1),
         batch: int = 100,
+        guard: ClockGuard | None = None,
     ) -> None:
         self._store = store
-        self._lease = lease.total_seconds()
+        self._guard = guard or ClockGuard(store, lease=lease)
         self._interval = interval.total_seconds()
         # A lease does not tell of a step that is shorter than itself, and a thread may be given one more to stop.
         self._overdue = max(_OVERDUE, 2 * lease)
         self._batch = batch
-        self._watch = ClockWatch()
-        self._quiet_until = 0.0
 
     async def tick(self) -> float:
-        before = monotonic()
-        now = await self._store.now()
-        doubt = (monotonic() - before) / 2
-        jump = self._watch.jump(now, before + doubt, doubt=doubt)
-        if abs(jump) > _JUMP:
-            log.warning("the database's clock jumped by %+.1f s: no reaping for one lease", jump)
-            self._quiet_until = monotonic() + self._lease
-        if monotonic() < self._quiet_until:
+        if not await self._guard.may_judge_leases():
             return self._interval
         reaped = await self._store.reap(self._batch, judge, self._overdue)
         if reaped:
             log.warning("freed %d runs whose worker is gone or late", reaped)
         return 0.0 if reaped >= self._batch else self._interval
-
-
-class ClockWatch:
-    """Compares the database's clock with monotonic time."""
-
-    def __init__(self) -> None:
-        self._last: tuple[datetime, float, float] | None = None
-
-    def jump(self, now: datetime, at: float, *, doubt: float = 0.0) -> float:
-        """By how many seconds the clock moved more than time did, since the last call, beyond doubt. `doubt`: by how
-        much it may have been read before or after `at`."""
-        last, self._last = self._last, (now, at, doubt)
-        if last is None:
-            return 0.0
-        difference = (now - last[0]).total_seconds() - (at - last[1])
-        doubt += last[2]
-        return max(0.0, difference - doubt) if difference > 0 else min(0.0, difference + doubt)
 
 
 def judge(lost: Sequence[Lost]) -> list[Completion]:
@@ -96,7 +70,7 @@ def _judge(run: Lost) -> Completion:
             Verdict(Event.CANCEL),
             AttemptState.CANCELLED,
             FailureClass.CANCELLED,
-            "cancelled on request" if run.handed_over else "cancelled on request; its worker was gone",
+            "cancelled on request" if run.handed_over else f"cancelled on request; {_fate(run)}",
         )
     if run.timed_out:
         text = f"it ran for {run.ran_for.total_seconds():.1f} s, past its timeout, and its worker did not stop it"
@@ -108,8 +82,12 @@ def _judge(run: Lost) -> Completion:
             verdict = Verdict(Event.FAIL)
         return Completion(run.run_id, run.fence, verdict, AttemptState.FAILED, FailureClass.TIMEOUT, text)
     verdict = decide_lost(options.retry, run.lost + 1, at_most_once=options.at_most_once)
-    text = "its worker was lost"
+    text = _fate(run)
     if verdict.event is Event.FAIL:
         text += " and it shall never start twice" if options.at_most_once else f" {run.lost + 1} times"
     log.debug("%s: %s", show("run", run.run_id), text)
     return Completion(run.run_id, run.fence, verdict, AttemptState.LOST, FailureClass.LOST, text)
+
+
+def _fate(run: Lost) -> str:
+    return "its worker did not hold it any more" if run.not_held else "its worker was lost"

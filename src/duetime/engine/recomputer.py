@@ -2,13 +2,15 @@
 
 When a node starts with another time zone database than the cursors were computed with, it computes those of all jobs
 that go by a zone anew; that is done once for each start, so two nodes with different databases do not fight over it.
-Afterwards it only looks for calendars whose change was interrupted.
+Every node reports which database it goes by: when the last one with another database is gone, what that one has fired
+meanwhile is checked once more. Afterwards it only looks for calendars whose change was interrupted.
 """
 
 import asyncio
 import logging
 from datetime import timedelta
 
+from duetime.errors import reason_of
 from duetime.model.schedule.zone_database import zone_database
 from duetime.store.protocol import Store
 
@@ -25,21 +27,35 @@ class Recomputer:
         self._database = database
         self._interval = interval.total_seconds()
         self._seen = 0
-        self._zones_done = False
+        self._starting = True
+        self._checking = False
+        self._at_rest = True
 
     async def tick(self) -> float:
-        if not self._zones_done:
-            return await self._zones()
-        return 0.05 if await self._store.recompute_calendars(BATCH) else self._interval
+        try:
+            if self._at_rest and not self._checking:
+                await self._report()
+            if self._checking:
+                return await self._check()
+            self._at_rest = not await self._store.recompute_calendars(BATCH)
+            return self._interval if self._at_rest else 0.05
+        except (OSError, MemoryError) as error:  # of this node, and for now: other nodes go on
+            log.warning("this node cannot read its time zone database now: %s; trying again", reason_of(error))
+            return self._interval
 
-    async def _zones(self) -> float:
+    async def _report(self) -> None:
         if self._database is None:
             self._database = await asyncio.to_thread(zone_database)
+        self._checking = await self._store.report_zones(self._database, starting=self._starting)
+        self._starting, self._seen = False, 0
+
+    async def _check(self) -> float:
+        assert self._database is not None
         seen = await self._store.recompute_zones(self._database, BATCH)
         self._seen += seen
         if seen:
             return 0.05
-        self._zones_done = True
+        self._checking = self._at_rest = False
         if self._seen:
             log.info("checked the cursors of %d jobs against this time zone database", self._seen)
         return 0.0

@@ -1,8 +1,8 @@
 """The scanner: fires what has come into view. It runs on every node; no occurrence is fired twice.
 
-It looks ahead, so that a herd of jobs at 09:00:00 has become runs when 09:00:00 comes. A job that cannot be processed
-is set aside with its reason and stops nobody else; a batch that the database refuses is halved until the row at fault
-stands alone.
+It looks ahead, so that a herd of jobs at 09:00:00 has become runs when 09:00:00 comes. A job that no node can process
+is set aside with its reason; one that only this node cannot process is passed by and left to the others. Neither stops
+any other job. A batch that the database refuses is halved until the row at fault stands alone.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.errors import StoreRejected, StoreUnavailable
+from duetime.engine.passed_jobs import PassedJobs
+from duetime.errors import StoreRejected, StoreUnavailable, reason_of
 from duetime.ids import show
-from duetime.model.firing import DueJob, Fire, SetAside, plan_fire
+from duetime.model.firing import Decided, DueJob, Fire, PassedBy, SetAside, plan_fire
 from duetime.store.protocol import PlanFires, Scan, Store
 
 log = logging.getLogger("duetime.scanner")
@@ -33,11 +34,13 @@ class Scanner:
         self._batch = batch
         self._limit = batch
         self._last: UUID | None = None
+        self._passed = PassedJobs()
 
     async def tick(self) -> float:
         try:
             scan = await self._fire()
             _tell(scan.set_aside)
+            self._passed.add(scan.passed_by)
             await self._store.unblock(self._batch)
         except StoreRejected as error:
             await self._narrow(error)
@@ -45,7 +48,7 @@ class Scanner:
         except StoreUnavailable:
             self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
             raise
-        if scan.seen >= self._limit or scan.fired + len(scan.set_aside) < scan.seen:
+        if scan.seen >= self._limit or scan.fired + len(scan.set_aside) + len(scan.passed_by) < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
             return 0.0
         self._limit = self._batch
@@ -59,8 +62,8 @@ class Scanner:
         """Fire a batch; and where that is not all, some more behind it, so that one is planned here while the database
         stores another and finds the next. They are to each other what two nodes are."""
         if self._limit < self._batch or self._store.embedded:
-            return await self._store.fire_due(self._limit, self._plan)
-        row = _Row(self._store, self._limit)
+            return await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
+        row = _Row(self._store, self._limit, self._passed)
         async with asyncio.TaskGroup() as group:
             for _ in range(_IN_A_ROW):
                 found = asyncio.get_running_loop().create_future()
@@ -71,17 +74,19 @@ class Scanner:
         if row.failed:
             _tell(row.set_aside)  # the others have happened
             raise row.failed
-        return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in)
+        return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by))
 
     async def _narrow(self, error: StoreRejected) -> None:
         """Halve the batch that was refused; a single row that is refused is set aside."""
         if self._limit > 1:
             self._limit //= 2
             return
-        scan = await self._store.fire_due(1, _refuse(self._last, str(error)))
+        refuse = _refuse(self._last, reason_of(error))
+        scan = await self._store.fire_due(1, refuse, self._passed.waiting())
         _tell(scan.set_aside)
+        self._passed.add(scan.passed_by)
 
-    def _plan(self, due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def _plan(self, due: Sequence[DueJob], now: datetime) -> list[Decided]:
         self._last = due[0].job_id
         return plan_fires(due, now)
 
@@ -89,36 +94,40 @@ class Scanner:
 class _Row:
     """Batches in a row, some of them under way at once, and what came of them."""
 
-    def __init__(self, store: Store, limit: int) -> None:
+    def __init__(self, store: Store, limit: int, passed: PassedJobs) -> None:
         self.fired = 0
         self.seen = 0
         self.set_aside: list[SetAside] = []
+        self.passed_by: list[PassedBy] = []
         self.next_in: timedelta | None = None
         self.failed: Exception | None = None
         self.is_over = False
         """Whether a batch failed, or could do nothing: the next one would do no better."""
         self._store = store
         self._limit = limit
+        self._passed = passed
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def fire(self, found: asyncio.Future[int]) -> None:
         """Fire a batch when there is room for it; says how many jobs it found as soon as it knows."""
 
-        def plan(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+        def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
             _tell_once(found, len(due))
             return plan_fires(due, now)
 
         async with self._room:
             try:
-                scan = await self._store.fire_due(self._limit, plan)
+                scan = await self._store.fire_due(self._limit, plan, self._passed.waiting())
             except Exception as error:  # raised when all of them are over
                 self.failed = self.failed or error
                 self.is_over = True
             else:
-                self.is_over = self.is_over or not (scan.fired or scan.set_aside)
+                self.is_over = self.is_over or not (scan.fired or scan.set_aside or scan.passed_by)
                 self.fired += scan.fired
                 self.seen += scan.seen
                 self.set_aside += scan.set_aside
+                self.passed_by += scan.passed_by
+                self._passed.add(scan.passed_by)
                 self.next_in = scan.next_in
             finally:
                 _tell_once(found, 0)
@@ -129,9 +138,9 @@ def _tell_once(found: asyncio.Future[int], count: int) -> None:
         found.set_result(count)
 
 
-def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Decided]:
     """Decide as many as one transaction should hold; after a long outage that may not be all of them."""
-    decided: list[Fire | SetAside] = []
+    decided: list[Decided] = []
     skips, until = 0, monotonic() + _PLAN_FOR
     for job in due:
         fire = plan_fire(job, now)
@@ -150,7 +159,7 @@ def _tell(set_aside: Sequence[SetAside]) -> None:
 def _refuse(culprit: UUID | None, problem: str) -> PlanFires:
     """Set aside the one job that was refused; another one that comes first by now is fired as usual."""
 
-    def plan(due: Sequence[DueJob], now: datetime) -> list[Fire | SetAside]:
+    def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         return [SetAside(job.job_id, problem) if job.job_id == culprit else plan_fire(job, now) for job in due]
 
     return plan

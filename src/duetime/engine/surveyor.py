@@ -11,6 +11,7 @@ from duetime.model.breaker import BreakerState
 from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Tier
 from duetime.model.tenant import DEFAULT_TIER
+from duetime.store.lane_follower import LaneFollower
 from duetime.store.protocol import Store
 from duetime.store.roles import Survey
 from duetime.telemetry.meters import Gauge, Meters
@@ -34,8 +35,7 @@ class Surveyor:
         self._store = store
         self._know_tiers = know_tiers
         self._interval = interval.total_seconds()
-        self._lanes: list[int] = []
-        self._last_lane = 0
+        self._lanes = LaneFollower(store)
         self._tenants_read_at: float | None = None
         self._read_at = 0.0
         self._figures: Survey | None = None
@@ -95,11 +95,9 @@ class Surveyor:
         self._tenants_read_at = monotonic()
 
     async def _read_oldest(self) -> None:
-        for lane in await self._store.lanes(self._last_lane):
-            self._last_lane = max(self._last_lane, lane.id)
-            self._lanes.append(lane.id)
+        await self._lanes.read()
         paused = await self._store.paused_lanes()
-        look = await self._store.look([lane_id for lane_id in self._lanes if lane_id not in paused], 1)
+        look = await self._store.look([lane_id for lane_id in self._lanes.by_id if lane_id not in paused], 1)
         ages = ((look.now - sight.ready_at[0]).total_seconds() for sight in look.sights)
         self._oldest = max(0.0, max(ages, default=0.0))
 

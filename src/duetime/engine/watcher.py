@@ -16,6 +16,7 @@ from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Lane
 from duetime.model.target import kind_of
 from duetime.model.worker import Worker
+from duetime.store.lane_follower import LaneFollower
 from duetime.store.protocol import Store
 
 log = logging.getLogger("duetime.watcher")
@@ -28,8 +29,7 @@ class Watcher:
     def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=5)) -> None:
         self._store = store
         self._interval = interval.total_seconds()
-        self._lanes: dict[int, Lane] = {}
-        self._last_lane = 0
+        self._lanes = LaneFollower(store)
         self._told: set[int] = set()
 
     @property
@@ -38,14 +38,14 @@ class Watcher:
         return len(self._told)
 
     async def tick(self) -> float:
-        for lane in await self._store.lanes(self._last_lane):
-            self._last_lane = max(self._last_lane, lane.id)
-            if lane.key.tenant_id != INTERNAL_TENANT:  # what a node makes for itself, it takes itself
-                self._lanes[lane.id] = lane
-        waiting = await unserved_lanes(self._store, self._lanes)
+        await self._lanes.read()
+        lanes = self._lanes.by_id
+        # What a node makes for itself, it takes itself.
+        others = {lane_id: lane for lane_id, lane in lanes.items() if lane.key.tenant_id != INTERNAL_TENANT}
+        waiting = await unserved_lanes(self._store, others)
         by_tenant: dict[int, list[UUID]] = defaultdict(list)
         for lane_id in waiting.keys() - self._told:
-            key, run_id = self._lanes[lane_id].key, waiting[lane_id]
+            key, run_id = others[lane_id].key, waiting[lane_id]
             by_tenant[key.tenant_id].append(run_id)
             log.warning(
                 "no_worker: %s is due, and no live worker has the task %s for the queue %s",

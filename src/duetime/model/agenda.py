@@ -11,8 +11,10 @@ from itertools import islice
 from uuid import UUID
 
 from duetime.model.lane import Lane, Sight, Trial
+from duetime.model.suspicion import Suspicion, TrialRoom
 
 _ENDLESS = 1 << 40
+_NO_SUSPICION = Suspicion()
 
 Seen = list[tuple[datetime, UUID, int]]
 
@@ -89,17 +91,21 @@ class Agenda:
         sights: Iterable[Sight],
         lanes: Mapping[int, Lane],
         places: Mapping[str, int],
-        trial_room: Mapping[int, int],
+        trial_room: TrialRoom,
         now: datetime,
         depth: int,
         claimed: Collection[UUID] = (),
+        suspicion: Suspicion = _NO_SUSPICION,
     ) -> "Agenda":
-        """What is ready by now. `places` says where a task runs, `trial_room` how many of each kind of trial may start,
-        `depth` how far the look reached into each lane, and `claimed` what has been claimed beside it."""
+        """What is ready by now. `places` says where a task runs, `trial_room` how many that are not trusted may start,
+        `depth` how far the look reached into each lane, `claimed` what has been claimed beside it, `suspicion` which
+        tasks are not trusted."""
         agenda = cls()
-        room = dict(trial_room)
+        room = trial_room.copy()
         for sight in sights:
             lane_id = sight.lane_id
+            if lane_id not in lanes:
+                continue  # it fell asleep meanwhile, and has woken: it is read again before the next look
             key = lanes[lane_id].key
             seen = [
                 (moment, run_id, lane_id)
@@ -109,9 +115,9 @@ class Agenda:
             deep = len(seen) >= depth
             if claimed:
                 seen = [one for one in seen if one[1] not in claimed]
-            if key.trial != Trial.NONE:
-                seen, deep = seen[: room[key.trial]], False
-                room[key.trial] -= len(seen)
+            trial = suspicion.trial(key)
+            if trial != Trial.NONE:
+                seen, deep = seen[: room.take(trial, (key.tenant_id, key.task), len(seen))], False
             if seen or deep:
                 agenda._add(lane_id, (places[key.task], key.tenant_id, key.tier), seen, deep=deep)
         return agenda

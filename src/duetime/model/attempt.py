@@ -143,6 +143,8 @@ class Run(msgspec.Struct, frozen=True):
     """What the attempt under way has logged, as of a second ago; that of ended ones is with them."""
     args_problem: str | None = None
     """Why its arguments cannot be opened here."""
+    first_started_at: datetime | None = None
+    """When it started for the first time; `started_at` is of its last attempt."""
 
     @property
     def value(self) -> Any:
@@ -159,5 +161,12 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> timedelta | None:
-        """How long after its time it started."""
-        return None if self.started_at is None else self.started_at - self.due_at
+        """How long after its time it started for the first time."""
+        return None if self.first_started_at is None else self.first_started_at - self.due_at
+
+    @property
+    def retry_delay(self) -> timedelta | None:
+        """From its first start to that of its last attempt; None where that is the first one, or has not started."""
+        if self.first_started_at is None or self.started_at in (None, self.first_started_at):
+            return None
+        return self.started_at - self.first_started_at

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NewType
 from uuid import UUID
 
 import msgspec
@@ -33,11 +33,8 @@ class EventKind(IntEnum):
         return self in (EventKind.SUBMITTED, EventKind.CHANGED, EventKind.DELETED)
 
 
-class EventMark(NamedTuple):
-    """A place in the stream of events. Everything at or before a mark that was read has been seen, without gaps."""
-
-    transaction: int
-    number: int
+EventMark = NewType("EventMark", int)
+"""A place in the stream of events. Nothing comes to stand at or before a mark that was read."""
 
 
 class Event(msgspec.Struct, frozen=True):

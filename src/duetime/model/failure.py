@@ -49,10 +49,15 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whoever was called is gone for good: the job shall not fire any more until somebody has looked."""
 
     @property
+    def cause(self) -> str:
+        """The exception's class and message, or what else went wrong."""
+        said = f"{self.error_types[0]}: {self.message}" if self.error_types else self.message
+        return bounded(said, ERROR_LIMIT)
+
+    @property
     def text(self) -> str:
         """One line of cause, then the traceback where there is one; safe for every store."""
-        head = f"{self.error_types[0]}: {self.message}" if self.error_types else self.message
-        parts = [bounded(head, ERROR_LIMIT)]
+        parts = [self.cause]
         if self.traceback:
             parts.append(bounded(self.traceback, TRACEBACK_LIMIT))
         return "\n".join(parts)

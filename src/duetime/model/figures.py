@@ -5,7 +5,7 @@ from the newest end of history, and what is to come is a sample where there is t
 exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
@@ -80,35 +80,46 @@ class Standing(msgspec.Struct, frozen=True):
     """Longest waiting first."""
 
 
-class Upcoming(msgspec.Struct, frozen=True):
-    """The next fire of a job, or a run that is made already."""
+class ComingJob(msgspec.Struct, frozen=True, gc=False):
+    """A job that has a cursor, as far as its fires depend on it."""
 
-    at: datetime
+    job_id: UUID
     queue: str
-    stretch: int
-    """In which of the stretches that were asked for it was found."""
-    job_id: UUID | None = None
-    schedule: bytes | None = None
-    """None: there is no other fire behind this one."""
-    options: bytes | None = None
-
-
-class Stretch(msgspec.Struct, frozen=True):
-    """How many cursors there are in a stretch of time, and how many of them were looked at."""
-
-    looked: int = 0
-    there: int = 0
-    whole: bool = True
-    """Everything was counted."""
-
-    @property
-    def weight(self) -> float:
-        """How many cursors one that was looked at stands for."""
-        return max(1.0, self.there / self.looked) if self.looked else 1.0
+    recurring: bool
+    schedule: bytes
+    options: bytes | None
+    next_fire_at: datetime
+    made: int = 0
+    owed: bytes | None = None
+    """Occurrences before the cursor whose runs were withdrawn."""
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """What is to come, as far as it was looked at."""
+    """What is to come, as far as it was looked at: all of it in one snapshot."""
 
-    upcoming: tuple[Upcoming, ...]
-    stretches: Sequence[Stretch]
+    now: datetime
+    jobs: Sequence[ComingJob]
+    made: Mapping[tuple[int, str], int]
+    """Runs that are made already and are due later, by stretch and queue."""
+    looked: int
+    """How many of the tenant's jobs were looked at, those that do not fire included. Fewer than there are: they were
+    drawn from all of them by lot."""
+    there: int
+    whole: bool = True
+    """False: there are more jobs, or more runs made, than were counted."""
+
+    @property
+    def weight(self) -> float:
+        """How many jobs one that was looked at stands for."""
+        return self.there / self.looked if self.looked else 1.0
+
+
+class AheadPage(msgspec.Struct, frozen=True):
+    """What is to come of some of a tenant's jobs: those below an id, the newest first."""
+
+    now: datetime
+    jobs: Sequence[ComingJob]
+    made: Mapping[UUID, str]
+    """The jobs that have a run which is made already and is due in the time that was asked for, and their queues."""
+    horizon: UUID | None
+    """How far down was looked; None: to the end."""

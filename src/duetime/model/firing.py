@@ -5,20 +5,26 @@ is looked at again no earlier than the fire before it. A job whose fire needs a 
 skipping what is late) is fired when it is due, not ahead of it. And a run's id is computed from its occurrence.
 
 No occurrence is lost from sight: one that makes no run is kept as skipped, with the reason.
+
+A job that cannot be planned is one of two things. No node can plan it, because of what it says itself: it is set aside,
+paused where it stands. Or this node cannot: it is out of file descriptors or memory, or the job says what only a newer
+release or time zone database knows. Then this node passes it by, and changes nothing: another node fires it.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from duetime.duration import format_duration
-from duetime.ids import once_run_id, run_id
-from duetime.model.job import Options, decode_options
+from duetime.ids import once_run_id, run_id, time_of
+from duetime.model.job import UNREADABLE, Options, decode_options
 from duetime.model.lane import LaneKey, Tier
-from duetime.model.schedule import Once, Recurring, UnusableSchedule, decode_schedule
+from duetime.model.owed import decode_owed
+from duetime.model.schedule import Once, Recurring, UnknownHere, UnusableSchedule, decode_schedule
 
 LOOK_AHEAD = timedelta(seconds=15)
 """How long before its time a run is made, so that a herd is in place when its second comes."""
@@ -48,6 +54,8 @@ class DueJob(msgspec.Struct, frozen=True, gc=False):
     made: int = 0
     live: tuple[LiveRun, ...] = ()
     """Its live runs, for a job that is decided when it is due."""
+    owed: bytes | None = None
+    """Occurrences before the cursor whose runs were withdrawn."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True, gc=False):
@@ -74,33 +82,83 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     next_fire_at: datetime | None
     """None: there is no further occurrence."""
     scan_at: datetime | None
-    last_fire_at: datetime
+    last_fire_at: datetime | None
+    """None: it stays what it was."""
     recurring: bool
     skips: tuple[Skip, ...] = ()
     replaces: bool = False
     """Other live runs of the job are stopped for this one."""
 
 
+class Course(msgspec.Struct, frozen=True, gc=False):
+    """The runs that a job has ahead of it, as a scanner makes them that is not late from now on."""
+
+    due: tuple[datetime, ...]
+    """When the runs are due that its cursor makes: several, where occurrences were missed that are made up for."""
+    following: datetime | None = None
+    """The occurrence behind them. It makes one run, and so does each one that follows it."""
+    left: int | None = None
+    """How many runs there can be from `following` on; None: any number."""
+
+
 class SetAside(msgspec.Struct, frozen=True):
-    """A job that cannot be processed: it is paused with its reason, and the batch goes on."""
+    """A job that no node can process: it is paused where it stands, with its reason, and the batch goes on."""
 
     job_id: UUID
     problem: str
 
 
-def plan_fire(due: DueJob, now: datetime) -> Fire | SetAside:
+class PassedBy(msgspec.Struct, frozen=True):
+    """A job that this node cannot process, while others may: it stays as it is, and the batch goes on."""
+
+    job_id: UUID
+    problem: str
+
+
+Decided = Fire | SetAside | PassedBy
+
+
+def plan_fire(due: DueJob, now: datetime) -> Decided:
     """Decide one job's fire."""
     try:
         schedule = decode_schedule(due.schedule)
         if due.lane.tier not in _TIERS:
-            return SetAside(due.job_id, f"there is no priority tier {due.lane.tier}")
+            return PassedBy(due.job_id, f"this release knows no priority tier {due.lane.tier}")
         if isinstance(schedule, Once):
             return _fire_once(due)
-        return _fire_recurring(due, schedule, decode_options(due.options), now)
+        return _fire_recurring(due, schedule, policies_of(due.options), now)
+    except UnknownHere as error:
+        return PassedBy(due.job_id, str(error))
     except UnusableSchedule as error:
         return SetAside(due.job_id, str(error))
     except Exception as error:  # a row that cannot be processed must never stop the others
-        return SetAside(due.job_id, f"its next fire cannot be computed: {type(error).__name__}: {error}")
+        # Exhausted descriptors or memory, or a fault of this release: of this node, as far as can be told here.
+        return PassedBy(due.job_id, f"its next fire cannot be computed here: {type(error).__name__}: {error}")
+
+
+def policies_of(body: bytes | None) -> Options:
+    """What a job's occurrences are decided by. Without knowing that, a node makes no run that another would not."""
+    options = decode_options(body)
+    if options is UNREADABLE:
+        raise UnknownHere("this release cannot read its options")
+    return options
+
+
+def course_of(due: DueJob, schedule: Recurring | Once, options: Options, now: datetime) -> Course:
+    """What a job that is stored will do, if each of its runs is over before the next one is due."""
+    first = due.next_fire_at
+    if isinstance(schedule, Once):
+        return Course((first,))
+    runs: tuple[datetime, ...]
+    if first > now and due.owed is None:
+        runs, following = (jittered(due.job_id, first, options.jitter),), schedule.next_after(first)
+    else:
+        fire = _fire_recurring(due, schedule, options, now)
+        runs, following = tuple(run.due_at for run in fire.runs), fire.next_fire_at
+    if options.max_runs is None:
+        return Course(runs, following)
+    left = max(0, options.max_runs - due.made)
+    return Course(runs[:left], following, max(0, left - len(runs)))
 
 
 def scan_time(next_fire_at: datetime, *, after: datetime | None = None, exact: bool = False) -> datetime:
@@ -126,11 +184,8 @@ def _fire_once(due: DueJob) -> Fire:
 
 
 def _fire_recurring(due: DueJob, schedule: Recurring, options: Options, now: datetime) -> Fire:
-    wanted, missed = _occurrences(due.next_fire_at, schedule, options, now)
-    last = wanted[-1] if wanted else missed[-1][0]
-    skips = [Skip(run_id(due.job_id, at), at, reason) for at, reason in missed]
-    runs = [PlannedRun(run_id(due.job_id, at), jittered(due.job_id, at, options.jitter)) for at in wanted]
-    following = schedule.next_after(last)
+    runs, skips, last = _occurrences(due, schedule, options, now)
+    following = due.next_fire_at if last is None else schedule.next_after(last)
     if options.max_runs is not None:
         left = max(0, options.max_runs - due.made)
         skips += [Skip(run.run_id, run.due_at, "its job may not run more often") for run in runs[left:]]
@@ -147,32 +202,75 @@ def _fire_recurring(due: DueJob, schedule: Recurring, options: Options, now: dat
     )
 
 
+class _Missed(NamedTuple):
+    """An occurrence that was not fired in time, or whose run was withdrawn."""
+
+    at: datetime
+    run: PlannedRun
+    like: str | None = None
+    """Others that it stands for."""
+
+    def skip(self, now: datetime) -> Skip:
+        reason = self.like or f": {format_duration(_whole(now - self.at))} late"
+        return Skip(self.run.run_id, self.at, f"missed{reason}")
+
+
 def _occurrences(
-    first: datetime, schedule: Recurring, options: Options, now: datetime
-) -> tuple[list[datetime], list[tuple[datetime, str]]]:
-    """Which occurrences from the cursor up to now shall run, and which are missed, both oldest first."""
+    due: DueJob, schedule: Recurring, options: Options, now: datetime
+) -> tuple[list[PlannedRun], list[Skip], datetime | None]:
+    """The runs and the skips of the occurrences up to now, both oldest first, and the latest one that the cursor has
+    come to; None if it stays where it is, because only what was withdrawn is decided about."""
+    first, misfire = due.next_fire_at, options.misfire
     latest = first if first > now else max(first, schedule.latest_until(now) or first)
-    misfire = options.misfire
-    if latest == first and (misfire.mode != "skip" or _age(latest, now) <= misfire.after):
-        return [first], []
-    found = [latest]
+    if due.owed is None and latest == first and (misfire.mode != "skip" or _age(latest, now) <= misfire.after):
+        return [_planned(due.job_id, first, options.jitter)], [], first
+    found: list[datetime] = []
     one_by_one = max(MOST_MISSED, misfire.most if misfire.mode == "all" else 0)
-    while len(found) < one_by_one and found[-1] > first:
-        earlier = schedule.latest_until(found[-1] - _MOMENT)
-        if earlier is None or earlier < first:
-            break
-        found.append(earlier)
+    if due.owed is None or first <= now:
+        found = _back_to(first, latest, schedule, one_by_one)
+    missed = [_Missed(at, _planned(due.job_id, at, options.jitter)) for at in found]
+    if len(found) == one_by_one and found[-1] > first:
+        missed.append(_Missed(first, _planned(due.job_id, first, 0.0), _like_all(first, found[-1])))
+    missed += _withdrawn(due.owed)
     match misfire.mode:
         case "latest":
             keep = 1
         case "skip":
-            keep = 1 if _age(latest, now) <= misfire.after else 0
+            keep = 1 if _age(missed[0].at, now) <= misfire.after else 0
         case "all":
-            keep = sum(1 for at in found[: misfire.most] if _age(at, now) <= misfire.age)
-    missed = [(at, f"missed: {format_duration(_whole(now - at))} late") for at in found[keep:]]
-    if len(found) == one_by_one and found[-1] > first:
-        missed.append((first, f"missed, like every one from {first.isoformat()} to {found[-1].isoformat()}"))
-    return found[:keep][::-1], missed[::-1]
+            newest = missed[: misfire.most]
+            keep = sum(1 for each in newest if each.like is None and _age(each.at, now) <= misfire.age)
+    runs = [each.run for each in missed[:keep]]
+    skips = [each.skip(now) for each in missed[keep:]]
+    return runs[::-1], skips[::-1], found[0] if found else None
+
+
+def _planned(job_id: UUID, at: datetime, jitter: float) -> PlannedRun:
+    return PlannedRun(run_id(job_id, at), jittered(job_id, at, jitter))
+
+
+def _withdrawn(body: bytes | None) -> list[_Missed]:
+    """The occurrences whose runs were withdrawn, newest first. All lie before the cursor."""
+    owed = decode_owed(body)
+    missed = [_Missed(time_of(run.run_id), PlannedRun(run.run_id, run.due_at)) for run in reversed(owed.runs)]
+    if owed.more:
+        missed[-1] = missed[-1]._replace(like=_like_all(missed[-1].at, missed[-2].at))
+    return missed
+
+
+def _like_all(first: datetime, last: datetime) -> str:
+    return f", like every one from {first.isoformat()} to {last.isoformat()}"
+
+
+def _back_to(first: datetime, latest: datetime, schedule: Recurring, most: int) -> list[datetime]:
+    """The occurrences from the latest back to the first, or as many as there may be."""
+    found = [latest]
+    while len(found) < most and found[-1] > first:
+        earlier = schedule.latest_until(found[-1] - _MOMENT)
+        if earlier is None or earlier < first:
+            break
+        found.append(earlier)
+    return found
 
 
 def _overlap(

@@ -1,107 +1,222 @@
-"""How many runs fire when: the next fire of each job, and those behind it, counted by stretches of time and queues.
+"""How many runs are due when: counted from the jobs as they are stored, by stretches of time and queues.
 
-The work is bounded. Where there are more jobs than were looked at, each stands for several; a job that fires more often
-than can be walked through goes on at the pace it was seen to have.
+A forecast asks the same functions as the scanner: what a cursor makes, and which occurrence follows
+(`model/firing.py`). It counts the runs that are still to come: those that are made and not yet due, and those that are
+not made yet. So it agrees with what fires, to the run, while nothing is changed and no scanner is late.
+
+The work is bounded, and an answer that is not exact says how it was made: where there are more jobs than were looked
+at, or more fires than can be walked through, some of the jobs stand for all; where a job fires too often for that, it
+is counted at the pace it was seen to have.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from itertools import accumulate
+from random import Random
 
 import msgspec
 
-from duetime.model.figures import Ahead, Upcoming
-from duetime.model.firing import jittered
-from duetime.model.job import decode_options
-from duetime.model.schedule import Recurring, UnusableSchedule, decode_schedule
+from duetime.model.figures import Ahead, ComingJob
+from duetime.model.firing import Course, DueJob, course_of, jittered, policies_of
+from duetime.model.job import Options, decode_options
+from duetime.model.lane import LaneKey, Tier
+from duetime.model.schedule import Once, Recurring, decode_schedule
 
-MOST_STEPS = 6000
-"""Fires that one forecast computes, for all jobs together."""
-_LEAST_STEPS = 8
-_PACE = 4
-_OFTEN = 4
-"""A job that fires so often in a stretch of time is counted by its pace, seen over a few fires."""
+FARTHEST = timedelta(days=35)
+"""How far ahead it looks."""
+MOST_STEPS = 150_000
+"""Fires that one forecast computes before it begins with no further job."""
+_COUNTED_AT_ONCE = 4
+"""A job with more fires than this in one stretch is counted there without computing each of them."""
+_MOST_COUNTED = 1000
+_MOST_JITTERED = 5000
+"""Fires of one job with jitter: each is moved on its own."""
+_COST_OF_COUNT = 6
+_MOMENT = timedelta(microseconds=1)
+
+_SAMPLE = "{looked:,} of {there:,} jobs were looked at, drawn by lot: each stands for {weight:.1f}"
+_UNCOUNTED = "there are more jobs or waiting runs than were counted"
+_BUDGET = "the fires of {looked:,} of {there:,} recurring jobs were computed: each stands for {weight:.1f}"
+_PACE = "a job that fires too often to be followed is counted at its pace"
+_UNJITTERED = "jitter is left out for a job that fires very often"
+_OVERLAP = "runs of jobs with an overlap policy are taken to end before their next occurrence"
 
 
 class Forecast(msgspec.Struct, frozen=True):
     counts: dict[tuple[int, str], int]
     """By the number of the stretch, and queue."""
-    exact: bool
+    notes: tuple[str, ...] = ()
+    """How it was estimated; none: it is exact."""
+
+    @property
+    def exact(self) -> bool:
+        return not self.notes
 
 
-class _Forecaster:
-    def __init__(self, start: datetime, step: timedelta, steps: int) -> None:
-        self._start, self._step, self._steps = start, step, steps
+class _Counting:
+    """Counts the runs of one job after the other."""
+
+    def __init__(self, now: datetime, start: datetime, step: timedelta, steps: int) -> None:
+        self._now, self._start, self._step, self._steps = now, start, step, steps
         self._end = start + step * steps
-        self.counts: Counter[tuple[int, str]] = Counter()
-        self.exact = True
-        self._paces: dict[str, list[float]] = {}
-        """By queue: how many fires a stretch are added from each stretch on."""
+        self.notes: dict[str, None] = {}
+        self.spent = 0
 
-    def add(self, at: datetime, queue: str, weight: float) -> None:
+    def count(self, job: ComingJob) -> Counter[int]:
+        """How many of its runs are due in each stretch."""
+        found: Counter[int] = Counter()
+        if not job.recurring:
+            self._add(found, job.next_fire_at)
+            return found
+        try:
+            self._follow(found, job)
+        except Exception:  # the scanner will set it aside: it has no run, and stops no other
+            return Counter()
+        return found
+
+    def _follow(self, found: Counter[int], job: ComingJob) -> None:
+        schedule, options = decode_schedule(job.schedule), policies_of(job.options)
+        # Neither its lane nor its live runs matter here.
+        due = DueJob(job.job_id, _NO_LANE, job.schedule, job.next_fire_at, job.options, job.made, owed=job.owed)
+        course = course_of(due, schedule, options, self._now)
+        self.spent += 1
+        for at in course.due:
+            self._add(found, at)
+        if not isinstance(schedule, Once):
+            if options.jitter:
+                self._one_by_one(found, job, schedule, options, course)
+            else:
+                self._by_stretch(found, schedule, course)
+        if found.total() and _depends_on_runs(options):
+            self.notes[_OVERLAP] = None
+
+    def _add(self, found: Counter[int], at: datetime, count: int = 1) -> None:
         number = (at - self._start) // self._step
         if 0 <= number < self._steps:
-            self.counts[number, queue] += weight  # type: ignore[assignment]
+            found[number] += count
 
-    def follow(self, first: Upcoming, schedule: Recurring, weight: float, budget: int) -> int:
-        """Add all fires of a job; returns how many were computed."""
-        jitter = decode_options(first.options).jitter
-        made = 0
-        fire: datetime | None = first.at
-        while fire is not None and fire < self._end and made < budget:
-            shown = fire if not jitter or first.job_id is None else jittered(first.job_id, fire, jitter)
-            self.add(shown, first.queue, weight)
-            made += 1
+    def _one_by_one(
+        self, found: Counter[int], job: ComingJob, schedule: Recurring, options: Options, course: Course
+    ) -> None:
+        fire, left = self._enter(schedule, course, timedelta(seconds=options.jitter))
+        walked: Counter[int] = Counter()
+        computed = 0
+        while fire is not None and fire < self._end and left != 0:
+            if computed >= _MOST_JITTERED:
+                self.notes[_UNJITTERED] = None
+                self._by_stretch(found, schedule, course)
+                return
+            self._add(walked, jittered(job.job_id, fire, options.jitter))
+            computed += 1
+            self.spent += 2
+            left = None if left is None else left - 1
             fire = schedule.next_after(fire)
-            if made == _PACE and fire is not None and fire - first.at < made * self._step / _OFTEN:
-                break  # it fires many times in every stretch: where exactly cannot be seen
-        if fire is not None and fire < self._end:
-            self._extrapolate(first, (fire - first.at) / made, fire, weight)
-        return made
+        found.update(walked)
 
-    def _extrapolate(self, first: Upcoming, pace: timedelta, moment: datetime, weight: float) -> None:
-        """Go on at a pace: up to the end of this stretch now, and from the next one on when all is summed up."""
-        self.exact = False
-        number = (moment - self._start) // self._step
-        upto = min(self._start + self._step * (number + 1), self._end)
-        self.counts[number, first.queue] += weight * ((upto - moment) / pace)  # type: ignore[assignment]
-        self._paces.setdefault(first.queue, [0.0] * (self._steps + 1))[number + 1] += weight * (self._step / pace)
+    def _by_stretch(self, found: Counter[int], schedule: Recurring, course: Course) -> None:
+        fire, left = self._enter(schedule, course)
+        count = 0
+        while fire is not None and fire < self._end and left != 0:
+            number = (fire - self._start) // self._step
+            until = self._start + self._step * (number + 1)
+            singly = _COUNTED_AT_ONCE if count <= _COUNTED_AT_ONCE else 0  # as often as in the stretch before
+            count = 0
+            while fire is not None and fire < until:
+                if count == singly:
+                    last = until - _MOMENT
+                    count += 1 + self._counted(schedule, fire, last)
+                    fire = schedule.next_after(last)
+                    break
+                count += 1
+                self.spent += 1
+                fire = schedule.next_after(fire)
+            if left is not None:
+                count = min(count, left)
+                left -= count
+            found[number] += count
 
-    def summed(self) -> dict[tuple[int, str], int]:
-        for queue, starts in self._paces.items():
-            for number, pace in enumerate(accumulate(starts[: self._steps])):
-                self.counts[number, queue] += pace  # type: ignore[assignment]
-        return {place: max(1, round(count)) for place, count in self.counts.items() if count > 0.5}
+    def _enter(
+        self, schedule: Recurring, course: Course, jitter: timedelta = timedelta()
+    ) -> tuple[datetime | None, int | None]:
+        """The first occurrence that may be due in this time, and how many runs there can be from it on."""
+        fire, left, before = course.following, course.left, self._start - jitter - _MOMENT
+        if fire is None or fire > before:
+            return fire, left
+        if left:
+            left = max(0, left - 1 - self._counted(schedule, fire, before))
+        return schedule.next_after(before), left
+
+    def _counted(self, schedule: Recurring, after: datetime, until: datetime) -> int:
+        self.spent += _COST_OF_COUNT
+        count = schedule.count_between(after, until, _MOST_COUNTED)
+        if count is not None:
+            return count
+        self.spent += _MOST_COUNTED
+        self.notes[_PACE] = None
+        fire = after
+        for _ in range(_MOST_COUNTED):
+            fire = schedule.next_after(fire) or until
+        return max(_MOST_COUNTED, round(_MOST_COUNTED * ((until - after) / (fire - after))))
 
 
-def forecast(ahead: Ahead, start: datetime, step: timedelta, steps: int) -> Forecast:
-    found = _Forecaster(start, step, steps)
-    found.exact = all(stretch.looked >= stretch.there and stretch.whole for stretch in ahead.stretches)
-    groups: dict[tuple[object, ...], tuple[Upcoming, float]] = {}
-    for each in ahead.upcoming:
-        weight = ahead.stretches[each.stretch].weight if each.job_id is not None else 1.0
-        if each.schedule is None:
-            found.add(each.at, each.queue, weight)
+def _depends_on_runs(options: Options) -> bool:
+    """Whether its occurrences make runs or not depends on how long other runs of it take, or wait."""
+    return options.overlap in ("skip", "queue") or (options.overlap == "replace" and options.jitter > 0)
+
+
+_NO_LANE = LaneKey(0, "", Tier.MEDIUM, "")
+
+
+def runs_of(job: ComingJob, now: datetime, start: datetime, end: datetime) -> int:
+    """How many runs of a job are due in a stretch of time: what a forecast of it counts."""
+    return _Counting(now, start, end - start, 1).count(job)[0]
+
+
+def forecast(ahead: Ahead, start: datetime, step: timedelta, steps: int, most: int = MOST_STEPS) -> Forecast:
+    counting = _Counting(ahead.now, start, step, steps)
+    notes: list[str] = []
+    if ahead.looked < ahead.there:
+        notes.append(_SAMPLE.format(looked=ahead.looked, there=ahead.there, weight=ahead.weight))
+    if not ahead.whole:
+        notes.append(_UNCOUNTED)
+    sums: Counter[tuple[int, str]] = Counter()
+    for job in ahead.jobs:
+        if not job.recurring:
+            for number in counting.count(job):
+                sums[number, job.queue] += 1
+    recurring = [job for job in ahead.jobs if job.recurring]
+    walked, found = 0, Counter[tuple[int, str]]()
+    for job, size in _groups(recurring):
+        if counting.spent >= most:
+            break
+        for number, count in counting.count(job).items():
+            found[number, job.queue] += count * size
+        walked += size
+    share = len(recurring) / walked if walked else 1.0
+    if walked < len(recurring):
+        notes.append(_BUDGET.format(looked=walked, there=len(recurring), weight=share))
+    counts = Counter(ahead.made)
+    for weight, counted in ((ahead.weight, sums), (ahead.weight * share, found)):
+        for place, count in counted.items():
+            counts[place] += count if weight == 1.0 else max(1, round(count * weight))
+    return Forecast({place: count for place, count in counts.items() if count}, (*notes, *counting.notes))
+
+
+def _groups(jobs: Iterable[ComingJob]) -> list[tuple[ComingJob, int]]:
+    """Jobs that do the same at the same time are walked through once. In an order that has nothing to do with how often
+    they fire: what is walked through before the budget is spent is a fair sample."""
+    first: dict[object, ComingJob] = {}
+    sizes: Counter[object] = Counter()
+    for job in jobs:
+        options = decode_options(job.options)
+        place: object
+        if options.jitter:
+            place = job.job_id
         else:
-            # Jobs with one schedule fire together, unless a jitter keeps them apart: they are walked through once.
-            apart = each.job_id if each.options and b"jitter" in each.options else None
-            place = each.schedule, each.at, each.queue, apart
-            groups[place] = each, groups[place][1] + weight if place in groups else weight
-    budget = MOST_STEPS
-    for left, (each, weight) in zip(range(len(groups), 0, -1), groups.values(), strict=True):
-        schedule = _recurring(each)
-        if schedule is None:
-            found.add(each.at, each.queue, weight)
-        else:
-            budget -= found.follow(each, schedule, weight, max(_LEAST_STEPS, budget // left))
-    return Forecast(found.summed(), found.exact)
-
-
-def _recurring(each: Upcoming) -> Recurring | None:
-    if each.schedule is None:
-        return None
-    try:
-        schedule = decode_schedule(each.schedule)
-    except UnusableSchedule:
-        return None
-    return schedule if isinstance(schedule, Recurring) else None
+            policies = (options.max_runs and (options.max_runs, job.made), options.overlap, options.misfire)
+            place = (job.queue, job.next_fire_at, job.schedule, job.owed, policies)
+        first.setdefault(place, job)
+        sizes[place] += 1
+    groups = [(job, sizes[place]) for place, job in first.items()]
+    Random(len(groups)).shuffle(groups)
+    return groups

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.ids import once_run_id, ready_run_id
+from duetime.ids import once_run_id, ready_run_id, show
 from duetime.model.dependency import DependsOn
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.policy import Misfire, Overlap
@@ -116,6 +116,11 @@ class Said(NamedTuple):
 def lane_of(tenant_id: int, queue: str, tier: int, task: str, options: bytes | None) -> LaneKey:
     """The lane for the runs of a job."""
     return LaneKey(tenant_id, queue, tier, task, keyed=options is not None and decode_options(options).is_keyed)
+
+
+def schedule_seed(key: str | None, job_id: UUID) -> str:
+    """What the values of `H` in a job's cron line are computed from: its key, or its id if it has none."""
+    return show("job", job_id) if key is None else f"key {key}"
 
 
 class NewJob(msgspec.Struct, frozen=True):

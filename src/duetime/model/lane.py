@@ -1,14 +1,23 @@
-"""Lanes: what claims are made from. A lane holds the runs of one tenant, queue, tier and task.
+"""Lanes: what claims are made from. A lane holds the runs of one tenant, queue, tier and task. It is awake while it has
+runs and for a moment after; only lanes that are awake are looked at.
 
 Whatever decides who goes next is arithmetic on how many to take from which lane. Runs whose worker died go to a trial
 lane beside their own, so that a run that kills its workers can be tried without taking others along.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+
+LANES_PER_TENANT = 10_000
+"""How many lanes a tenant may use within a day, unless it is set."""
+LANE_IDLE = timedelta(seconds=10)
+"""How long a lane stays awake at least."""
+LANES_AT_ONCE = 500
+"""How many lanes are let fall asleep in one step."""
 
 
 class Tier(IntEnum):
@@ -33,12 +42,15 @@ class Trial(IntEnum):
     NONE = 0
     """It has never lost a worker."""
     SUSPECT = 1
-    """It was there when a worker died once: a few at a time, more as they survive."""
-    ALONE = 2
-    """It was there more than once: one at a time."""
+    """It was there when a worker died: a few at a time, more as they survive."""
+    PROBED = 2
+    """It was there twice: one at a time, more as they survive."""
+    ALONE = 3
+    """It was there more often: in a worker that does nothing else."""
 
 
 def trial_after(lost: int) -> Trial:
+    """How a run is tried that has lost so many workers."""
     return Trial(min(lost, Trial.ALONE))
 
 
@@ -61,6 +73,26 @@ class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
 class Lane(msgspec.Struct, frozen=True, gc=False):
     id: int
     key: LaneKey
+
+
+class LaneTurn(NamedTuple):
+    """A change of lanes: its number, and what tells it from another of that number, should the database go back."""
+
+    number: int
+    nonce: int
+
+
+NO_TURN = LaneTurn(0, 0)
+
+
+class LaneChanges(NamedTuple):
+    """What changed after a turn."""
+
+    turn: LaneTurn
+    awake: list[Lane]
+    asleep: list[int]
+    whole: bool
+    """Whether these are all lanes that are awake, and every other is asleep."""
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):

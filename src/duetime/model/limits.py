@@ -3,13 +3,14 @@
 What is decided here is decided while the rows of the limits are held, so that it is exact across all nodes. Nothing is
 counted up and down: what runs is counted from the claims that live, so nothing can leak. A run whose key is full is
 *parked* (it is in no lane until a slot of its key is free), one whose rate is used up is *put off* to its own moment;
-neither stands in the way of others, and neither spends an attempt. Those who were put off are the line of their rate:
+neither stands in the way of others, and neither spends an attempt. A limit that another transaction holds is *busy*: no
+run starts under it this time, and none is parked. Those who were put off are the line of their rate:
 where some of them are gone, or the rate is higher by now, it is laid anew by the next claim that looks at it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -25,6 +26,7 @@ MOST = 1_000_000
 """The highest number that a limit may say."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _RATE = re.compile(r"([0-9]{1,7})/([0-9]{0,5})(s|m|h|d)")
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _LATER = 1.02
 """Who waits for a rate comes a little later than it allows, since its windows are counted in steps of a hundredth."""
 
@@ -97,8 +99,8 @@ class Terms(NamedTuple):
 
 
 def problem_of(options: Options) -> str | None:
-    """Why nobody here can keep to the limits that a run names; None: they can be kept to. A newer release may mean
-    something by them, and not all who write rows have asked us first."""
+    """Why this release cannot keep to the limits that a run names; None: it can. A newer release may mean something by
+    them."""
     try:
         for field in ("concurrency_key", "rate_key", "breaker_key"):
             key = getattr(options, field)
@@ -109,7 +111,7 @@ def problem_of(options: Options) -> str | None:
         if options.rate_key is not None and options.rate is not None:
             parse_rate(options.rate)
     except InvalidInput as error:
-        return bounded(f"its limits cannot be kept to: {error}", 1000)
+        return bounded(f"its limits cannot be read: {error}", 400)
     return None
 
 
@@ -144,6 +146,7 @@ class Book:
         "counts_running",
         "free_at",
         "interval",
+        "is_busy",
         "limit_id",
         "line",
         "next_at",
@@ -167,6 +170,8 @@ class Book:
         line: Line = NO_LINE,
     ) -> None:
         self.limit_id = limit_id
+        self.is_busy = False
+        """Another transaction holds it: how it stands is not known."""
         self.now = now
         self.room = MOST if running is None else max(0, running - live)
         self.counts_running = running is not None
@@ -175,6 +180,13 @@ class Book:
         self.interval = period / rate * _LATER if period is not None and rate else timedelta(0)
         self.free_at = free_at or now
         self.lay(line)
+
+    @classmethod
+    def busy(cls) -> "Book":
+        """One that another transaction holds."""
+        book = cls(0, _LONG_AGO, running=0, live=0, rate=None, period=None, started=0, free_at=None)
+        book.is_busy = True
+        return book
 
     @property
     def left(self) -> int:
@@ -233,13 +245,16 @@ def admit(
     candidates: Sequence[Candidate], books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int
 ) -> Admission:
     """Which of a lane's runs may start, in their order. What cannot start for its key leaves the lane; what cannot for
-    its tenant or queue stays, and so does everything behind it."""
+    its tenant or queue stays, and so does everything behind it. What is under a busy limit stays too: a run
+    that is parked without holding its limit may miss the completion that makes room for it."""
     admission = Admission([], [], [])
     shared = [books[scope] for scope in lane_scopes if scope in books]
     for run in candidates:
         if len(admission.chosen) >= most or any(book.left <= 0 for book in shared):
             break
         own = [books[scope] for scope in run.scopes if scope in books]
+        if any(book.is_busy for book in own):
+            continue
         full = next((book for book in own if book.room <= 0), None)
         late = next((book for book in own if book.rate_room <= 0 or (book.has_a_line() and not run.put_off)), None)
         if full is not None:

@@ -63,6 +63,8 @@ class JobFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     recurring: bool | None = None
     due_from: datetime | None = None
     due_until: datetime | None = None
+    ids: tuple[UUID, ...] | None = None
+    """Only these jobs. No label (owner, name, tag, key) can be asked for beside them."""
 
 
 class RunFilter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -134,6 +136,8 @@ class RunItem(msgspec.Struct, frozen=True):
     """Its beginning."""
     replays: str | None = None
     """The id of the run that this one repeats."""
+    first_started_at: datetime | None = None
+    """When it started for the first time; `started_at` is of its last attempt."""
 
 
 class RunEnd(msgspec.Struct, frozen=True):

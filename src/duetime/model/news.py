@@ -22,7 +22,8 @@ def messages(kind: EventKind, at: datetime, run: RunNews, subscription: Subscrip
 def _is_so(topic: Topic, run: RunNews, subscription: Subscription) -> bool:
     match topic:
         case Topic.RUN_LATE:
-            return run.attempt <= 1 and _lag(run) > timedelta(seconds=subscription.late_after)
+            is_first = run.started_at == run.first_started_at
+            return is_first and _lag(run) > timedelta(seconds=subscription.late_after)
         case Topic.RUN_FAILED:
             return run.failure is not None  # one that was handed back waits again too, and nothing failed
         case _:
@@ -30,7 +31,7 @@ def _is_so(topic: Topic, run: RunNews, subscription: Subscription) -> bool:
 
 
 def _lag(run: RunNews) -> timedelta:
-    return timedelta(0) if run.started_at is None else run.started_at - run.due_at
+    return timedelta(0) if run.first_started_at is None else run.first_started_at - run.due_at
 
 
 def _sentence(topic: Topic, kind: EventKind, run: RunNews) -> str:

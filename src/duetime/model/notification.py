@@ -122,6 +122,8 @@ class RunNews(msgspec.Struct, frozen=True):
     error: str | None
     """Its beginning."""
     options: Options
+    first_started_at: datetime | None = None
+    """When the run started for the first time; `started_at` is of the attempt."""
 
 
 class Message(msgspec.Struct, frozen=True):

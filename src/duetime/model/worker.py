@@ -76,3 +76,5 @@ class Lost(msgspec.Struct, frozen=True):
     ran_for: timedelta
     handed_over: bool = False
     """It is in the hands of whoever its worker called."""
+    not_held: bool = False
+    """Its worker lives and does not hold it."""

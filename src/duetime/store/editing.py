@@ -7,7 +7,7 @@ other edit leaves the rhythm alone.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,19 +15,16 @@ import msgspec
 from msgspec import UNSET
 
 from duetime.errors import Conflict, InvalidInput, StaleVersion
-from duetime.ids import show, time_of
+from duetime.ids import show
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.edit import Changes
 from duetime.model.firing import scan_time
-from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options
-from duetime.model.schedule import After, Every, Once, Schedule, encode_schedule, same_schedule, shown_schedule
+from duetime.model.job import JobState, NewJob, Options, Submitted, decode_options, encode_options, schedule_seed
+from duetime.model.schedule import After, Once, Schedule, encode_schedule, same_schedule, shown_schedule
 from duetime.store.keys import LiveRun
 from duetime.store.placing import no_occurrence_left, past_note
-from duetime.store.steering import HELD, last_occurrence
+from duetime.store.steering import HELD, end_of, in_view_at, last_occurrence
 from duetime.store.views import Fields
-
-_MOMENT = timedelta(microseconds=1)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Content(NamedTuple):
@@ -109,7 +106,7 @@ def plan_edit(
             schedule = schedule.holding(dates_of(schedule.calendars, calendars))
         fired = None if last in unclaimed else row["last_fire_at"]
         stays = [run.id for run in runs if not run.unclaimed] + ([] if ended is None else [ended])
-        schedule, cursor = _start(schedule, options, _latest(fired, stays), now)
+        schedule, cursor = _start(schedule, options, schedule_seed(options.key, job_id), _latest(fired, stays), now)
         return Edit(
             content,
             encode_schedule(schedule),
@@ -128,7 +125,7 @@ def plan_edit(
         content,
         row["schedule"],
         bool(row["recurring"]),
-        _held(_decided(row, exact=exact, rewound=ahead is not None), row) if changed else None,
+        _held(_decided(row, exact=exact, rewound=ahead is not None, now=now), row) if changed else None,
         starts_anew=False,
         withdraws=ahead,
         calendars=(),
@@ -204,7 +201,7 @@ def _options(row: Fields, changes: Changes) -> Options:
 def _latest(fired: datetime | None, runs: Iterable[UUID]) -> datetime | None:
     """The end of what was fired and cannot be taken back. It lies ahead of now when a run was made ahead, or when the
     clock was put back: then what the clock has shown once before is not run again."""
-    moments = [time_of(run) + _MILLISECOND - _MOMENT for run in runs]
+    moments = [end_of(run) for run in runs]
     return max([*moments, *([] if fired is None else [fired])], default=None)
 
 
@@ -213,13 +210,14 @@ def _other_schedule(row: Fields, asked: Schedule) -> Schedule | None:
     return None if same_schedule(shown_schedule(row["schedule"]), asked) else asked
 
 
-def _start(schedule: Schedule, options: Options, after: datetime | None, now: datetime) -> tuple[Schedule, NewCursor]:
+def _start(
+    schedule: Schedule, options: Options, seed: str, after: datetime | None, now: datetime
+) -> tuple[Schedule, NewCursor]:
     """A new schedule's cursor: after now, and after what was fired and cannot be taken back."""
     if isinstance(schedule, Once):
         due_at = now + schedule.delay if schedule.delay is not None else max(schedule.at or now, now)
         return schedule, NewCursor(due_at, scan_time(due_at), None, exact=False)
-    if isinstance(schedule, Every):
-        schedule = schedule.anchored(now)
+    schedule = schedule.settled(now, seed)
     ahead = after if after is not None and after > now else None
     next_fire_at = schedule.next_after(ahead or now)
     if next_fire_at is None:
@@ -228,12 +226,13 @@ def _start(schedule: Schedule, options: Options, after: datetime | None, now: da
     return schedule, NewCursor(next_fire_at, scan_time(next_fire_at, after=ahead, exact=exact), ahead, exact)
 
 
-def _decided(row: Fields, *, exact: bool, rewound: bool) -> NewCursor:
+def _decided(row: Fields, *, exact: bool, rewound: bool, now: datetime) -> NewCursor:
     """The same cursor for a job that is decided at another time than before."""
     last = row["last_fire_at"]
     if rewound:
-        return NewCursor(last, scan_time(last, exact=exact), None, exact)
-    return NewCursor(row["next_fire_at"], scan_time(row["next_fire_at"], after=last, exact=exact), last, exact)
+        return NewCursor(last, in_view_at(row, scan_time(last, exact=exact), now), None, exact)
+    scan_at = scan_time(row["next_fire_at"], after=last, exact=exact)
+    return NewCursor(row["next_fire_at"], in_view_at(row, scan_at, now), last, exact)
 
 
 def _held(cursor: NewCursor, row: Fields) -> NewCursor:

@@ -3,18 +3,23 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from duetime.model.attempt import AttemptState
-from duetime.model.figures import Ahead, Count, Failing, Lag, Recent, Step, Stretch, Upcoming, Waiting
+from duetime.model.figures import AheadPage, ComingJob, Count, Failing, Lag, Recent, Step, Waiting
 from duetime.model.run import RunState
 from duetime.store.views import Fields
 
 CAP = 10_000
 """Up to where jobs, running runs and dead letters are counted."""
-LOOKED_AT = 6000
-"""How many cursors a forecast looks at, over all its stretches."""
-COUNTED = 500_000
-"""How many cursors are counted, beyond those that are looked at."""
+LOOKED_AT = 10_000
+"""Up to so many jobs of a tenant, a forecast looks at each of them."""
+SAMPLED = 4000
+"""How many it looks at where there are more, about."""
+COUNTED = 1_000_000
+"""Up to where those are counted."""
+MOST_MADE = 200_000
+"""How many runs that are made and not yet due are counted."""
 _OTHER_ENDS = {
     RunState.SUCCEEDED: "succeeded",
     RunState.FAILED: "failed",
@@ -64,32 +69,29 @@ def waiting(rows: Iterable[Sequence[Any]]) -> tuple[Waiting, ...]:
     return tuple(found.values())
 
 
-def upcoming(row: Fields, stretch: int) -> Upcoming:
-    schedule = bytes(row["schedule"]) if row["recurring"] else None
-    return Upcoming(row["next_fire_at"], row["queue"], stretch, row["job_id"], schedule, row["options"])
+def coming_job(row: Fields) -> ComingJob:
+    return ComingJob(
+        row["job_id"],
+        row["queue"],
+        bool(row["recurring"]),
+        bytes(row["schedule"]),
+        row["options"],
+        row["next_fire_at"],
+        row["made"],
+        row["owed"],
+    )
 
 
-class Looking:
-    """Gathers what is to come, stretch by stretch, and says where more is there than was looked at."""
+def sample_bound(there: int) -> bytes:
+    """The last two bytes of an id are drawn by lot: of so many jobs, about `SAMPLED` have less than this there."""
+    return min(0xFFFF, max(1, 0x10000 * SAMPLED // there)).to_bytes(2, "big")
 
-    def __init__(self, stretches: int) -> None:
-        self.each = max(20, LOOKED_AT // stretches)
-        self.left = COUNTED
-        self._found: list[Upcoming] = []
-        self._stretches = [Stretch() for _ in range(stretches)]
 
-    def made(self, at: datetime, queue: str) -> None:
-        self._found.append(Upcoming(at, queue, 0))
-
-    def saw(self, stretch: int, rows: Sequence[Fields]) -> bool:
-        """Take the cursors of a stretch; true when there may be more of them than these."""
-        self._found += [upcoming(row, stretch) for row in rows if row["job_id"] is not None]
-        self._stretches[stretch] = Stretch(len(rows), len(rows))
-        return len(rows) >= self.each
-
-    def counted(self, stretch: int, there: int, cap: int) -> None:
-        self.left -= there
-        self._stretches[stretch] = Stretch(self.each, max(there, self.each), there < cap)
-
-    def ahead(self) -> Ahead:
-        return Ahead(tuple(self._found), self._stretches)
+def ahead_page(
+    now: datetime, jobs: Sequence[ComingJob], made: Sequence[tuple[UUID, str]], horizon: UUID | None, most: int
+) -> AheadPage:
+    """`made` are the jobs of runs that are made, newest first, down to the horizon or `most` of them."""
+    if len(made) >= most and (horizon is None or made[-1][0] > horizon):
+        horizon = made[-1][0]
+        jobs = [job for job in jobs if job.job_id >= horizon]
+    return AheadPage(now, jobs, dict(made), horizon)

@@ -6,19 +6,31 @@ request changes nothing, another one edits the job. Both hold wherever the job l
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from duetime.errors import InvalidInput, JobBusy, KeyReused
 from duetime.model.graph import NewGraph
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import NOW
 from duetime.store.placing import Placed
 from duetime.store.views import Fields
 
-IDEMPOTENCY, KEY = "i", "k"
+IDEMPOTENCY, KEY, REPEAT = "i", "k", "r"
+"""Kinds of keys; that of a repeat is the id of a run that is over, and leads to the run that repeats it."""
+NO_JOB = UUID(int=0)
+"""What keys lead to that are not kept for as long as a job lives."""
+MOST_IN_A_WAVE = 1000
+
+T = TypeVar("T")
+
+
+class Repeated(NamedTuple):
+    old: UUID
+    new: UUID
 
 
 class Known(NamedTuple):
@@ -66,14 +78,15 @@ def is_plain(job: NewJob) -> bool:
 
 
 def waves(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
-    """A batch, cut so that no key or id stands twice in a part: the parts act as requests one after the other."""
+    """A batch, cut so that no key or id stands twice in a part: the parts act as requests one after the other. None is
+    so large that to make it ready for the database keeps the event loop busy for long."""
     if not any(job.key or job.idempotency_key for job in jobs) and len({job.id for job in jobs}) == len(jobs):
-        return [list(jobs)]
+        return [list(jobs[start : start + MOST_IN_A_WAVE]) for start in range(0, len(jobs), MOST_IN_A_WAVE)]
     parts: list[list[NewJob]] = [[]]
     taken: set[tuple[str, str] | UUID] = set()
     for job in jobs:
         keys: set[tuple[str, str] | UUID] = {*_keys(job), job.id}
-        if not taken.isdisjoint(keys):
+        if len(parts[-1]) >= MOST_IN_A_WAVE or not taken.isdisjoint(keys):
             parts.append([])
             taken.clear()
         parts[-1].append(job)
@@ -95,6 +108,18 @@ def answer_again(job: NewJob, known: Known) -> Submitted:
             remedy="use a new key for a new request",
         )
     return Submitted(known.job_id, known.next_run, known.run_id, created=False, replayed=True)
+
+
+def decode_answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | None, kind: type[T]) -> T:
+    """The first answer to a request whose idempotency key was used before."""
+    if fingerprint != request.fingerprint or answer is None:
+        raise KeyReused(
+            f"the idempotency key {request.key!r} came with another request before",
+            field="idempotency_key",
+            remedy="use a new key for a new request",
+        )
+    request.replayed = True
+    return msgspec.json.decode(answer, type=kind)
 
 
 def answer_known_graph(graph: NewGraph, known: UUID, fingerprint: bytes) -> UUID:

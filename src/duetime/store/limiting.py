@@ -1,14 +1,21 @@
 """What has to be known before claiming, and which limits a run is under: the same for every store."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from duetime.errors import QuotaExceeded
+from duetime.ids import show
 from duetime.model.job import Options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, scopes_of_run
+from duetime.model.limits import Book, Candidate, LimitKind, Scope, Terms, problem_of, scopes_of_run
+from duetime.model.suspicion import Losses, Suspicion
+
+log = logging.getLogger("duetime.store")
 
 _PEEK = 500
 _PEEK_AT_LEAST = 20
@@ -18,27 +25,51 @@ LEFT_AT_ONCE = 100_000
 """How many leave a line in one transaction."""
 ROUNDS = 20
 """How often a claim looks again, when all that it saw had to leave its lane."""
+LEAVE_AT_LEAST, LEAVE_AT_MOST = timedelta(seconds=1), timedelta(minutes=1)
+"""How long no node looks at a run whose limits a node could not read: a quarter of the time that it is late, within
+these bounds. Nodes that can read them get their turn soon, and no node spends its time on what it cannot start."""
+_LOGGED_AT_MOST = 1000
 
 _WEIGHT = 0
+_SUSPECTS = {9: False, 10: True}
+"""Kinds of rows of suspects, and whether they are of jobs."""
+
+
+def lanes_are_used_up(most: int) -> QuotaExceeded:
+    return too_many_lanes(
+        f"the tenant may use {most} lanes within a day, and has used as many: a lane is a queue, a priority and a task,"
+        " or the host of a call"
+    )
+
+
+def too_many_lanes(problem: str) -> QuotaExceeded:
+    """The refusal of new work that would take one lane more than a tenant may use."""
+    return QuotaExceeded(
+        problem,
+        remedy="use fewer names of queues, tasks and hosts, wait a day, or let the operator raise lanes_per_tenant",
+    )
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What is known of tenants and limits; at most half a second old."""
+    """What is known of tenants, limits and suspects; at most half a second old."""
 
     weights: Mapping[int, int] = {}
     """The weights of tenants, where they are not 100."""
     scopes: frozenset[Scope] = frozenset()
     """The limits that are set, of tenants, queues and targets."""
+    suspicion: Suspicion = Suspicion()
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> "Rules":
-        weights, scopes = {}, set()
-        for kind, tenant_id, name, weight in rows:
+        weights, scopes, losses = {}, set(), []
+        for kind, tenant_id, name, number, age in rows:
             if kind == _WEIGHT:
-                weights[tenant_id] = weight
+                weights[tenant_id] = number
+            elif kind in _SUSPECTS:
+                losses.append(Losses((tenant_id, name), number, age, _SUSPECTS[kind]))
             else:
                 scopes.add(Scope(tenant_id, LimitKind(kind), name))
-        return cls(weights, frozenset(scopes))
+        return cls(weights, frozenset(scopes), Suspicion.of(losses) if losses else Suspicion())
 
     def is_set(self, scope: Scope) -> bool:
         return scope in self.scopes
@@ -105,7 +136,29 @@ class Said:
 
     def forgotten(self, books: Mapping[Scope, Book]) -> dict[Scope, Terms]:
         """What has to be said once more, since nobody knows it any more."""
-        return {scope: terms for scope, terms in self._before.items() if any(terms) and books[scope].is_blank}
+        return {
+            scope: terms
+            for scope, terms in self._before.items()
+            if any(terms) and books[scope].is_blank and not books[scope].is_busy
+        }
+
+
+_logged: set[str] = set()
+
+
+def why_left(run_id: UUID, options: Options) -> str | None:
+    """Why this node leaves a run with keys for other nodes; None: it can keep to the limits. Each reason is logged for
+    the first run only."""
+    problem = problem_of(options)
+    if problem is None:
+        return None
+    message = f"it waits for a node of a newer release: {problem}"
+    if message not in _logged:
+        if len(_logged) >= _LOGGED_AT_MOST:
+            _logged.clear()
+        _logged.add(message)
+        log.warning("%s: %s", show("run", run_id), message)
+    return message
 
 
 def candidate(run_id: UUID, put_off: bool, scopes: Mapping[Scope, Terms]) -> Candidate:

@@ -22,14 +22,14 @@ from duetime.model.listing import (
 )
 from duetime.model.run import RunState, live_state
 from duetime.model.schedule import Once, shown_schedule
-from duetime.store.views import Fields
+from duetime.store.views import Fields, planned_for
 
 _ERROR_SHOWN = 500
 
 
 def stored_job_item(row: Fields) -> JobItem:
     recurring = bool(row["recurring"])
-    moments = [moment for moment in (row["next_fire_at"], row["waiting"]) if moment is not None]
+    moments = [moment for moment in (planned_for(row), row["waiting"]) if moment is not None]
     return JobItem(
         row["id"],
         row["tenant_id"],
@@ -110,6 +110,7 @@ def _run(
         failure,
         error,
         decode_options(row["options"]).replays,
+        row["first_started_at"] or started_at,
     )
 
 
@@ -187,6 +188,7 @@ def _item_of(run: Run, options: bytes | None) -> RunItem:
         run.failure,
         None if run.error is None else run.error[:_ERROR_SHOWN],
         decode_options(options).replays,
+        run.first_started_at,
     )
 
 

@@ -12,6 +12,11 @@ def lost_with_worker(rows: Iterable[Fields]) -> list[Lost]:
     return [_lost(row, timed_out=False) for row in rows]
 
 
+def not_held(rows: Iterable[Fields]) -> list[Lost]:
+    """The runs of a living worker that does not hold them, though they may have begun."""
+    return [_lost(row, timed_out=False, not_held=True) for row in rows]
+
+
 def past_timeout(rows: Iterable[Fields], overdue: timedelta) -> list[Lost]:
     """The runs that their living worker should have stopped long ago."""
     return [
@@ -26,7 +31,7 @@ def handed_over(rows: Iterable[Fields]) -> list[Lost]:
     return [_lost(row, timed_out=True, handed_over=True) for row in rows]
 
 
-def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False) -> Lost:
+def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False, not_held: bool = False) -> Lost:
     return Lost(
         row["id"],
         row["fence"],
@@ -37,4 +42,5 @@ def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False) -> Lost:
         timed_out,
         row["ran_for"],
         handed_over,
+        not_held,
     )

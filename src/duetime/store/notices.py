@@ -23,6 +23,7 @@ def news_of(row: Fields) -> RunNews:
         None if failure is None else FailureClass(failure),
         row["error"],
         decode_options(row["options"]),
+        row["first_started_at"] or row["started_at"],
     )
 
 

@@ -6,16 +6,16 @@ after it is done, as a whole; what is not looked at goes straight to the store b
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
 from duetime.clock import SystemClock, monotonic
 from duetime.model.attempt import AttemptState, Claimed, Completion
-from duetime.model.firing import DueJob, Fire, SetAside
+from duetime.model.firing import Decided, DueJob, Fire
 from duetime.model.job import NewJob, Submitted
-from duetime.model.lane import Lane, LaneKey
+from duetime.model.lane import Lane, LaneChanges, LaneKey, LaneTurn
 from duetime.model.run import Event
 from duetime.model.tenant import DEFAULT_TIER
 from duetime.model.tracing import make_message, message_of
@@ -63,11 +63,20 @@ class ObservedStore:
 
     # Whose runs they are.
 
-    async def lanes(self, after: int = 0) -> list[Lane]:
-        found = await self._store.lanes(after)
-        for lane in found:
-            self._lanes[lane.id] = lane.key
+    async def lanes(self) -> list[Lane]:
+        found = await self._store.lanes()
+        self._know(found)
         return found
+
+    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
+        changes = await self._store.lane_changes(after)
+        self._know(changes.awake)
+        for lane_id in changes.asleep:
+            self._lanes.pop(lane_id, None)
+        return changes
+
+    def _know(self, lanes: Sequence[Lane]) -> None:
+        self._lanes.update((lane.id, lane.key) for lane in lanes)
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> Any:
         self._remember(worker.id, worker.tenant_id)
@@ -86,19 +95,20 @@ class ObservedStore:
         self._did("submit", began, len(jobs))
         return answers
 
-    async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
-        decided: Sequence[Fire | SetAside] = ()
+    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
+        decided: Sequence[Decided] = ()
         seen: Sequence[DueJob] = ()
 
-        def look(due: Sequence[DueJob], now: Any) -> Sequence[Fire | SetAside]:
+        def look(due: Sequence[DueJob], now: Any) -> Sequence[Decided]:
             nonlocal decided, seen
             seen, decided = due, plan(due, now)
             return decided
 
         began, at = monotonic(), _moment(self._tracer)
-        scan = await self._store.fire_due(limit, look)
+        scan = await self._store.fire_due(limit, look, without)
         if decided:
             self._did("fire", began, scan.fired)
+            self._meters.passed_by += len(scan.passed_by)
             fires = [fire for fire in decided if isinstance(fire, Fire)]
             for fire in fires:
                 self._meters.fired += len(fire.runs)

@@ -1,5 +1,6 @@
 """Which store a database's address means. Only that one is loaded."""
 
+from pathlib import Path
 from typing import Any
 
 from duetime.clock import Clock, SystemClock
@@ -8,20 +9,38 @@ from duetime.settings import Settings
 from duetime.store.protocol import Store
 
 
-def store_for(settings: Settings) -> Store:
-    """A store that is not open yet."""
+def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0) -> Store:
+    """A store that is not open yet. An embedded file is kept by one that `serves`; `patience` is how many seconds to
+    wait for a file that another process has for a moment."""
     file = settings.sqlite_file
     # Without keys too: then what others have sealed is known for what it is.
     sealer = Sealer(settings.sealing_keys)
     if file is not None:
         from duetime.store.sealed_sqlite import SealedSqliteStore
 
-        return SealedSqliteStore(sealer, file)
+        lanes = settings.lanes_per_tenant
+        return SealedSqliteStore(sealer, file, serves=serves, patience=patience, lanes_per_tenant=lanes)
     assert settings.database_url is not None
     how: dict[str, Any] = {"pool_size": settings.pool_size, "prepared": settings.prepared_statements == "on"}
+    how |= {"direct": settings.direct_database_url, "lanes_per_tenant": settings.lanes_per_tenant}
     from duetime.store.sealed_postgres import SealedPostgresStore
 
     return SealedPostgresStore(sealer, settings.database_url, **how)
+
+
+def is_wanted(file: Path) -> bool:
+    """Whether another process waits for an embedded file."""
+    from duetime.store.sqlite.ownership import is_wanted
+
+    return is_wanted(file)
+
+
+def is_kept_by_server(file: Path) -> bool:
+    """Whether an embedded file belongs to another process that serves it."""
+    from duetime.store.sqlite.ownership import owner_of
+
+    owner = owner_of(file)
+    return owner is not None and owner.serves
 
 
 def store_in_memory(clock: Clock | None = None) -> Store:

@@ -8,8 +8,8 @@ from duetime.duration import format_duration
 from duetime.errors import InvalidInput
 from duetime.model.calendar import Calendar, dates_of
 from duetime.model.firing import scan_time
-from duetime.model.job import NewJob, decode_options
-from duetime.model.schedule import Every, Once, encode_schedule
+from duetime.model.job import NewJob, decode_options, schedule_seed
+from duetime.model.schedule import Once, Schedule, encode_schedule
 
 
 class Placed(NamedTuple):
@@ -38,13 +38,17 @@ def calendars_of(job: NewJob) -> tuple[str, ...]:
     return () if isinstance(job.schedule, Once) else job.schedule.calendars
 
 
+def leaves_out_days(schedule: Schedule) -> bool:
+    """Whether to look for its next fire on another thread: among ten thousand days of calendars that takes a while."""
+    return not isinstance(schedule, Once) and schedule.exclude is not None
+
+
 def first_fire(placed: Placed, now: datetime, calendars: Sequence[Calendar] = ()) -> FirstFire | None:
     """A recurring job's first fire after `now`; None if there is none, which must not take the place of another job."""
     schedule = placed.job.schedule
     assert not isinstance(schedule, Once)
     schedule = schedule.holding(dates_of(schedule.calendars, calendars))
-    if isinstance(schedule, Every):
-        schedule = schedule.anchored(now)
+    schedule = schedule.settled(now, schedule_seed(placed.job.key, placed.job.id))
     next_fire_at = schedule.next_after(now)
     if next_fire_at is None:
         if not placed.created:

@@ -6,7 +6,7 @@ and raises `StoreUnavailable` when the database cannot be reached or asks to be 
 refuses the rows themselves. All methods may be called by any number of processes at the same time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Protocol
@@ -17,9 +17,10 @@ import msgspec
 from duetime.model.attempt import Claimed, Completion, Run, RunNote
 from duetime.model.calendar import Calendar
 from duetime.model.edit import Changes
-from duetime.model.firing import DueJob, Fire, SetAside
+from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
-from duetime.model.lane import Lane, Sight
+from duetime.model.lane import Lane, LaneChanges, LaneTurn, Sight
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.graph_roles import Graphs
 from duetime.store.limiting import Rules
@@ -27,6 +28,7 @@ from duetime.store.roles import (
     Access,
     Audit,
     Breakers,
+    Clocks,
     Coalescing,
     Events,
     Figures,
@@ -52,9 +54,11 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """Which completions were not accepted: those runs belong to someone else by now, or are over."""
+    """Which completions were not accepted: those runs belong to another worker by now, or are over."""
 
     refused: frozenset[UUID] = frozenset()
+    over: frozenset[UUID] = frozenset()
+    """Those of the refused that are known to be over."""
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -67,6 +71,8 @@ class Scan(msgspec.Struct, frozen=True):
     next_in: timedelta | None
     """How long until the next cursor comes into view; None when there is none, or when as many were seen as there may
     be: more may be in view."""
+    passed_by: tuple[PassedBy, ...] = ()
+    """Jobs that the plan left to other nodes: nothing of them was changed."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -89,7 +95,7 @@ class Hint(Enum):
     """A run has ended that somebody waits for."""
 
 
-PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Fire | SetAside]]
+PlanFires = Callable[[Sequence[DueJob], datetime], Sequence[Decided]]
 
 
 class Lifecycle(Protocol):
@@ -129,19 +135,24 @@ class Intake(Protocol):
 
         A job due within the look-ahead goes straight to its run. An idempotency key that was used before with the
         same fingerprint (that of the request, where it has one) answers the first job again; with another one raises
-        `KeyReused`; one that another transaction holds uncommitted raises `KeyInFlight` without waiting. `key` names
-        one live job of the tenant: the same fingerprint changes nothing, another one edits the job as `edit_job` does
-        (same id, next version); a one-off whose run exists is replaced in place, unless it has started, which raises
-        `JobBusy`. A calendar that does not exist raises `InvalidInput`.
+        `KeyReused`. A key of either kind that another transaction holds uncommitted raises `KeyInFlight` without
+        waiting; its `field` says which kind. `key` names one live job of the tenant: the same fingerprint changes
+        nothing, another one edits the job as `edit_job` does (same id, next version); a one-off whose run exists is
+        replaced in place, unless it has started, which raises `JobBusy`. A calendar that does not exist raises
+        `InvalidInput`.
         """
 
 
 class Firing(Protocol):
-    async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
+    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         """Fire up to `limit` cursors in view, as `plan` decides, in one transaction.
 
         No occurrence is fired twice, whoever else is firing. A cursor that another node holds is passed over, and so
-        is a job whose live run would be replaced while somebody else holds that run.
+        is a job whose live run would be replaced while another transaction holds that run.
+
+        A job that the plan sets aside is paused where its cursor stands: resuming it applies the misfire policy to
+        everything from there on, as after any pause. One that the plan passes by stays as it is. The jobs in `without`
+        are not looked at, and hide none behind them.
         """
 
     async def unblock(self, limit: int) -> int:
@@ -152,8 +163,20 @@ class Firing(Protocol):
 
 
 class Claiming(Protocol):
-    async def lanes(self, after: int = 0) -> list[Lane]:
-        """The lanes with an id above `after`, in order of id. Lanes are never changed or removed."""
+    async def lanes(self) -> list[Lane]:
+        """The lanes that are awake, in order of id: all that have runs, and those that had some a moment ago."""
+
+    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
+        """What woke and fell asleep after a turn; after `NO_TURN`, or one that was too long ago, all that is awake.
+
+        Raises `StoreRewound` when the database went back behind that turn.
+        """
+
+    async def tidy_lanes(self) -> int:
+        """Let lanes without runs fall asleep: a few calls after the last run, seconds apart; how many did now.
+
+        No run is ever stored in a lane that is asleep: it is woken before. An id is never used for another lane.
+        """
 
     async def paused_lanes(self) -> frozenset[int]:
         """The lanes that nobody may claim from now: of paused queues, and of suspended tenants.
@@ -201,6 +224,10 @@ class Leasing(Protocol):
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         """Runs held by this worker that somebody asked to stop."""
 
+    async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
+        """The worker does not hold these runs, though it names their claims: the reaper judges them as lost. Returns
+        how many it had, as far as the store knew."""
+
     async def leave(self, worker_id: UUID) -> None:
         """End a worker's lease; what it still holds becomes free for the reaper."""
 
@@ -231,6 +258,7 @@ class Reaping(Protocol):
         and those that were handed over and are past their deadline, or shall be cancelled.
 
         How long a run has had is counted from its start, or from when its worker's lease was renewed after it was over.
+        What was written before the clock was put back is brought to the present first (`shift_back`).
 
         A worker whose lease is over is removed in the same step, whether it holds runs or not: it cannot renew after
         that.
@@ -248,13 +276,16 @@ class Control(Protocol):
         """End a waiting run as CANCELLED, or ask a running one to stop. Raises `NotFound`."""
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        """Fire no more until it is resumed; a run that no worker has held is taken back, and owed again.
+        """Fire no more until it is resumed. Every run that no worker has held is withdrawn, and owed again, except for
+        those that were asked for (a trigger, a backfill). Of a job that runs after another, they are skipped instead.
 
         Raises `Conflict` for a job that has ended, or whose only run exists already.
         """
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
-        """Go on from where the cursor was held: what was missed meanwhile is for the misfire policy to decide."""
+        """Go on from where the cursor was held: what was withdrawn, and what was missed meanwhile, is for the misfire
+        policy to decide. No occurrence is lost, and none that has a run is fired again, even if the clock was put back.
+        """
 
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         """Change a job that has a future; its version is raised, unless nothing changes.
@@ -265,11 +296,22 @@ class Control(Protocol):
         counts stay. Raises `StaleVersion` when `version` is not the current one, `Conflict` as pausing does.
         """
 
-    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
-        """Make an extra run now, without touching the rhythm. The same nonce at the same moment makes the same run."""
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
+        """Make an extra run now, without touching the rhythm. The same nonce at the same moment makes the same run.
+
+        With a `request`, here and below, its key is kept in the same transaction: the same request again has no effect
+        and gets the first answer, another one under the key raises `KeyReused`, and one whose twin has not committed
+        raises `KeyInFlight` without waiting.
+        """
 
     async def backfill_job(
-        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        fires: Sequence[datetime],
+        nonce: bytes,
+        rate: float,
+        request: KeyedRequest | None = None,
     ) -> int:
         """Make a run for each of these moments that is not ahead of now, ready one after the other at `rate` a second;
         returns how many."""
@@ -297,11 +339,18 @@ class Recomputing(Protocol):
 
     async def recompute_calendars(self, limit: int) -> int:
         """Compute the cursors of up to `limit` jobs that an earlier version of a calendar stands behind: those that
-        `set_calendar` left when it was interrupted. Returns how many; 0 when none is left."""
+        `set_calendar` left when it was interrupted. Returns how many; 0 when none is left but those that this node
+        cannot read and another one may."""
+
+    async def report_zones(self, version: str, *, starting: bool) -> bool:
+        """A node that goes by this version of the time zone database is alive, or is starting; says whether it has to
+        check the cursors with `recompute_zones`: when it starts and another version stands behind some of them, or
+        when the last node with another version has been silent for two minutes. Nodes report every half minute."""
 
     async def recompute_zones(self, version: str, limit: int) -> int:
         """Compute the cursors of the next `limit` recurring jobs anew, if the store's cursors were computed with
-        another time zone database than this version. Returns how many were looked at; 0 when all have been."""
+        another time zone database than this version. Returns how many were looked at; 0 when all have been, or when a
+        live node checks them by another version."""
 
 
 class Reading(Protocol):
@@ -329,8 +378,11 @@ class Pruning(Protocol):
         batch: int = 1000,
         *,
         idempotency_retention: timedelta = timedelta(days=1),
+        now: datetime | None = None,
     ) -> int:
         """Remove what is older than its retention, in small steps; returns rows or partitions removed this time.
+
+        Ages count back from `now`; None: from the store's clock, which may be wrong (`engine/clock_guard.py`).
 
         A key goes when its job is over and the key is older than `idempotency_retention`: until then an idempotency key
         answers its first request again. (A `key` names its job only while that lives, however long its row stays.)
@@ -375,6 +427,7 @@ class Store(
     Mending,
     Queues,
     Breakers,
+    Clocks,
     Coalescing,
     Holding,
     Payloads,

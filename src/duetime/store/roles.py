@@ -16,7 +16,8 @@ from duetime.model.audit import Audited, AuditEntry
 from duetime.model.breaker import Breaker, BreakerPolicy, BreakerState, Tally
 from duetime.model.defaults import Defaults
 from duetime.model.event import Event, EventKind, EventMark
-from duetime.model.figures import Ahead, Recent, Standing
+from duetime.model.figures import Ahead, AheadPage, Recent, Standing
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
 from duetime.model.listing import (
@@ -133,8 +134,15 @@ class Figures(Protocol):
         """How many jobs, running runs and dead letters there are, up to a cap; and what is due and waits."""
 
     async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
-        """The cursors in view of each of `steps` stretches of time, up to a bound for each, and how many there are;
-        and the runs that are made already and become ready then."""
+        """What the tenant's jobs have ahead of them, and the runs that are made already and are due in each of `steps`
+        stretches of time: of all jobs, or of some drawn by lot where there are too many. No other tenant's row has a
+        part in it."""
+
+    async def ahead_page(
+        self, tenant_id: int, start: datetime, end: datetime, before: UUID | None, most: int
+    ) -> AheadPage:
+        """The same of the tenant's newest `most` jobs below the id `before`, and which of them have a run that is made
+        already and is due in this time."""
 
     async def recent_runs(self, tenant_id: int, job_ids: Sequence[UUID], most: int) -> dict[UUID, list[RunEnd]]:
         """How the last runs of each of these jobs ended, newest first; nothing for a job that is not there."""
@@ -147,10 +155,11 @@ class Mending(Protocol):
         """No further run; waiting ones end CANCELLED, running ones are asked to stop; from now on there is no such
         job, while its runs stay in history. Raises `NotFound`."""
 
-    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         """Try a run again. One that is RETRYING becomes ready now; one that ended FAILED, CANCELLED or SKIPPED is
         repeated by a new run, due now, which says so in its options (`replays`), and is a dead letter no more. An
-        occurrence that made no run is repeated with what its job says now.
+        occurrence that made no run is repeated with what its job says now. A run is repeated once: asked again, by
+        this or by `replay_dead_letters` before, the answer is the run that repeats it.
 
         Raises `NotFound`, and `Conflict` for a run in any other state, or of a job that was deleted.
         """
@@ -163,6 +172,7 @@ class Mending(Protocol):
         limit: int = 1000,
         rate: float = 100.0,
         delay: timedelta = timedelta(0),
+        request: KeyedRequest | None = None,
     ) -> Replayed:
         """Repeat dead letters that match, oldest first, by new runs that become ready at `rate` a second, from `delay`
         on: so that many calls together keep to one rate.
@@ -272,6 +282,35 @@ class Survey(NamedTuple):
     """Breakers that are not closed."""
 
 
+class ClockSeen(NamedTuple):
+    """The store's clock, and what the nodes have seen of it; None: nothing yet."""
+
+    now: datetime
+    seen_at: datetime | None
+    """What it showed when a node looked last."""
+    stepped_at: datetime | None
+    """What it showed when it was first seen after a step forward, or after no node had looked for long."""
+    trusted_at: datetime | None
+    """The time from which the pruner counts ages."""
+
+
+class Clocks(Protocol):
+    """What is known of the store's clock, for the guard against its steps (`engine/clock_guard.py`)."""
+
+    async def clock_seen(self) -> ClockSeen:
+        """The clock, and what the nodes have seen of it."""
+
+    async def keep_clock_seen(self, seen_at: datetime, *, stepped: bool) -> None:
+        """Remember what a node saw, and whether the clock had stepped forward before that."""
+
+    async def keep_trusted(self, trusted_at: datetime, seen_at: datetime) -> None:
+        """Remember from when ages are counted, while the clock shows `seen_at`."""
+
+    async def shift_back(self) -> None:
+        """Let what seems to begin after now begin now, and end as much later: leases, claims, handovers, breakers,
+        starts that count for a rate. Such rows were written before the clock was put back."""
+
+
 class Surveying(Protocol):
     async def survey(self, cap: int = 10_000) -> Survey:
         """What is in the whole database: estimated, or counted up to `cap`, so that it costs the same at any size."""
@@ -339,7 +378,8 @@ class Events(Protocol):
         """Add an event that comes from no change of a row."""
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
-        """The events after a place, in order. None that commits later will stand before one that was read."""
+        """The events after a place, in order. None that commits later will stand before one that was read, and none
+        waits for a transaction other than its own."""
 
 
 class Notifying(Protocol):

@@ -21,6 +21,7 @@ from duetime.errors import SealBroken
 from duetime.model.attempt import Claimed, Run
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import INTERNAL_TENANT, Job, NewJob, Submitted
 from duetime.model.worker import Seat
 from duetime.sealing import Sealer, is_sealed
@@ -65,8 +66,7 @@ class _Sealing:
 
     async def _claimed(self, run: Claimed) -> Claimed:
         if run.lane_id not in self._tenants:
-            for lane in await self._store.lanes(max(self._tenants, default=0)):
-                self._tenants[lane.id] = lane.key.tenant_id
+            self._tenants = {lane.id: lane.key.tenant_id for lane in await self._store.lanes()}
         opened = self._open(run, self._tenants[run.lane_id])
         if opened.args_problem is None or self._sealer.knows_key_of(run.args):
             return opened
@@ -141,11 +141,11 @@ class SealedArguments(_Plain):
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         return self._sealing.opened(await super().cancel_run(tenant_id, run_id))
 
-    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
-        return self._sealing.opened(await super().trigger_job(tenant_id, job_id, nonce))
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
+        return self._sealing.opened(await super().trigger_job(tenant_id, job_id, nonce, request))
 
-    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
-        return self._sealing.opened(await super().retry_run(tenant_id, run_id, nonce))
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
+        return self._sealing.opened(await super().retry_run(tenant_id, run_id, nonce, request))
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
         return [self._sealing.opened(run) for run in await super().runs_of_job(tenant_id, job_id, limit)]

@@ -1,6 +1,7 @@
 """Tenants, keys and entries of the audit log as they are read back, made from the rows of any store."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID
 
 from duetime.errors import NameTaken, NotFound
@@ -16,6 +17,12 @@ LAST_ID = UUID(int=(1 << 128) - 1)
 """Above every id there is."""
 PARTS_OF_KEYS = 20
 """How many parts of the old keys are looked at each time."""
+KEYS_OF_LIMITS = timedelta(hours=1)
+"""How long an unused key of a limit is kept."""
+EVENTS = timedelta(minutes=10)
+"""How long an event can be read."""
+UNREAD_EVENTS = timedelta(days=1)
+"""How long it stays when notifications have not come to it."""
 
 
 def stored_tenant(row: Fields) -> Tenant:

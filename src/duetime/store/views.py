@@ -7,10 +7,11 @@ from typing import Any, Protocol
 from duetime.ids import time_of
 from duetime.model.attempt import Attempt, AttemptState, Run
 from duetime.model.failure import FailureClass
+from duetime.model.firing import policies_of
 from duetime.model.job import Job, JobState, decode_options
 from duetime.model.lane import tier_of
 from duetime.model.run import RunState, live_state
-from duetime.model.schedule import Once, shown_schedule
+from duetime.model.schedule import Once, UnusableSchedule, decode_schedule, shown_schedule
 
 MOST_ATTEMPTS = 100
 """How many attempts of a run are read, the newest ones: a run that snoozes for ever has any number of them."""
@@ -25,7 +26,7 @@ class Fields(Protocol):
 
 def stored_job(row: Fields, waiting: datetime | None) -> Job:
     """A job in its first home; `waiting` is when its soonest waiting run is due."""
-    next_run = row["next_fire_at"]
+    next_run = planned_for(row)
     if waiting is not None:
         next_run = waiting if next_run is None else min(next_run, waiting)
     return Job(
@@ -42,10 +43,31 @@ def stored_job(row: Fields, waiting: datetime | None) -> Job:
         row["timeout_ms"],
         row["version"],
         row["created_at"],
-        row["problem"],
+        row["problem"] or _problem_here(row),
         row["made"],
         row["missed"],
     )
+
+
+def planned_for(row: Fields) -> datetime | None:
+    """When a job in its first home fires next. One that was set aside keeps its place, and fires at no time."""
+    return None if row["problem"] is not None else row["next_fire_at"]
+
+
+def _problem_here(row: Fields) -> str | None:
+    """Why this node passes a job by: what only the node knows that was asked."""
+    if JobState(row["state"]) is not JobState.ACTIVE:
+        return None
+    try:
+        schedule = decode_schedule(row["schedule"])
+        if not isinstance(schedule, Once):
+            policies_of(row["options"])
+            schedule.next_after(row["created_at"])
+    except UnusableSchedule as error:
+        return f"this node leaves it to others: {error}"
+    except Exception as error:  # a row that cannot be processed must not keep it from being read
+        return f"this node leaves it to others: {type(error).__name__}: {error}"
+    return None
 
 
 def one_off(run: Run, options: bytes | None, timeout_ms: int | None) -> Job:
@@ -107,6 +129,7 @@ def live_run(row: Fields, attempts: Sequence[Fields], most: int) -> Run:
         len(attempts) > most,
         decode_options(row["options"]).replays,
         row["logs"] if claimed else None,
+        first_started_at=row["first_started_at"] or (row["started_at"] if claimed else None),
     )
 
 
@@ -139,6 +162,7 @@ def ended_run(attempts: Sequence[Fields], most: int) -> Run:
         tuple(_attempt(item) for item in attempts[-most:] if item["started_at"] is not None),
         len(attempts) > most,
         decode_options(last["options"]).replays,
+        first_started_at=last["first_started_at"] or last["started_at"],
     )
 
 

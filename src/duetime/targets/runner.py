@@ -10,7 +10,7 @@ from typing import assert_never
 
 import msgspec
 
-from duetime.errors import Conflict, DuetimeError, InvalidInput, NotFound, StoreUnavailable
+from duetime.errors import Conflict, DuetimeError, InvalidInput, NotFound, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.model.attempt import Claimed
 from duetime.model.failure import Failure, FailureClass, bounded
@@ -74,7 +74,7 @@ class TargetRunner:
             return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
         except StoreUnavailable as error:
             # The store is asked for secrets and keys before anybody is called: this costs no attempt.
-            log.warning("%s is not called yet: %s", show("run", claimed.run_id), error)
+            log.warning("%s is not called yet: %s", show("run", claimed.run_id), reason_of(error))
             return Snoozed(_STORE_AWAY)
         except Exception as error:
             text = bounded(f"{type(error).__name__}: {error}", 1000)
@@ -112,6 +112,6 @@ class TargetRunner:
         except (Conflict, NotFound):
             return
         except DuetimeError as error:
-            log.warning("%s could not be paused: %s", show("job", errand.claimed.job_id), error)
+            log.warning("%s could not be paused: %s", show("job", errand.claimed.job_id), reason_of(error))
             return
         log.warning("%s is paused: its receiver is gone for good", show("job", errand.claimed.job_id))

@@ -70,6 +70,7 @@ class MeterCollector(Collector):
             ("duetime_fence_rejections", "Completions that came too late to count.", meters.fence_rejections),
             ("duetime_fired_runs", "Runs that were made from schedules.", meters.fired),
             ("duetime_missed_occurrences", "Occurrences that were skipped because it was late.", meters.missed),
+            ("duetime_passed_by_jobs", "Due jobs that this node could not plan and left to others.", meters.passed_by),
         ):
             yield _counter(name, text, (), {(): value})
         yield from self._canary()

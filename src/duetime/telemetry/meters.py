@@ -41,6 +41,7 @@ class Meters:
         self.fence_rejections = 0
         self.fired = 0
         self.missed = 0
+        self.passed_by = 0
         self.canary: Counter[str] = Counter()
         """Canaries by how they ended."""
         self.canary_stages = {stage: Buckets(TIMINGS) for stage in ("start", "complete", "whole")}

@@ -107,13 +107,17 @@ class FireCount(Struct, frozen=True):
 
 
 class Fires(Struct, frozen=True, kw_only=True):
-    """How many runs fire when. Stretches and queues without any are left out."""
+    """How many runs are due when, of those that are still to come. Stretches and queues without any are left out."""
 
     start: datetime
     end: datetime
     step: float
+    at: datetime
+    """When this was counted. Runs that were made and due before it are not still to come."""
     exact: bool
-    """False: where there is too much to look at, a sample stands for the rest."""
+    """True: while nothing is changed, so many runs will be due."""
+    estimate: str | None
+    """How the numbers were estimated where they are not exact."""
     items: tuple[FireCount, ...]
 
 

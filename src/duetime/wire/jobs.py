@@ -25,6 +25,17 @@ from duetime.wire.fields import (
 Names = Annotated[tuple[Name, ...], Meta(max_length=50)]
 Delivery = Literal["at_least_once", "at_most_once"]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
+RuleText = Annotated[
+    str,
+    Meta(
+        max_length=500,
+        description="A recurrence rule of RFC 5545, such as `DTSTART:20260105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2`.",
+    ),
+]
+DayMatch = Annotated[
+    Literal["either", "both"],
+    Meta(description="Whether a day must match the day of month or the day of week of a cron line, or both."),
+]
 
 
 class RetryBody(Request, frozen=True):
@@ -101,9 +112,11 @@ class JobRequest(Request, frozen=True):
         ]
         | None
     ) = None
+    rrule: RuleText | None = None
     after: AfterBody | None = None
     depends_on: Annotated[tuple[JobId, ...], Meta(max_length=10_000)] | DependsOnBody | None = None
     tz: Zone | None = None
+    day_match: DayMatch | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
     exclude: ExcludeBody | None = None
@@ -151,7 +164,9 @@ class JobPatch(Request, frozen=True):
     cron: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
     every: Length | UnsetType = UNSET
     when: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+    rrule: RuleText | UnsetType = UNSET
     tz: Zone | UnsetType = UNSET
+    day_match: DayMatch | UnsetType = UNSET
     start_at: Moment | UnsetType | None = UNSET
     end_at: Moment | UnsetType | None = UNSET
     exclude: ExcludeBody | UnsetType | None = UNSET
@@ -215,7 +230,7 @@ class BatchAnswer(Struct, frozen=True):
 
 
 class ScheduleView(Struct, frozen=True):
-    kind: Literal["once", "cron", "every", "after"]
+    kind: Literal["once", "cron", "every", "after", "rrule"]
     exact: str
     """As it may be written again."""
     sentence: str
@@ -295,6 +310,10 @@ class JobQuery(PageQuery, frozen=True):
     recurring: bool | None = None
     start_time: Annotated[Moment, Meta(description="Due at or after.")] | None = None
     end_time: Annotated[Moment, Meta(description="Due before.")] | None = None
+    fires_from: (
+        Annotated[Moment, Meta(description="With a run at or after this moment, and before `fires_until`.")] | None
+    ) = None
+    fires_until: Annotated[Moment, Meta(description="Up to 35 days from now.")] | None = None
 
 
 class StatusAnswer(Struct, frozen=True):

@@ -32,10 +32,15 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """How often it lost its worker."""
     due_at: datetime
     ready_at: datetime | None
+    first_started_at: datetime | None
+    """When its first attempt started."""
     started_at: datetime | None
+    """When its last attempt started."""
     finished_at: datetime | None
     lag: float | None
-    """Seconds from when it was due to when it started."""
+    """Seconds from when it was due to when it started for the first time."""
+    retry_delay: float | None
+    """Seconds from its first start to the start of its last attempt; null where that was the first."""
     worker_id: str | None
     failure: FailureName | None
     error: str | None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.wire.fields import Length, Moment, RateText, Request, Zone
-from duetime.wire.jobs import ExcludeBody, ScheduleView
+from duetime.wire.jobs import DayMatch, ExcludeBody, RuleText, ScheduleView
 
 
 class PreviewRequest(Request, frozen=True):
@@ -18,7 +18,9 @@ class PreviewRequest(Request, frozen=True):
     cron: Annotated[str, Meta(max_length=500)] | None = None
     every: Length | None = None
     when: Annotated[str, Meta(max_length=500)] | None = None
+    rrule: RuleText | None = None
     tz: Zone | None = None
+    day_match: DayMatch | None = None
     start_at: Moment | None = None
     end_at: Moment | None = None
     exclude: ExcludeBody | None = None
@@ -37,6 +39,8 @@ class Fire(Struct, frozen=True):
 class Preview(Struct, frozen=True):
     schedule: ScheduleView
     fires: tuple[Fire, ...]
+    reason: str | None = None
+    """Why there are none."""
 
 
 class DepthView(Struct, frozen=True):

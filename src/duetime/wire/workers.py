@@ -28,6 +28,7 @@ ClaimNo = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=366 * 86_400)]
 Lease = Annotated[float, msgspec.Meta(ge=1, le=3600)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+ProbedRuns = Annotated[int, msgspec.Meta(ge=0, le=MOST_RUNS)]
 FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
 
 
@@ -97,8 +98,14 @@ class Ask(Request):
     """Seconds to wait for a run before the answer is empty."""
     suspects: Annotated[int, msgspec.Meta(ge=0, le=MOST_RUNS)] = 1
     """How many runs it takes that were there when a worker died."""
+    probed: Annotated[int, msgspec.Meta(ge=0, le=1)] = 1
+    """Whether it takes a run that was there when two workers died: the only one of those until it has ended."""
+    proven: Annotated[dict[Name, ProbedRuns], msgspec.Meta(max_length=10_000)] = {}
+    """How many of those it takes of a task of which one has ended here. None are dealt together with one of another."""
     alone: Annotated[int, msgspec.Meta(ge=0, le=1)] = 1
-    """Whether it takes a run that was there when workers died more than once."""
+    """Whether it takes a run that was there when more workers died. It comes alone: take nothing else beside it."""
+    held: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    """How many runs it holds already. What comes alone goes to workers that hold nothing, as long as there are any."""
 
 
 class DealtRun(Answer, kw_only=True, omit_defaults=True):
@@ -116,7 +123,7 @@ class DealtRun(Answer, kw_only=True, omit_defaults=True):
     lost: int = 0
     """Attempts that lost their worker before this one."""
     trial: int = 0
-    """1: it was there when a worker died. 2: more than once."""
+    """How far it is trusted. 0: entirely. 1: it, or its task, was there when a worker died. 2: twice. 3: more often."""
     due_at: datetime
     ready_at: datetime
     started_at: datetime
@@ -248,6 +255,8 @@ class HandBack(Request):
     runs: Annotated[list[HeldRun], msgspec.Meta(max_length=100_000)] = []
     claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=1000)] = []
     """Claims whose answer never came: whatever they brought waits again, and nothing is claimed under them any more."""
+    not_held: Annotated[list[Ident], msgspec.Meta(max_length=1000)] = []
+    """Runs that the worker was asked to stop and does not hold: they count as lost, and end if they were cancelled."""
 
 
 class HandedBack(Answer):

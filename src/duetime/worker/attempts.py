@@ -2,14 +2,15 @@
 
 import logging
 from asyncio import Event
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
 from duetime.clock import monotonic
+from duetime.errors import reason_of
 from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
-from duetime.model.completing import complete, not_tried, timed_out
+from duetime.model.completing import PLAIN, complete, not_tried, timed_out
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.health import Health, target_of
 from duetime.model.lane import LaneKey
@@ -23,6 +24,7 @@ from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
 from duetime.worker.executor import Executor, LoopExecutor
+from duetime.worker.failures import FailureHook, Failures
 from duetime.worker.limits import WorkerLimits
 from duetime.worker.notes import Notes
 from duetime.worker.processes import ProcessExecutor
@@ -58,7 +60,9 @@ class Attempts:
         observe: Observer | None,
         meters: Meters | None,
         tracer: Tracer | None,
+        on_failure: Sequence[FailureHook] = (),
     ) -> None:
+        self.failures = Failures(on_failure)
         self.tasks = {**tasks, **{kind: target_definition(kind) for kind in (targets.tasks if targets else ())}}
         self.trials = Trials()
         self.health = Health(limits.breakers)
@@ -125,19 +129,25 @@ class Attempts:
         for executor in self._executors:
             executor.close()
 
-    def cancel(self, run_ids: Iterable[UUID]) -> None:
-        """Ask these to end, as far as they are here."""
+    def cancel(self, run_ids: Iterable[UUID]) -> list[UUID]:
+        """Ask these to end, as far as they are here; returns those that are not."""
+        strangers = []
         for run_id in run_ids:
             running = self._running.get(run_id)
-            if running is not None and running.stop is None:
+            if running is None:
+                strangers.append(run_id)
+            elif running.stop is None:
                 log.info("%s: stopping on request", show("run", run_id))
                 self.stop(running, Stop.CANCEL)
+        return strangers
 
     def start(self, session: Session, claim_no: int, claimed: Claimed, lane: LaneKey) -> None:
         if session.over:
             return  # the answer came too late: it is released, or the reaper frees it
         if (outcome := not_tried(claimed)) is not None:
-            self._tell(session, claimed, lane, claim_no, complete(claimed, outcome, None))
+            completion = complete(claimed, outcome, None)
+            self._tell(session, claimed, lane, claim_no, completion)
+            self.failures.tell(claimed, lane, completion, outcome)
             return
         definition = self.tasks.get(lane.task) or self.tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
@@ -147,7 +157,7 @@ class Attempts:
         self._running[claimed.run_id] = running
         self.slots.free[definition.place] -= 1
         if lane.trial:
-            self.trials.started(claimed.run_id, lane.trial)
+            self.trials.started(claimed.run_id, lane)
         if claimed.timeout_ms is not None:
             self._wheel.add(running, session.claimed_at + claimed.timeout_ms / 1000)
         self._executors[definition.place].start(running)
@@ -201,6 +211,12 @@ class Attempts:
         context = running.context_if_made
         apart = context is not None and isinstance(context, Context) and context.completed_in_transaction
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
+        # One that completed itself in a transaction has failed only if that was rolled back, which the store finds out.
+        if outcome is not PLAIN and not apart:
+            error, running.error = running.error, None  # it refers to what refers to this attempt
+            by_target = running.definition.place in (Place.CALL, Place.COMMAND)
+            raised = error if running.stop is None else None
+            self.failures.tell(running.claimed, running.lane, completion, outcome, error=raised, by_target=by_target)
 
     def _why_stopped(self, running: Running, outcome: Outcome) -> Outcome | None:
         """What the end of an attempt that was asked to stop comes to; None when nobody is told now."""
@@ -236,7 +252,7 @@ class Attempts:
             try:
                 self._observe(lane.task, claimed, completion)
             except Exception as error:
-                log.warning("nobody is told of attempts any more: %s", error)
+                log.warning("attempts are not reported any more: %s", reason_of(error))
                 self._observe = None
 
     def stop(self, running: Running, reason: Stop) -> None:

@@ -15,6 +15,7 @@ from duetime.loop import Loop, not_missed
 from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
 from duetime.model.shares import Shares, depth_of_look
+from duetime.model.suspicion import PATIENCE, TrialRoom
 from duetime.store.protocol import Claiming, Look
 from duetime.worker.known_lanes import KnownLanes
 from duetime.worker.session import Session
@@ -110,6 +111,9 @@ class Claimer:
         if self._backlog() > _MOST_BACKLOG:
             return _GATHER  # the store cannot take what is done already: do not ask it for more
         free = [max(0, min(count, self._most)) for count in self._slots.free]
+        if self._trials.alone:
+            self._slots.wanted = True
+            return _TRIAL_LOOK
         if not any(free):
             self._slots.wanted = True
             return self._poll
@@ -160,8 +164,15 @@ class Claimer:
         if not hinted or not self._lanes.by_id:
             await self._lanes.read()
         takes, look = await self._see(free)
-        if not takes and hinted and await self._lanes.read():
-            takes, look = await self._see(free)
+        unread = 0.0
+        if not takes and hinted:
+            unread = self._lanes.until_read
+            if await self._lanes.read():
+                takes, look = await self._see(free)
+        if unread and not takes:
+            # The hint may be about a lane that has just woken: it is read as soon as it may be.
+            self._hinted = True
+            return takes, unread
         if takes or look is None:
             return takes, self._lanes.until_one_may_be_asked_again(self._poll)
         if self._trials.under_way:
@@ -219,9 +230,14 @@ class Claimer:
         return look, depth
 
     def _make_agenda(self, look: Look, depth: int, claimed: Collection[UUID] = ()) -> None:
+        lanes, places, suspicion = self._lanes.by_id, self._lanes.places, self._lanes.rules.suspicion
         room = self._trials.room()
-        lanes, places = self._lanes.by_id, self._lanes.places
-        self._agenda = Agenda.of(look.sights, lanes, places, room, look.now, depth, claimed)
+        self._agenda = Agenda.of(look.sights, lanes, places, room, look.now, depth, claimed, suspicion)
+        for sight, waited in suspicion.alone(look.sights, lanes, look.now):
+            if waited > PATIENCE or (self._slots.idle and not self._agenda.places):
+                room = TrialRoom(alone=1)
+                self._agenda = Agenda.of([sight], lanes, places, room, look.now, depth, claimed, suspicion)
+                break
 
     async def _claim(self, session: Session, takes: Takes) -> list[Claimed]:
         if self.session is not session:
@@ -234,6 +250,8 @@ class Claimer:
         self._quiet.clear()
         try:
             claimed = await self._store.claim(session.id, claim_no, takes)
+            if any(run.lane_id not in self._lanes.by_id for run in claimed):
+                await self._lanes.read(now=True)  # it fell asleep, and woke again before it was read
         finally:
             self._quiet.set()
         self._unanswered = None
@@ -244,7 +262,8 @@ class Claimer:
     def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
         session.claimed(claim_no, len(claimed))
         claimed.sort(key=_BY_TIME)
-        keys = {lane_id: self._lanes.by_id[lane_id].key for lane_id in {run.lane_id for run in claimed}}
+        tried = self._lanes.rules.suspicion.tried
+        keys = {lane_id: tried(self._lanes.by_id[lane_id].key) for lane_id in {run.lane_id for run in claimed}}
         if len({key.tier for key in keys.values()}) > 1:
             claimed.sort(key=lambda run: keys[run.lane_id].tier)
         for run in claimed:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.errors import StoreRejected, StoreUnavailable
+from duetime.errors import StoreRejected, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.failure import FailureClass
@@ -42,7 +42,8 @@ class Completer:
         self.refused = 0
 
     def add(self, session: Session, completion: Completion, claim_no: int, *, apart: bool = False) -> None:
-        """`apart`: its row may be locked by the task's own transaction, and must not hold up the others."""
+        """`apart`: the task has completed the run in its own transaction, which may hold its row still. This is sent by
+        itself, holds up no other completion, and takes effect only if that transaction was rolled back."""
         if apart:
             closed = [claim_no] if session.ended(claim_no) else []
             task = asyncio.create_task(self._send_apart(session, completion, closed))
@@ -83,28 +84,32 @@ class Completer:
             await asyncio.wait(tuple(self._apart))
 
     async def _send_apart(self, session: Session, completion: Completion, closed: list[int]) -> None:
-        await self._send(session.id, [completion], closed)
+        await self._send(session.id, [completion], closed, apart=True)
         session.closed(closed)
 
-    async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int]) -> None:
+    async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: bool = False) -> None:
         try:
-            await self._send_whole(worker_id, batch, closed)
+            await self._send_whole(worker_id, batch, closed, apart=apart)
         except StoreRejected as error:
             await self._bisect(worker_id, batch, closed, error)
 
-    async def _send_whole(self, worker_id: UUID, batch: list[Completion], closed: list[int]) -> None:
+    async def _send_whole(
+        self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: bool = False
+    ) -> None:
         backoff = 0.05
         while True:
             try:
                 answer = await self._source.complete(worker_id, batch, closed)
                 break
             except StoreUnavailable as error:
-                log.warning("%d completions wait for the database: %s", len(batch), error)
+                log.warning("%d completions wait for the database: %s", len(batch), reason_of(error))
                 await asyncio.sleep(backoff)
                 backoff = min(2.0, backoff * 2)
-        self.completed += len(batch) - len(answer.refused)
-        self.refused += len(answer.refused)
-        for run_id in answer.refused:
+        # A run that completed itself is over when this comes: its transaction was committed.
+        refused = answer.refused - answer.over if apart else answer.refused
+        self.completed += len(batch) - len(refused)
+        self.refused += len(refused)
+        for run_id in refused:
             log.info("%s: its completion was refused: it belongs to another worker, or is over", show("run", run_id))
 
     async def _bisect(self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected) -> None:
@@ -114,14 +119,16 @@ class Completer:
             await self._send(worker_id, batch[middle:], closed)
             return
         (item,) = batch
-        log.error("%s: its outcome cannot be stored as it is: %s", show("run", item.run_id), error)
+        log.error("%s: its outcome cannot be stored as it is: %s", show("run", item.run_id), reason_of(error))
         for less in _less_of(item, error):
             try:
                 await self._send_whole(worker_id, [less], closed)
                 return
             except StoreRejected as another:
                 error = another
-        log.error("%s: its end cannot be stored, the reaper will free it: %s", show("run", item.run_id), error)
+        log.error(
+            "%s: its end cannot be stored, the reaper will free it: %s", show("run", item.run_id), reason_of(error)
+        )
 
 
 def _less_of(item: Completion, error: StoreRejected) -> Iterator[Completion]:

@@ -109,7 +109,7 @@ class BaseContext:
 class Context(BaseContext):
     """The context of an async task."""
 
-    __slots__ = ("_complete", "_notebook", "completed_in_transaction")
+    __slots__ = ("_complete", "_notebook", "completed_in_transaction", "in_transaction")
 
     def __init__(
         self,
@@ -125,6 +125,8 @@ class Context(BaseContext):
         self._notebook = notebook
         self._complete = complete
         self.completed_in_transaction = False
+        self.in_transaction = False
+        """Whether a transaction of the task may hold the row of the run: what the worker writes to it would wait."""
 
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
@@ -146,8 +148,12 @@ class Context(BaseContext):
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
         commit. Raises `LeaseLost` when the run belongs to someone else by now; then roll back."""
         body = None if result is None else json.encode(result, field="result")
-        await self._complete(connection, self._worker_id, self._claimed, body, self._log.encoded())
-        self.completed_in_transaction = True
+        self.in_transaction = True
+        try:
+            await self._complete(connection, self._worker_id, self._claimed, body, self._log.encoded())
+            self.completed_in_transaction = True
+        finally:
+            self.in_transaction = self.completed_in_transaction
 
 
 class SyncContext(BaseContext):

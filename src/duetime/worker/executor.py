@@ -183,6 +183,7 @@ class LoopExecutor:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
+            running.error = error
             outcome = outcomes.from_exception(error)
         finally:
             running.task = None  # whoever stops it now must not hit the runner's next run

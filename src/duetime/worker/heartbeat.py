@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duetime.clock import monotonic
-from duetime.errors import DuetimeError, LeaseLost
+from duetime.errors import DuetimeError, LeaseLost, reason_of
 from duetime.loop import spread
 from duetime.model.worker import Renewal
 from duetime.telemetry.pulse import Pulse
@@ -102,18 +102,23 @@ class Heartbeat:
         try:
             while not self._stopping.is_set() and not watch.done():
                 delay = _RETRY
+                deadline = max(1.0, self._lease.total_seconds() * 0.3)
                 try:
-                    async with asyncio.timeout(max(1.0, self._lease.total_seconds() * 0.3)):
+                    async with asyncio.timeout(deadline):
                         if not opened:
                             await source.open()
                             opened = True
                         delay = await self._renew(source)
                 except LeaseLost:
+                    if self._stopping.is_set():
+                        return  # the worker has left while this renewal was under way
                     log.error("the lease is over: the worker stops its runs")
                     self._tell_lost()
                     return
-                except (DuetimeError, TimeoutError) as error:
-                    log.warning("the lease could not be renewed: %s", error or "no answer in time")
+                except TimeoutError:
+                    log.warning("the lease could not be renewed: no answer within %.1f s", deadline)
+                except DuetimeError as error:
+                    log.warning("the lease could not be renewed: %s", reason_of(error))
                 await self._sleep(delay)
         finally:
             watch.cancel()

@@ -15,7 +15,7 @@ from duetime.errors import LeaseLost, NotFound
 from duetime.ids import parse, show
 from duetime.loop import Loop, surely
 from duetime.model.attempt import Claimed
-from duetime.model.lane import LaneKey, Tier, Trial
+from duetime.model.lane import LaneKey, Tier
 from duetime.model.moments import stamp
 from duetime.wire import workers as wire
 from duetime.worker.session import Session
@@ -132,6 +132,8 @@ class _Poll:
             return _GATHER
         if slots.free[self.place] > 0 and not slots.worth_claiming(self.place):
             await asyncio.sleep(_GATHER)  # a few slots more make a claim worth its round trip
+        if self._wants.trials.alone:
+            return _TRIAL_WAIT
         room = max(0, min(slots.free[self.place], wire.MOST_RUNS))
         self.hungry = not room
         if not room:
@@ -162,8 +164,10 @@ class _Poll:
             room,
             self._tasks,
             _TRIAL_WAIT if trials.under_way else _WAIT,
-            min(wire.MOST_RUNS, trial_room[Trial.SUSPECT]),
-            trial_room[Trial.ALONE],
+            min(wire.MOST_RUNS, trial_room.suspects),
+            trial_room.unproven,
+            {task: min(wire.MOST_RUNS, count) for (_, task), count in trial_room.proven.items()},
+            held=sum(self._wants.slots.used),
         )
         try:
             dealt = await self._claimer.ask(session, body)

@@ -106,8 +106,11 @@ class HttpSource:
         held = [wire.HeldRun(show("run", run_id), fence) for run_id, fence in runs]
         return await self._give_back(worker_id, wire.HandBack(held))
 
+    async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
+        return await self._give_back(worker_id, wire.HandBack(not_held=[show("run", run_id) for run_id in run_ids]))
+
     async def _give_back(self, worker_id: UUID, body: wire.HandBack) -> int:
-        if not body.runs and not body.claims:
+        if not body.runs and not body.claims and not body.not_held:
             return 0
         try:
             answer = await self._server.call("POST", _path(worker_id, "hand-back"), body, wire.HandedBack)

@@ -7,6 +7,7 @@ from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane
 from duetime.model.shares import FullLanes
 from duetime.model.target import kind_of
+from duetime.store.lane_follower import LaneFollower
 from duetime.store.limiting import Rules
 from duetime.store.protocol import Claiming
 
@@ -23,7 +24,7 @@ class KnownLanes:
         self._store = store
         self._queues = frozenset(queues)
         self._open_targets = open_targets
-        self._last = 0
+        self._all = LaneFollower(store)
         self._read_at = -1.0
         self._paused: frozenset[int] = frozenset()
         self._paused_read_at = -1.0
@@ -39,14 +40,21 @@ class KnownLanes:
         if self._paused:
             self._paused_read_at = -1.0
 
-    async def read(self) -> bool:
-        """Learn of lanes that are new and that this worker serves; true when there were any."""
-        if monotonic() - self._read_at < _LANES_EVERY:
+    @property
+    def until_read(self) -> float:
+        """How long until lanes may be read again."""
+        return max(0.0, self._read_at + _LANES_EVERY - monotonic())
+
+    async def read(self, *, now: bool = False) -> bool:
+        """Learn of lanes that woke and that this worker serves; true when there were any."""
+        if self.until_read and not now:
             return False
         self._read_at = monotonic()
         found = False
-        for lane in await self._store.lanes(self._last):
-            self._last = max(self._last, lane.id)
+        fresh, gone = await self._all.read()
+        for lane_id in gone:
+            self.by_id.pop(lane_id, None)
+        for lane in fresh:
             place = self.places.get(kind_of(lane.key.task))
             if place is not None and (not self._queues or lane.key.queue in self._queues):
                 self.by_id[lane.id] = lane
@@ -66,10 +74,14 @@ class KnownLanes:
         return lanes
 
     def learn_what_is_full(self, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]) -> None:
-        self.full.learn(takes, claimed, lambda lane_id: self.rules.is_limited(self.by_id[lane_id].key), monotonic())
+        self.full.learn(takes, claimed, self._is_limited, monotonic())
 
     def until_one_may_be_asked_again(self, most: float) -> float:
         return self.full.until_the_next(monotonic(), most)
+
+    def _is_limited(self, lane_id: int) -> bool:
+        lane = self.by_id.get(lane_id)
+        return lane is not None and self.rules.is_limited(lane.key)
 
     async def _read_pauses(self) -> None:
         if monotonic() - self._paused_read_at >= _PAUSES_EVERY:

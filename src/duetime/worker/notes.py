@@ -10,12 +10,13 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.errors import LeaseLost, StoreRejected, StoreUnavailable
+from duetime.errors import LeaseLost, StoreRejected, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.loop import surely
 from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
 from duetime.wire.workers import MOST_RUNS
+from duetime.worker.context import Context
 from duetime.worker.running import Running
 from duetime.worker.source import Source
 
@@ -51,6 +52,10 @@ class Notes:
     async def tick(self) -> float:
         self._add_logs()
         latest, self._latest = self._latest, {}
+        for running in self._running():
+            if _in_transaction(running):
+                # It is complete: its progress is of no use, and those of all others would wait for its transaction.
+                latest.pop((running.session.id, running.claimed.run_id), None)
         by_worker: dict[UUID, list[RunNote]] = {}
         for (worker_id, _), note in latest.items():
             by_worker.setdefault(worker_id, []).append(note)
@@ -69,7 +74,7 @@ class Notes:
             await self._source.note(worker_id, notes)
         except StoreRejected as error:
             if len(notes) == 1:
-                log.warning("%s: its progress could not be kept: %s", show("run", notes[0].run_id), error)
+                log.warning("%s: its progress could not be kept: %s", show("run", notes[0].run_id), reason_of(error))
                 return
             middle = len(notes) // 2
             await self._send(worker_id, notes[:middle])
@@ -85,6 +90,8 @@ class Notes:
 
     def _add_logs(self) -> None:
         for running in self._running():
+            if _in_transaction(running):
+                continue
             written = 0 if running.log is None else running.log.written
             if written > running.told and running.log is not None:
                 running.told = written
@@ -92,3 +99,8 @@ class Notes:
                 place = running.session.id, claimed.run_id
                 note = self._latest.get(place) or RunNote(claimed.run_id, claimed.fence)
                 self._latest[place] = msgspec.structs.replace(note, logs=running.log.encoded())
+
+
+def _in_transaction(running: Running) -> bool:
+    context = running.context_if_made
+    return isinstance(context, Context) and context.in_transaction

@@ -3,7 +3,7 @@
 import traceback
 from typing import Any
 
-from duetime.errors import InvalidInput
+from duetime.errors import InvalidInput, reason_of
 from duetime.model import json
 from duetime.model.completing import PLAIN
 from duetime.model.failure import Failure, FailureClass, bounded
@@ -32,7 +32,7 @@ def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
         return Succeeded(json.encode(value, field="result", limit=max_result))
     except InvalidInput as error:
         # The work is done: doing it again because its result cannot be kept would be worse than losing the result.
-        attempt_log.logger.warning("the result is not kept: %s", error)
+        attempt_log.logger.warning("the result is not kept: %s", reason_of(error))
         return PLAIN
 
 

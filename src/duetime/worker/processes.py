@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from duetime.errors import reason_of
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
@@ -225,7 +226,7 @@ class ProcessExecutor:
             async with asyncio.timeout(SAVE_DEADLINE):
                 await self._notes.save(running.session.id, note)
         except Exception as error:
-            answer = str(error)
+            answer = reason_of(error)
         worker.answer(question, answer)
 
     async def _parents(self, worker: Child, running: Running, question: int) -> None:
@@ -234,7 +235,7 @@ class ProcessExecutor:
             async with asyncio.timeout(SAVE_DEADLINE):
                 answer = await self._notes.parents(running.session.id, running.claimed.run_id)
         except Exception as error:
-            answer = str(error)
+            answer = reason_of(error)
         worker.answer(question, answer)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:

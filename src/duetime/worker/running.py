@@ -60,6 +60,8 @@ class Running(msgspec.Struct, eq=False):
     told: int = 0
     """How many lines of it have been shown to others while it runs."""
     context_if_made: BaseContext | None = None
+    error: BaseException | None = None
+    """What its function raised in this process, until that is told."""
 
     def begin_in_time(self) -> None:
         """It takes its first step now, and what it waited for until now is not its time."""

@@ -116,6 +116,9 @@ class Source(Protocol):
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int: ...
 
+    async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
+        """Say that the worker does not hold these, which it is asked to stop."""
+
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:

@@ -62,6 +62,9 @@ class StoreSource:
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         return await self._store.hand_back(worker_id, runs)
 
+    async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
+        return await self._store.disown(worker_id, run_ids)
+
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         return await self._store.note(worker_id, notes)
 

@@ -111,6 +111,7 @@ class ThreadExecutor:
                 raise TypeError("a plain function returned a coroutine: make the outermost function an async def")
             return outcomes.from_value(value, running.attempt_log, self._max_result)
         except BaseException as error:
+            running.error = error
             return outcomes.from_exception(error)
 
     # On the event loop.

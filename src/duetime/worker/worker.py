@@ -10,12 +10,12 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.errors import StoreError, StoreUnavailable
+from duetime.errors import StoreError, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.loop import Loop, surely
 from duetime.model.defaults import Defaults
@@ -28,11 +28,13 @@ from duetime.telemetry.traces import Tracer
 from duetime.version import __version__
 from duetime.worker.attempts import Attempts, Observer
 from duetime.worker.completer import Completer
+from duetime.worker.failures import FailureHook
 from duetime.worker.heartbeat import Heartbeat
 from duetime.worker.limits import WorkerLimits
 from duetime.worker.running import Stop
 from duetime.worker.session import Session
 from duetime.worker.source import Source, Wants
+from duetime.worker.strangers import Strangers
 from duetime.worker.switching import quick_turns
 from duetime.worker.task import TaskDefinition
 
@@ -56,6 +58,7 @@ class Worker:
         observe: Observer | None = None,
         meters: Meters | None = None,
         tracer: Tracer | None = None,
+        on_failure: Sequence[FailureHook] = (),
     ) -> None:
         self._source = source
         self._limits = limits
@@ -64,6 +67,7 @@ class Worker:
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
         self._session: Session | None = None
+        self._strangers = Strangers(limits.lease.total_seconds())
         self._pulse = None if meters is None else meters.pulse
         self._completer = Completer(source)
         self._attempts = attempts = Attempts(
@@ -76,6 +80,7 @@ class Worker:
             observe=observe,
             meters=meters,
             tracer=tracer,
+            on_failure=on_failure,
         )
         reporter = Reporter(source.report_attempts, attempts.health, limits.breakers)
         self._claimer = source.claimer(
@@ -123,6 +128,7 @@ class Worker:
             stop_listening()
             self._claimer.close()
             self._attempts.close()
+            await self._attempts.failures.close()
 
     async def _run_sessions(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -170,7 +176,7 @@ class Worker:
             try:
                 session.id = await self._source.register(self._describe(session), self._limits.lease)
             except StoreUnavailable as error:
-                log.warning("cannot register: %s", error)
+                log.warning("cannot register: %s", reason_of(error))
                 await _first_of(self._stopping, timeout=backoff)
                 backoff = min(5.0, backoff * 2)
                 continue
@@ -231,8 +237,10 @@ class Worker:
                 await surely(lambda: self._source.release(session.id, unanswered))
                 await surely(lambda: self._source.hand_back(session.id, back))
                 await surely(lambda: self._source.leave(session.id))
-        except (StoreError, TimeoutError) as error:
-            log.warning("left without a word, the reaper will free %d runs: %s", len(left), error or "no answer")
+        except TimeoutError:
+            log.warning("left without a word, the reaper will free %d runs: no answer in time", len(left))
+        except StoreError as error:
+            log.warning("left without a word, the reaper will free %d runs: %s", len(left), reason_of(error))
 
     # What the worker is told.
 
@@ -243,7 +251,7 @@ class Worker:
             self._cancels.wake()
 
     def _renewed(self, renewal: Renewal) -> None:
-        self._attempts.cancel(renewal.cancelled)
+        self._strangers.asked(self._attempts.cancel(renewal.cancelled))
 
     def _lease_lost(self, session: Session) -> None:
         if session is self._session:
@@ -253,7 +261,14 @@ class Worker:
         if self._session is not None and self._attempts:
             self._attempts.cancel(await self._source.cancellations(self._session.id))
             self._attempts.count_durations()
+            await self._disown(self._session)
         return _CANCELS_EVERY
+
+    async def _disown(self, session: Session) -> None:
+        """Say which runs it is asked to stop and does not hold, unless their ends may be on their way."""
+        strangers = self._strangers.for_certain()
+        if strangers and not self._completer.backlog:
+            await self._source.disown(session.id, strangers)
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import string
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -179,18 +180,19 @@ _LONG = "".join(random.Random(7).choices(string.ascii_letters, k=9000))
 
 
 @pytest.mark.parametrize(
-    ("queue", "tier", "schedule", "recurring"),
+    ("queue", "tier", "schedule", "recurring", "state"),
     [
-        ("default", 1, b"not a schedule", True),
-        ("default", 1, b'{"type":"cron","line":"99 * * * *"}', True),
-        ("default", 1, b'{"type":"cron","line":"* * * * *","zone":"Mars/Phobos"}', True),
-        ("default", 99, _EVERY, True),
-        ("default", -1, encode_schedule(Once()), False),
-        (_LONG, 1, encode_schedule(Once()), False),
+        ("default", 1, b"not a schedule", True, JobState.PAUSED),
+        # What a newer release or time zone database may know is left to it.
+        ("default", 1, b'{"type":"cron","line":"99 * * * *"}', True, JobState.ACTIVE),
+        ("default", 1, b'{"type":"cron","line":"* * * * *","zone":"Mars/Phobos"}', True, JobState.ACTIVE),
+        ("default", 99, _EVERY, True, JobState.ACTIVE),
+        ("default", -1, encode_schedule(Once()), False, JobState.ACTIVE),
+        (_LONG, 1, encode_schedule(Once()), False, JobState.PAUSED),
     ],
     ids=["unreadable", "no cron line", "no zone", "no tier", "no tier, once", "too long for an index"],
 )
-async def test_a_row_that_cannot_be_processed_is_set_aside_and_the_others_fire(
+async def test_a_row_that_cannot_be_processed_stops_no_other(
     store: PostgresStore,
     world: PostgresWorld,
     time: PostgresTime,
@@ -199,6 +201,7 @@ async def test_a_row_that_cannot_be_processed_is_set_aside_and_the_others_fire(
     tier: int,
     schedule: bytes,
     recurring: bool,
+    state: JobState,
 ) -> None:
     worker = await hand(store, timedelta(days=1))
     bad = new_id()
@@ -215,25 +218,20 @@ async def test_a_row_that_cannot_be_processed_is_set_aside_and_the_others_fire(
     for _ in range(15):
         await scanner.tick()
     assert {run.job_id for run in await worker.claim()} == {answer.job_id for answer in good}
-    [(state, problem, cursors)] = await session.fetch(
-        "select j.state, j.problem, (select count(*) from duetime.cursors) from duetime.jobs j where id = $1", bad
+    [found] = await session.fetch(
+        "select j.state, j.problem is not null, c.next_fire_at, c.scan_at > duetime.now() from duetime.jobs j "
+        "join duetime.cursors c on c.job_id = j.id where j.id = $1",
+        bad,
     )
-    assert (state, cursors) == (JobState.PAUSED, 0)
-    assert problem
+    held = state is JobState.PAUSED
+    assert tuple(found) == (state, held, time.now - timedelta(seconds=20), held)
 
 
 async def test_options_that_cannot_be_read_hurt_only_their_own_run(
     store: PostgresStore, world: PostgresWorld, time: PostgresTime
 ) -> None:
-    bad = new_id()
-    execute(world.dsn, _WRITE, bad, "default", 1, _EVERY, True, b"\x00 not options")
-    execute(
-        world.dsn,
-        "insert into duetime.cursors (job_id, scan_at, next_fire_at) values (%s, %s, %s)",
-        bad,
-        *[time.now] * 2,
-    )
-    await Scanner(store).tick()
+    await submit(store, job())
+    execute(world.dsn, "update duetime.runs set options = %s", b"\x00 not options")
     worker = await hand(store)
     run = await worker.claim_one()
     time.advance(seconds=31)
@@ -251,12 +249,12 @@ async def test_a_job_that_comes_first_meanwhile_is_not_taken_for_the_one_that_wa
     healthy: list[UUID] = []
     fire_due = store.fire_due
 
-    async def with_another_before(limit: int, plan: PlanFires) -> Scan:
+    async def with_another_before(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         if "refuse" in plan.__qualname__ and not healthy:
             healthy.append((await submit(store, job(Every(timedelta(seconds=1), time.now)))).job_id)
             cursor = "update duetime.cursors set scan_at = %s, next_fire_at = %s where job_id = %s"
             execute(world.dsn, cursor, time.now - timedelta(seconds=1), time.now, healthy[0])
-        return await fire_due(limit, plan)
+        return await fire_due(limit, plan, without)
 
     monkeypatch.setattr(store, "fire_due", with_another_before)
     scanner = Scanner(store, batch=4)

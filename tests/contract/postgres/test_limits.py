@@ -1,7 +1,8 @@
-"""Rows of limits: who waits for whom, and how long nodes that have not heard of one are waited for."""
+"""Rows of limits: who waits for whom, and how long nodes that have not heard of one are waited for. What waits for none
+is in `test_busy_limits.py`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import asyncpg
@@ -12,7 +13,6 @@ from duetime.model.limits import QueueLimits
 from duetime.model.tenant import TenantChange, TenantLimits
 from duetime.store.postgres import PostgresStore
 from tests.contract.hands import TENANT, hand, job, submit
-from tests.contract.test_limits import keyed
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
 from tests.support.waiting import eventually
 
@@ -71,7 +71,9 @@ async def test_a_limit_that_meets_a_deadlock_is_set_again(
     await setting_store.open()
     try:
         async with session.transaction():
-            await session.execute("insert into duetime.holds values ($1, $2, $3)", limit_id, run.run_id, run.fence)
+            await session.execute(
+                "insert into duetime.holds values ($1, $2, $3, now())", limit_id, run.run_id, run.fence
+            )
             setting = asyncio.create_task(WAYS[way](setting_store))  # type: ignore[arg-type]
             await eventually(lambda: _somebody_waits(world))
             await session.execute("update duetime.limits set used_at = used_at")  # now each waits for the other
@@ -96,61 +98,6 @@ async def test_breakers_do_not_wait_for_each_other(
         tending = asyncio.create_task(store.tend_breakers())
         await eventually(is_probed, what="the one whose limit nobody holds")
     assert await asyncio.wait_for(tending, 10) == 2
-
-
-@pytest.fixture
-async def another(world: PostgresWorld) -> AsyncIterator["Session[asyncpg.Record]"]:
-    connection = await asyncpg.connect(world.dsn)
-    yield connection
-    await connection.close()
-
-
-async def test_claims_hold_keys_before_targets(
-    store: PostgresStore,
-    world: PostgresWorld,
-    session: "Session[asyncpg.Record]",
-    another: "Session[asyncpg.Record]",
-    time: PostgresTime,
-) -> None:
-    """One lane has runs with keys, the other a target that is probed: who comes for both goes by one order."""
-    worker = await hand(store, DAY)
-    await submit(store, job(task="count", options=keyed("k", 5)))
-    assert len(await worker.claim()) == 1
-    await store.report_attempts([Tally(TENANT, "greet", 20, 20, 0)], BreakerPolicy())
-    time.advance(seconds=6)
-    await store.tend_breakers()
-    await store.rules()
-    await submit(store, job(), job(task="count", options=keyed("k", 5)))
-    async with session.transaction():
-        await session.execute("select 1 from duetime.limits where kind = 3 for update")
-        claiming = asyncio.create_task(worker.claim())
-        await eventually(lambda: _somebody_waits(world))
-        async with another.transaction():
-            assert await another.fetch("select 1 from duetime.limits where kind = 5 for update nowait")
-    assert len(await asyncio.wait_for(claiming, 10)) == 2
-
-
-async def test_a_claim_that_meets_a_deadlock_is_made_again(
-    store: PostgresStore, world: PostgresWorld, session: "Session[asyncpg.Record]"
-) -> None:
-    await store.limit_queue(TENANT, "default", QueueLimits(running=5))
-    worker = await hand(store, DAY)
-    await submit(store, job(options=keyed("k", 5)))
-    assert len(await worker.claim()) == 1
-    await submit(store, job(options=keyed("k", 5)))
-    await session.execute("set deadlock_timeout = '1min'")
-    claiming_store = PostgresStore(f"{world.dsn}?deadlock_timeout=2s")
-    await claiming_store.open()
-    try:
-        other = await hand(claiming_store, DAY)
-        async with session.transaction():
-            await session.execute("select 1 from duetime.limits where kind = 3 for update")
-            claiming = asyncio.create_task(other.claim())
-            await eventually(lambda: _somebody_waits(world))
-            await session.execute("update duetime.limits set used_at = used_at where kind = 2")  # against the order
-        assert len(await asyncio.wait_for(claiming, 30)) == 1
-    finally:
-        await claiming_store.close()
 
 
 async def _somebody_waits(world: PostgresWorld) -> bool:

@@ -8,10 +8,11 @@ import asyncpg
 import pytest
 
 from duetime.model.schedule import Every
+from duetime.model.worker import Seat
 from duetime.store.postgres import PostgresStore, marks
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.marks import BEGINNING, Marks
-from tests.contract.hands import TENANT, hand, job, submit
+from tests.contract.hands import LEASE, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld
 from tests.support.waiting import eventually
 
@@ -92,6 +93,19 @@ async def test_a_clock_that_steps_back_hides_no_run(store: PostgresStore, time: 
     assert [run.run_id for run in await worker.claim()] == [submitted.run_id]
 
 
+async def test_what_a_look_notes_is_above_every_transaction_that_runs(
+    store: PostgresStore, session: "Session[asyncpg.Record]"
+) -> None:
+    """Also above the newest, where none has ended since it began: it may have stored a run long ago."""
+    await submit(store, job())
+    (lane,) = await store.lanes()
+    await store.hints.close()  # what it sends would end after the transaction began
+    async with session.transaction():
+        number = int(await session.fetchval("select pg_current_xact_id()::text"))
+        await store.look([lane.id], 1)
+        assert store.marks._notes[-1][1] > number
+
+
 def test_a_full_look_is_made_in_time_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(marks, "monotonic", lambda: now)
@@ -124,3 +138,33 @@ def test_a_clock_that_went_back_proves_nothing_any_more() -> None:
     assert found.settled > BEGINNING
     assert found.observe(start - timedelta(seconds=5), 40, 41, found.settled) == BEGINNING
     assert found.settled == BEGINNING
+
+
+async def test_runs_that_are_on_trial_already_are_not_held_by_those_who_put_others_there(
+    store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    """Every scanner and every reaper does so in turn: a claim that passed over them would move its mark past them."""
+    submitted = await submit(store, job(Every(timedelta(seconds=20))))
+    time.advance(seconds=20)
+    await fire(store)
+    await (await hand(store)).claim_one()
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    await reap(store)
+    extra = await store.trigger_job(TENANT, submitted.job_id, b"1")
+    await settle(store, time)
+    worker = await hand(store, DAY)
+    async with session.transaction():
+        assert await session.execute(SQL["put_on_trial"], None) == "UPDATE 0"
+        assert extra.id in [run.run_id for run in await worker.claim()]
+
+
+async def test_runs_for_which_a_worker_was_gone_are_not_hidden(store: PostgresStore, time: PostgresTime) -> None:
+    """A server claims for two remote workers; the lease of one of them is over."""
+    gone, worker, third = await hand(store), await hand(store, DAY), await hand(store, DAY)
+    await submit(store, *(job() for _ in range(10)))
+    (lane,) = await store.lanes()
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    await settle(store, time)
+    dealt = await store.claim_many([Seat(gone.id, 1, 5), Seat(worker.id, 1, 5)], [(lane.id, 10)])
+    assert [len(runs) for runs in dealt.values()] == [0, 5]
+    assert len(await third.claim()) == 5

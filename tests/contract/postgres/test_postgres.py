@@ -18,7 +18,6 @@ from duetime.errors import (
     LeaseLost,
     SchemaMismatch,
     StoreError,
-    StoreRewound,
     StoreUnavailable,
 )
 from duetime.ids import new_id
@@ -28,7 +27,7 @@ from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.schema import VERSION
-from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, retried, submit
+from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
 from tests.support.postgres import Server
 from tests.support.waiting import eventually
@@ -112,11 +111,11 @@ async def test_guests_are_one_offs_on_connections_that_we_know(
         await store.submit_within(object(), TENANT, job())
 
 
-async def test_lanes_appear_in_the_order_of_their_ids(store: PostgresStore, session: "Session[asyncpg.Record]") -> None:
-    """Whoever polls for lanes above an id must not miss one that was made before it and committed after it."""
+async def test_lanes_wake_in_the_order_of_their_turns(store: PostgresStore, session: "Session[asyncpg.Record]") -> None:
+    """Those who read changes above a turn must not miss one that was made before it and committed after it."""
     transaction = session.transaction()
     await transaction.start()
-    await session.execute(SQL["make_lanes"], [TENANT], ["first"], [1], ["greet"], [0], [False])
+    await session.execute(SQL["wake_lanes"], [TENANT], ["first"], [1], ["greet"], [0], [False], None)
     second = asyncio.create_task(submit(store, job(queue="second")))
     async with asyncio.timeout(10):
         while not await session.fetchval("select 1 from pg_locks where locktype = 'advisory' and not granted"):
@@ -267,10 +266,10 @@ async def test_what_is_given_up_is_over_before_another_has_the_connection(
     await store.prune(30 * DAY, 30 * DAY)
     async with session.transaction(isolation="repeatable_read"):
         await session.fetchval("select count(*) from duetime.history")
-        assert await partitions.drop_older(store.database, DAY) == 0
+        assert await partitions.drop_older(store.database, time.now - DAY, time.now) == 0
         async with store.database.connection() as connection:
             assert not connection._protocol._is_cancelling()
-    assert await partitions.drop_older(store.database, DAY) > 0
+    assert await partitions.drop_older(store.database, time.now - DAY, time.now) > 0
 
 
 async def test_a_day_that_somebody_detached_is_kept_as_long_as_any_other(
@@ -362,23 +361,6 @@ async def test_connections_that_are_cut_are_replaced(store: PostgresStore, world
     assert (await when_back(store.counts)).runs == 1
 
 
-async def test_ids_of_lanes_that_the_database_has_lost_are_not_used(store: PostgresStore, world: PostgresWorld) -> None:
-    """A replica took over that lacked them; another process made one of the same number."""
-    await submit(store, job(queue="lost"))
-    (lane,) = await store.lanes()
-    execute(world.dsn, "update duetime.lanes set tenant_id = %s, queue = 'other' where id = %s", STRANGER, lane.id)
-    await eventually(lambda: not query(world.dsn, CUT))
-    answer = await when_back(lambda: submit(store, job(queue="lost")))
-    [(tenant_id, queue)] = query(
-        world.dsn,
-        "select l.tenant_id, l.queue from duetime.runs r join duetime.lanes l on l.id = r.lane_id where r.id = %s",
-        answer.run_id,
-    )
-    assert (tenant_id, queue) == (TENANT, "lost")
-    with pytest.raises(StoreRewound, match="start this process again"):
-        await store.lanes(lane.id)
-
-
 async def when_back(ask: Callable[[], Awaitable[T]]) -> T:
     async with asyncio.timeout(30):
         while True:
@@ -427,7 +409,7 @@ async def test_a_subscription_that_is_put_while_the_last_one_is_deleted(
 async def test_who_was_restored_into_another_cluster_is_told_again(store: PostgresStore, world: PostgresWorld) -> None:
     """Its transactions are counted anew: what is told of would be in the past for ever."""
     await store.put_subscription(TENANT, HOOK)
-    execute(world.dsn, "update duetime.notifying set xid = xid + 1000000000000")
+    execute(world.dsn, "update duetime.event_places set seen = '1000000000000:1000000000000:'")
     worker = await hand(store)
     await submit(store, job())
     await worker.succeed(await worker.claim_one())

@@ -1,16 +1,17 @@
 """Many jobs in one request and one transaction."""
 
-import asyncio
 from collections.abc import Iterator
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from duetime import ids
-from duetime.api.decoding import fit, read_json
+from duetime.api.bodies import MOST_VALUES, ROOM_FOR_THE_REST, count_values, parse
+from duetime.api.decoding import fit, read_json, read_json_items
 from duetime.api.endpoint import JSON, Call, Reply, Routes
-from duetime.api.problems import INVALID_INPUT, Problem, item_problem
+from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem
 from duetime.api.submitting import make_job, needs_the_day
 from duetime.api.views import receipt
 from duetime.engine.gathering import ABOUT_ONE_JOB
@@ -18,13 +19,12 @@ from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
 from duetime.model.access import Action
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tracing import traced
+from duetime.slices import Slices, mapped
 from duetime.wire.jobs import BatchAnswer, BatchItem, BatchQuery, ItemProblem, JobRequest, Receipt
 
 routes = Routes("Jobs")
 NDJSON = "application/x-ndjson"
 MOST = 10_000
-_BREATH = 500
-"""Items after which others on the event loop have their turn."""
 _MOST_TOLD = 100
 
 Prepared = dict[int, NewJob]
@@ -45,7 +45,7 @@ Refused = dict[int, ItemProblem]
 )
 async def create_jobs(call: Call) -> Reply:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial=true` all that can be stored."""
-    items = _items(call)
+    items = await parse(call.body, partial(_items, call))
     service = call.service
     tenant = await service.gate.tenant(call.tenant_id)
     told = service.limits.spend(tenant, len(items))
@@ -58,34 +58,40 @@ async def create_jobs(call: Call) -> Reply:
         with traced(service.tracer, list(prepared.values()), call.header(b"traceparent")) as remembering:
             answers = await _store(call, dict(zip(prepared, remembering, strict=True)), refused)
         taken.needed = sum(answer.created for answer in answers.values())
-    receipts = {
-        index: receipt(prepared[index], answer, warnings[prepared[index].lane.task])
-        for index, answer in answers.items()
-    }
+    made = await mapped(
+        lambda item: receipt(prepared[item[0]], item[1], warnings[prepared[item[0]].lane.task]), answers.items()
+    )
+    receipts = dict(zip(answers, made, strict=True))
     if receipts:
         stored = list(answers.values())
         service.trail.submitted(call.who, stored[0].job_id, stored[-1].job_id, len(stored))
     if answers and all(answer.replayed for answer in answers.values()):
         told = told | {"idempotency-replayed": "true"}
-    return Reply(_answer(len(items), receipts, refused), headers=told)
+    return Reply(await _answer(len(items), receipts, refused), headers=told)
 
 
-def _items(call: Call) -> list[Any]:
+def _items(call: Call, body: bytes) -> list[Any]:
     media = (call.header(b"content-type") or JSON).partition(";")[0].strip().lower()
+    largest = call.service.settings.max_payload + ROOM_FOR_THE_REST
     if media == NDJSON:
-        lines = [line for line in call.body.split(b"\n") if line.strip()]
-        items: Any = list(_lines(lines)) if len(lines) <= MOST else lines
+        lines = [line for line in body.split(b"\n", MOST * 2) if line.strip()]
+        items: list[Any] = list(_lines(lines, largest)) if len(lines) <= MOST else lines
     else:
-        items = read_json(call.body)
-    if not isinstance(items, list):
-        raise Problem(INVALID_INPUT, "the body is not an array of jobs", remedy="send [{…}, …], or NDJSON")
+        items = read_json_items(body, MOST, largest, MOST_VALUES)
     if not 1 <= len(items) <= MOST:
         raise Problem(INVALID_INPUT, f"{len(items)} jobs cannot be one batch", remedy=f"1 to {MOST:,}")
     return items
 
 
-def _lines(lines: list[bytes]) -> Iterator[Any]:
+def _lines(lines: list[bytes], largest: int) -> Iterator[Any]:
     for index, line in enumerate(lines):
+        if len(line) > largest or (len(line) > MOST_VALUES and count_values(line) > MOST_VALUES):
+            raise Problem(
+                TOO_LARGE,
+                f"more than {largest:,} bytes or {MOST_VALUES:,} values",
+                field=f"[{index}]",
+                remedy="store it as a payload",
+            )
         try:
             yield read_json(line)
         except Problem as problem:
@@ -100,9 +106,9 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     digest = b"" if batch_key is None else blake2b(call.body, digest_size=16).digest()
     defaults = await call.service.tasks.defaults(call.tenant_id)
     now = None
+    slices = Slices()
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
-        if index % _BREATH == _BREATH - 1:
-            await asyncio.sleep(0)
+        await slices.breathe()
         try:
             request: JobRequest = fit(item, JobRequest)
             if now is None and needs_the_day(request):
@@ -126,7 +132,6 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
             prepared[index] = job
         except (Problem, InvalidInput) as error:
             refused[index] = item_problem(index, error)
-            await asyncio.sleep(0)  # finding out what was meant takes far longer than the rest
     return prepared, refused
 
 
@@ -177,6 +182,6 @@ def _nothing_stored(count: int, refused: Refused) -> Problem:
     )
 
 
-def _answer(count: int, receipts: dict[int, Receipt], refused: Refused) -> BatchAnswer:
-    items = tuple(BatchItem(index, receipts.get(index), refused.get(index)) for index in range(count))
-    return BatchAnswer(len(receipts), len(refused), items)
+async def _answer(count: int, receipts: dict[int, Receipt], refused: Refused) -> BatchAnswer:
+    items = await mapped(lambda index: BatchItem(index, receipts.get(index), refused.get(index)), range(count))
+    return BatchAnswer(len(receipts), len(refused), tuple(items))

@@ -21,9 +21,17 @@ routes = Routes("Completions")
 _random = Random()
 
 
+async def _by_link(call: Call) -> None:
+    """The link is all that the receiver shows; without a valid one its body is not read."""
+    call.admitted = await call.service.links.read(call.path["token"])
+    if call.admitted is None:
+        raise NotFound("there is no such completion link", remedy="use the link as it was sent")
+
+
 @routes.post(
     "/v1/completions/{token}",
     None,
+    admit=_by_link,
     body=CompletionRequest,
     body_limit="job",
     body_optional=True,
@@ -33,9 +41,7 @@ _random = Random()
 async def complete_run(call: Call) -> CompletionAnswer:
     """End a run that was handed over, by its completion link. Saying the same again changes nothing."""
     service = call.service
-    attempt = await service.links.read(call.path["token"])
-    if attempt is None:
-        raise NotFound("there is no such completion link", remedy="use the link as it was sent")
+    attempt: Completable = call.admitted
     request: CompletionRequest = call.body
     result = None
     if request.status == "succeeded" and request.result is not None:

@@ -3,8 +3,11 @@
 import os
 from datetime import timedelta
 
+import msgspec
+
 from duetime import ids
-from duetime.api.endpoint import Call, Routes
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.idempotency import IDEMPOTENCY, keyed_by_header, told_again
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
 from duetime.model.access import Action
@@ -42,10 +45,18 @@ async def group_dead_letters(call: Call) -> DeadLetterGroups:
     return dead_groups_view(await call.service.store.group_dead_letters(call.tenant_id, call.query.limit))
 
 
-@routes.post("/v1/dead-letters/replay", Action.CONTROL, body=ReplayRequest, answer=ReplayAnswer)
-async def replay_dead_letters(call: Call) -> ReplayAnswer:
+@routes.post(
+    "/v1/dead-letters/replay",
+    Action.CONTROL,
+    body=ReplayRequest,
+    answer=ReplayAnswer,
+    problems=(409,),
+    headers=IDEMPOTENCY,
+)
+async def replay_dead_letters(call: Call) -> Reply:
     """Repeat the dead letters that match, oldest first, each once."""
     request = call.body
+    keyed = keyed_by_header(call, "replay", msgspec.to_builtins(request))
     found = await call.service.store.replay_dead_letters(
         call.tenant_id,
         _filter(request),
@@ -53,10 +64,11 @@ async def replay_dead_letters(call: Call) -> ReplayAnswer:
         request.limit,
         request.rate,
         timedelta(seconds=request.delay),
+        keyed,
     )
     await call.act("dead_letters.replay", _about(request), f"{len(found.runs)} runs")
     runs = tuple(ReplayedRun(show("run", new), show("run", dead)) for dead, new in found.runs)
-    return ReplayAnswer(runs, found.more)
+    return Reply(ReplayAnswer(runs, found.more), headers=told_again(keyed))
 
 
 @routes.post("/v1/dead-letters/discard", Action.CONTROL, body=DiscardRequest, answer=Discarded)

@@ -17,14 +17,12 @@ from duetime.model import json
 from duetime.model.access import Action
 from duetime.model.job import Job
 from duetime.model.policy import Misfire
-from duetime.model.schedule import Schedule, make_schedule
+from duetime.model.schedule import BOUNDS, KINDS, Schedule, make_schedule
 from duetime.model.target import is_target
 from duetime.wire.jobs import JobPatch, JobView, MisfireBody
 
 routes = Routes("Jobs")
 _VERSION = re.compile(r'"?([0-9]{1,9})"?')
-_KINDS = ("run_at", "run_in", "cron", "every", "when")
-_BOUNDS = ("tz", "start_at", "end_at", "exclude")
 
 
 @routes.patch(
@@ -71,12 +69,14 @@ async def _target(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]
 
 async def _schedule(call: Call, given: dict[str, Any]) -> Schedule | UnsetType:
     """A schedule is given whole: its kind and its bounds."""
-    times = {name: given.pop(name) for name in (*_KINDS, *_BOUNDS) if name in given}
+    times = {name: given.pop(name) for name in (*KINDS, *BOUNDS) if name in given}
     if not times:
         return UNSET
-    if not times.keys() & set(_KINDS):
+    if not times.keys() & set(KINDS):
         raise InvalidInput(
-            "a schedule is changed as a whole", field=next(iter(times)), remedy="give cron, every, run_at or when too"
+            "a schedule is changed as a whole",
+            field=next(iter(times)),
+            remedy="give cron, rrule, every, run_at or when too",
         )
     if times.get("exclude") is not None:
         times["exclude"] = msgspec.structs.asdict(times["exclude"])

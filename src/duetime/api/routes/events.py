@@ -18,7 +18,7 @@ from duetime.wire.events import HEARTBEAT
 
 routes = Routes("Events")
 MEDIA = "text/event-stream"
-_MARK = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
+_MARK = re.compile(r"[0-9]{1,18}")
 _encoder = msgspec.json.Encoder()
 
 
@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder()
 async def watch_events(call: Call) -> Stream:
     """Watch what changes: one event says what happened to which jobs or runs."""
     given = _MARK.fullmatch(call.header(b"last-event-id") or "")
-    after = None if given is None else EventMark(int(given[1]), int(given[2]))
+    after = None if given is None else EventMark(int(given[0]))
     return Stream(_stream(call, Admission(call.service.gate, call.endpoint, call.headers), after), MEDIA)
 
 
@@ -92,4 +92,4 @@ def _place(mark: EventMark | None, said: str) -> bytes:
 
 
 def _id(mark: EventMark) -> bytes:
-    return f"id: {mark.transaction}-{mark.number}\n".encode()
+    return f"id: {mark}\n".encode()

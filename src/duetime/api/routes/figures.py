@@ -1,6 +1,5 @@
 """Figures: how a tenant stands, what happened lately, what is to come. What many people look at is read once."""
 
-import asyncio
 from datetime import datetime, timedelta
 
 from duetime.api.endpoint import Call, Routes
@@ -9,7 +8,7 @@ from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model.access import Action
 from duetime.model.figures import Count, Recent, Standing
-from duetime.model.forecast import forecast
+from duetime.model.forecast import FARTHEST, forecast
 from duetime.model.listing import RunEnd
 from duetime.model.schedule import check_moment
 from duetime.model.tenant import Queue
@@ -34,7 +33,6 @@ from duetime.wire.service import DepthView
 routes = Routes("Figures")
 STEPS = 60
 MOST_STEPS = 400
-FARTHEST = timedelta(days=35)
 _SECOND = timedelta(seconds=1)
 _HOUR = timedelta(hours=1)
 
@@ -91,16 +89,16 @@ async def _stats(call: Call, window: timedelta) -> Stats:
 
 @routes.get("/v1/fires", Action.READ, query=FiresQuery, answer=Fires)
 async def list_fires(call: Call) -> Fires:
-    """How many runs fire when, by queue: the next hour, or any time ahead."""
+    """How many runs are due when, by queue, of those that are still to come: the next hour, or any time ahead."""
     query, service = call.query, call.service
     now = await service.store.now()
     start = now.replace(microsecond=0) if query.start is None else check_moment(query.start, "start")
     end = start + _HOUR if query.end is None else check_moment(query.end, "end")
     step = check_duration(query.step, "step")
     steps = _steps(start, end, step, now)
-    # Whoever asks for the time from now on asks for another one each second.
+    # A caller who asks for the time from now on asks for another one each second.
     place = (call.tenant_id, query.start or "now", query.end or "now", step)
-    return service.seen_fires.get(place) or service.seen_fires.put(place, await _fires(call, start, step, steps))
+    return await service.seen_fires.share(place, lambda: _fires(call, start, step, steps))
 
 
 def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> int:
@@ -115,13 +113,20 @@ def _steps(start: datetime, end: datetime, step: timedelta, now: datetime) -> in
 
 
 async def _fires(call: Call, start: datetime, step: timedelta, steps: int) -> Fires:
-    ahead = await call.service.store.ahead(call.tenant_id, start, step, steps)
-    # Walking schedules takes a while: others are answered meanwhile.
-    found = await asyncio.to_thread(forecast, ahead, start, step, steps)
-    items = tuple(
-        FireCount(start + step * number, queue, count) for (number, queue), count in sorted(found.counts.items())
+    service, tenant_id = call.service, call.tenant_id
+    ahead = await service.store.ahead(tenant_id, start, step, steps)
+    found = await service.computing.run(tenant_id, forecast, ahead, start, step, steps)
+    return Fires(
+        start=start,
+        end=start + step * steps,
+        step=step / _SECOND,
+        at=ahead.now,
+        exact=found.exact,
+        estimate=None if found.exact else "; ".join(found.notes),
+        items=tuple(
+            FireCount(start + step * number, queue, count) for (number, queue), count in sorted(found.counts.items())
+        ),
     )
-    return Fires(start=start, end=start + step * steps, step=step / _SECOND, exact=found.exact, items=items)
 
 
 @routes.get("/v1/recent-runs", Action.READ, query=RecentRunsQuery, answer=RecentRuns)

@@ -15,12 +15,11 @@ from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
+from duetime.slices import Slices
 from duetime.wire.fields import Nothing, PageQuery
 from duetime.wire.graphs import GraphPage, GraphQuery, GraphRequest, GraphView, NodeDependsOn, ParentPage
 
 routes = Routes("Graphs")
-_BREATH = 500
-"""Nodes after which others on the event loop have their turn."""
 
 
 @routes.post(
@@ -47,7 +46,7 @@ async def create_graph(call: Call) -> Reply:
     await call.act("graphs.create", show("gra", found.item.id), f"{len(graph.nodes)} nodes")
     if not found.created:
         told = told | {"idempotency-replayed": "true"}
-    return Reply(graph_view(found), headers=told)
+    return Reply(await graph_view(found), headers=told)
 
 
 @routes.get("/v1/graphs", Action.READ, query=GraphQuery, answer=GraphPage)
@@ -61,7 +60,7 @@ async def list_graphs(call: Call) -> GraphPage:
 @routes.get("/v1/graphs/{graph_id}", Action.READ, answer=GraphView)
 async def get_graph(call: Call) -> GraphView:
     """Read a graph: its nodes, how they stand and how long they took, and what depends on what."""
-    return graph_view(await call.service.store.graph(call.tenant_id, call.identity("gra", "graph_id")))
+    return await graph_view(await call.service.store.graph(call.tenant_id, call.identity("gra", "graph_id")))
 
 
 @routes.post("/v1/graphs/{graph_id}/cancel", Action.CONTROL, body=Nothing, body_optional=True, answer=GraphView)
@@ -70,7 +69,7 @@ async def cancel_graph(call: Call) -> GraphView:
     graph_id = call.identity("gra", "graph_id")
     graph = await call.service.store.cancel_graph(call.tenant_id, graph_id)
     await call.act("graphs.cancel", show("gra", graph_id))
-    return graph_view(graph)
+    return await graph_view(graph)
 
 
 @routes.post(
@@ -81,7 +80,7 @@ async def rerun_graph(call: Call) -> GraphView:
     graph_id = call.identity("gra", "graph_id")
     graph = await call.service.store.rerun_graph(call.tenant_id, graph_id, os.urandom(8))
     await call.act("graphs.rerun", show("gra", graph_id))
-    return graph_view(graph)
+    return await graph_view(graph)
 
 
 @routes.get("/v1/runs/{run_id}/parents", Action.READ, query=PageQuery, answer=ParentPage)
@@ -101,9 +100,9 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
     key = call.header(b"idempotency-key")
     now = await call.service.store.now() if any(needs_the_day(node) for node in request.nodes.values()) else None
     job_ids = ids.new_ids(len(request.nodes))
-    for index, ((name, node), job_id) in enumerate(zip(request.nodes.items(), job_ids, strict=True)):
-        if index % _BREATH == _BREATH - 1:
-            await asyncio.sleep(0)
+    slices = Slices()
+    for (name, node), job_id in zip(request.nodes.items(), job_ids, strict=True):
+        await slices.breathe()
         depends_on = node.depends_on
         parents, rule = (depends_on, Rule()) if isinstance(depends_on, tuple) else _rule(depends_on)
         try:
@@ -123,7 +122,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
             raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
         asked = as_asked(alone, job) if key is not None and job.lane.task in defaults else None
         wishes[name] = Wish(job, parents, rule, asked)
-    return make_graph(wishes, name=request.name, idempotency_key=key)
+    return await asyncio.to_thread(make_graph, wishes, name=request.name, idempotency_key=key)
 
 
 def _rule(given: NodeDependsOn) -> tuple[tuple[str, ...], Rule]:

@@ -1,15 +1,25 @@
 """Whether the server is alive and ready, what it counts, and what it offers."""
 
 import asyncio
+import logging
+import os
 
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.problems import UNAVAILABLE, Problem
+from duetime.api.problems import RETRY_SOON, UNAVAILABLE, Problem
+from duetime.errors import StoreError, reason_of
+from duetime.ids import new_id
 from duetime.model.access import Action
+from duetime.model.job import INTERNAL_TENANT
+from duetime.store.protocol import Store
 from duetime.telemetry.exposition import MEDIA
 from duetime.wire.service import Health
 
+log = logging.getLogger("duetime.api")
+
 routes = Routes("Health")
 _PATIENCE = 2.0
+_PROBE = 16 * 1024
+"""Bytes: enough that the database needs room for them."""
 
 
 @routes.get("/livez", None, answer=Health)
@@ -20,13 +30,33 @@ async def livez(call: Call) -> Health:
 
 @routes.get("/readyz", None, answer=Health, problems=(503,))
 async def readyz(call: Call) -> Health:
-    """The database answers too, and its schema is one that this server knows."""
+    """The database answers too, takes writes, and its schema is one that this server knows."""
+    service = call.service
     try:
         async with asyncio.timeout(_PATIENCE):
-            await call.service.store.check_schema()
+            await service.store.check_schema()
+            if service.seen_writable.get(True) is None:
+                await _write(service.store)
+                service.seen_writable.put(True, True)
     except TimeoutError:
         raise Problem(UNAVAILABLE, "the database does not answer", headers={"retry-after": "1"}) from None
     return Health("ok")
+
+
+async def _write(store: Store) -> None:
+    """Store some bytes and remove them. A database answers questions on a full disk, and when it is read-only."""
+    payload_id = new_id()
+    try:
+        await store.put_payload(INTERNAL_TENANT, payload_id, os.urandom(_PROBE))
+        await store.drop_payload(INTERNAL_TENANT, payload_id)
+    except StoreError as error:
+        log.warning("not ready: the database takes no writes: %s", reason_of(error))
+        raise Problem(
+            UNAVAILABLE,
+            "the database takes no writes",
+            remedy="look into the server's log: its disk may be full, or it is read-only",
+            headers={"retry-after": RETRY_SOON},
+        ) from None
 
 
 @routes.get("/metrics", Action.MANAGE_TENANTS, answers_with=MEDIA)

@@ -1,14 +1,20 @@
 """Jobs: create, read, steer."""
 
 import os
+from datetime import datetime
+from functools import partial
 
 from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.idempotency import IDEMPOTENCY, keyed_by_header, told_again
 from duetime.api.problems import INVALID_INPUT, Problem
 from duetime.api.submitting import make_job, needs_the_day
 from duetime.api.views import job_summary, job_view, receipt
 from duetime.engine.backfill import check_rate, fires_between
+from duetime.engine.coming_jobs import list_coming_jobs
+from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
+from duetime.model.forecast import FARTHEST
 from duetime.model.listing import JobFilter
 from duetime.model.schedule import check_moment
 from duetime.model.tracing import traced
@@ -26,7 +32,6 @@ from duetime.wire.jobs import (
 )
 
 routes = Routes("Jobs")
-IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}
 
 
 @routes.post(
@@ -81,9 +86,30 @@ async def list_jobs(call: Call) -> JobPage:
         due_from=None if query.start_time is None else check_moment(query.start_time, "start_time"),
         due_until=None if query.end_time is None else check_moment(query.end_time, "end_time"),
     )
-    cursors = call.service.cursors
-    page = await call.service.store.list_jobs(call.tenant_id, wanted, await cursors.read(call), query.page_size)
+    store, cursors = call.service.store, call.service.cursors
+    before = await cursors.read(call)
+    if query.fires_from is None and query.fires_until is None:
+        page = await store.list_jobs(call.tenant_id, wanted, before, query.page_size)
+    else:
+        span = await _span(call)
+        compute = partial(call.service.computing.run, call.tenant_id)
+        page = await list_coming_jobs(store, compute, call.tenant_id, wanted, *span, before, query.page_size)
     return JobPage(tuple(job_summary(job) for job in page.items), await cursors.write(call, page.next))
+
+
+async def _span(call: Call) -> tuple[datetime, datetime]:
+    """From when to when the jobs fire that are asked for."""
+    query = call.query
+    for name in ("fires_from", "fires_until"):
+        if getattr(query, name) is None:
+            raise InvalidInput("is missing", field=name, remedy="give fires_from and fires_until")
+    for name in ("owner", "name", "tag", "key", "start_time", "end_time"):
+        if getattr(query, name) is not None:
+            raise InvalidInput("does not go with fires_from", field=name, remedy="leave it out")
+    start, end = check_moment(query.fires_from, "fires_from"), check_moment(query.fires_until, "fires_until")
+    if end <= start or end > await call.service.store.now() + FARTHEST:
+        raise InvalidInput("lies before fires_from, or too far ahead", field="fires_until", remedy="35 days at most")
+    return start, end
 
 
 @routes.get("/v1/jobs/{job_id}", Action.READ, answer=JobView)
@@ -131,18 +157,26 @@ async def resume_job(call: Call) -> StatusAnswer:
 
 
 @routes.post(
-    "/v1/jobs/{job_id}/backfill", Action.CONTROL, body=BackfillRequest, answer=Backfilled, status=202, problems=(409,)
+    "/v1/jobs/{job_id}/backfill",
+    Action.CONTROL,
+    body=BackfillRequest,
+    answer=Backfilled,
+    status=202,
+    problems=(409,),
+    headers=IDEMPOTENCY,
 )
-async def backfill_job(call: Call) -> Backfilled:
+async def backfill_job(call: Call) -> Reply:
     """Make the runs of a past range, at a given rate. What lies ahead of now is left out: it fires by itself."""
     store, job_id, request = call.service.store, call.identity("job"), call.body
     job = await store.job(call.tenant_id, job_id)
     start, end = check_moment(request.start, "start"), check_moment(request.end, "end")
-    fires = fires_between(job.schedule, start, end, request.limit)
+    compute = call.service.computing.run
+    fires = await compute(call.tenant_id, fires_between, job.schedule, start, end, request.limit)
     check_rate(request.rate)
-    made = await store.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate)
+    keyed = keyed_by_header(call, "backfill", job_id, start, end, request.limit, request.rate)
+    made = await store.backfill_job(call.tenant_id, job_id, fires, os.urandom(8), request.rate, keyed)
     await call.act("jobs.backfill", show("job", job_id), f"{made} runs")
-    return Backfilled(show("job", job_id), made)
+    return Reply(Backfilled(show("job", job_id), made), headers=told_again(keyed))
 
 
 async def _acted(call: Call, action: str) -> StatusAnswer:

@@ -4,7 +4,8 @@ import os
 from typing import Literal
 
 from duetime import ids
-from duetime.api.endpoint import Call, Routes
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.idempotency import IDEMPOTENCY, keyed_by_header, told_again
 from duetime.api.run_views import run_summary, run_view
 from duetime.ids import show
 from duetime.model.access import Action
@@ -90,14 +91,22 @@ async def cancel_run(call: Call) -> RunView:
 
 
 @routes.post(
-    "/v1/runs/{run_id}/retry", Action.CONTROL, body=Nothing, body_optional=True, answer=RunView, problems=(409,)
+    "/v1/runs/{run_id}/retry",
+    Action.CONTROL,
+    body=Nothing,
+    body_optional=True,
+    answer=RunView,
+    problems=(409,),
+    headers=IDEMPOTENCY,
 )
-async def retry_run(call: Call) -> RunView:
-    """Try a run again: one that waits for its retry now, one that is over by a new run."""
+async def retry_run(call: Call) -> Reply:
+    """Try a run again: one that waits for its retry now, one that is over by a new run. A run is repeated once: asked
+    again, the answer is the run that repeats it."""
     run_id = call.identity("run")
-    run = await call.service.store.retry_run(call.tenant_id, run_id, os.urandom(8))
+    keyed = keyed_by_header(call, "retry", run_id)
+    run = await call.service.store.retry_run(call.tenant_id, run_id, os.urandom(8), keyed)
     await call.act("runs.retry", show("run", run_id), None if run.id == run_id else ids.show("run", run.id))
-    return run_view(run)
+    return Reply(run_view(run), headers=told_again(keyed))
 
 
 @routes.post(
@@ -108,13 +117,15 @@ async def retry_run(call: Call) -> RunView:
     answer=RunView,
     status=201,
     problems=(409,),
+    headers=IDEMPOTENCY,
 )
-async def trigger_job(call: Call) -> RunView:
+async def trigger_job(call: Call) -> Reply:
     """Make an extra run of a job now, without touching its rhythm."""
     job_id = call.identity("job")
-    run = await call.service.store.trigger_job(call.tenant_id, job_id, os.urandom(8))
+    keyed = keyed_by_header(call, "trigger", job_id)
+    run = await call.service.store.trigger_job(call.tenant_id, job_id, os.urandom(8), keyed)
     await call.act("jobs.trigger", show("job", job_id), show("run", run.id))
-    return run_view(run)
+    return Reply(run_view(run), headers=told_again(keyed))
 
 
 async def _page(call: Call, wanted: RunFilter) -> RunPage:

@@ -10,13 +10,21 @@ from duetime.api.views import schedule_view
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
 from duetime.model.calendar import dates_of
-from duetime.model.schedule import Once, Schedule, check_moment, check_zone, make_schedule
-from duetime.model.schedule.previewing import preview
+from duetime.model.schedule import (
+    BOUNDS,
+    KINDS,
+    Once,
+    Schedule,
+    check_moment,
+    check_zone,
+    make_schedule,
+    preview,
+    why_nothing,
+)
 from duetime.wire.service import Fire, Preview, PreviewRequest
 
 routes = Routes("Schedules")
-_KINDS = ("run_at", "run_in", "cron", "every", "when")
-_BOUNDS = ("start_at", "end_at", "exclude")
+_BOUNDS = tuple(name for name in BOUNDS if name != "tz")
 
 
 @routes.post("/v1/schedules/preview", Action.READ, body=PreviewRequest, answer=Preview)
@@ -27,26 +35,29 @@ async def preview_schedule(call: Call) -> Preview:
     schedule = _schedule(request, start)
     if not isinstance(schedule, Once) and schedule.calendars:
         schedule = schedule.holding(dates_of(schedule.calendars, await store.calendars(call.tenant_id)))
-    zone = "UTC" if request.tz is None else request.tz
-    fires = preview(schedule, zone, start, request.count)
-    return Preview(schedule_view(schedule), tuple(Fire(each.local, each.utc, each.change, each.note) for each in fires))
+    zone = request.tz or getattr(schedule, "zone", "UTC")
+    fires = await call.service.computing.run(call.tenant_id, preview, schedule, zone, start, request.count)
+    shown = tuple(Fire(each.local, each.utc, each.change, each.note) for each in fires)
+    reason = None if fires else await call.service.computing.run(call.tenant_id, why_nothing, schedule, start)
+    return Preview(schedule_view(schedule, zone), shown, reason)
 
 
 def _schedule(request: PreviewRequest, now: datetime) -> Schedule:
     given: dict[str, Any] = {
-        name: value for name in (*_KINDS, *_BOUNDS) if (value := getattr(request, name)) is not None
+        name: value for name in (*KINDS, *_BOUNDS) if (value := getattr(request, name)) is not None
     }
     if "exclude" in given:
         given["exclude"] = msgspec.structs.asdict(given["exclude"])
     if request.schedule is not None:
-        if other := next((name for name in _KINDS if name in given), None):
+        if other := next((name for name in KINDS if name in given), None):
             raise InvalidInput("one text is the whole schedule", field=other, remedy="leave it out")
         given["when"] = request.schedule
-    elif not any(name in given for name in _KINDS):
+    elif not any(name in given for name in KINDS):
         raise InvalidInput("says no schedule", field="schedule", remedy="such as 'every weekday at 9am'")
-    zone = check_zone(request.tz or "UTC")
-    if "run_at" not in given:
-        given["tz"] = zone
+    if request.tz is not None:
+        zone = check_zone(request.tz)
+        if "run_at" not in given:
+            given["tz"] = zone
     try:
         return make_schedule(**given, now=now)
     except InvalidInput as error:

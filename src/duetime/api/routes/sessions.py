@@ -31,7 +31,7 @@ async def login(call: Call) -> Reply:
     )
 
 
-@routes.post("/login", None, body=LoginRequest, answer=Nothing, problems=(401, 403))
+@routes.post("/login", None, body=LoginRequest, body_limit="tiny", answer=Nothing, problems=(401, 403))
 async def login_with_key(call: Call) -> Reply:
     """Begin a browser's session with a key."""
     _refuse_other_sites(call)
@@ -48,7 +48,7 @@ async def login_with_key(call: Call) -> Reply:
     return Reply(Nothing(), headers={"set-cookie": await service.sessions.cookie(hash)})
 
 
-@routes.post("/logout", None, body=Nothing, body_optional=True, answer=Nothing, problems=(403,))
+@routes.post("/logout", None, body=Nothing, body_limit="tiny", body_optional=True, answer=Nothing, problems=(403,))
 async def logout(call: Call) -> Reply:
     """End a browser's session."""
     _refuse_other_sites(call)

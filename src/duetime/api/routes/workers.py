@@ -30,6 +30,7 @@ from duetime.model.name import check_name
 from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.model.suspicion import TrialRoom
 from duetime.model.target import check_not_reserved
 from duetime.model.worker import WorkerInfo
 from duetime.wire.workers import (
@@ -92,7 +93,9 @@ async def claim_runs(call: Call) -> Dealt:
     body: Ask = call.body
     worker_id = call.identity("wrk", "worker_id")
     room = body.room if body.claim_no else 0
-    waiting = Waiting(worker_id, body.claim_no, room, body.suspects, body.alone)
+    proven = {(call.tenant_id, task): count for task, count in body.proven.items()}
+    trials = TrialRoom(body.suspects, body.probed, proven, body.alone)
+    waiting = Waiting(worker_id, body.claim_no, room, trials, body.held)
     admission = Admission(call.service.gate, call.endpoint, call.headers)
     gone = asyncio.ensure_future(call.gone())
     try:
@@ -163,7 +166,8 @@ async def hand_back_runs(call: Call) -> HandedBack:
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
     desk, worker_id = call.service.desk, call.identity("wrk", "worker_id")
-    return HandedBack(handed_back=await desk.hand_back(call.tenant_id, worker_id, runs, body.claims))
+    not_held = [_stranger(text, f"not_held[{index}]") for index, text in enumerate(body.not_held)]
+    return HandedBack(handed_back=await desk.hand_back(call.tenant_id, worker_id, runs, body.claims, not_held))
 
 
 @routes.post("/v1/workers/{worker_id}/parents", Action.WORK, body=AskParents, answer=Parents, problems=(404, 409))
@@ -288,8 +292,12 @@ def _refusals(refused: frozenset[UUID]) -> Refusals:
 
 
 def _run_id(item: Report | Note | HeldRun | AskParents, field: str) -> UUID:
+    return _stranger(item.run_id, field)
+
+
+def _stranger(text: str, field: str) -> UUID:
     try:
-        return parse("run", item.run_id)
+        return parse("run", text)
     except InvalidInput as error:
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
 

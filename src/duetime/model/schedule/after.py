@@ -25,6 +25,9 @@ class After(Recurrence, frozen=True, tag="after", omit_defaults=True):
     def latest_until(self, moment: datetime) -> datetime | None:
         return None
 
+    def count_between(self, after: datetime, until: datetime, most: int) -> int:
+        return 0
+
     def asked(self, fire: datetime) -> datetime | None:
         return None
 

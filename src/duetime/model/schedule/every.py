@@ -41,6 +41,9 @@ class Every(Recurrence, frozen=True, tag="every", omit_defaults=True):
         """Counted from this moment, unless it has an anchor already."""
         return self if self.anchor is not None else msgspec.structs.replace(self, anchor=moment, first=1)
 
+    def settled(self, moment: datetime, seed: str) -> "Every":
+        return self.anchored(moment)
+
     def as_asked(self) -> "Every":
         asked = self.holding(())
         return msgspec.structs.replace(asked, anchor=None, first=0) if self.first else asked
@@ -54,7 +57,7 @@ class Every(Recurrence, frozen=True, tag="every", omit_defaults=True):
             return f"every {self.period} in {self.zone}"
         return f"every {format_duration(self.interval)}"
 
-    def _walk(self) -> Walk:
+    def _make_walk(self) -> Walk:
         if self.anchor is None:
             raise UnusableSchedule("an interval without an anchor")
         if self.months or self.days:

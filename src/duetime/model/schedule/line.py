@@ -1,20 +1,29 @@
 """A cron line as a set of wall times: which days it names, and which times of those days. Knows no time zone.
 
-Five fields (minute, hour, day of month, month, day of week), or six with seconds first, or a word such as `@daily`.
-Which days match is cronsim's to say; the times of a day are looked up in sorted tuples, which costs the same for
-`* * * * * *` as for `0 9 * * *`.
+Five fields (minute, hour, day of month, month, day of week), six with seconds first, seven with seconds first and a
+year last, or a word such as `@daily`. The times of a day are looked up in sorted tuples, which costs the same for
+`* * * * * *` as for `0 9 * * *`. Several lines, with semicolons between them, name the times of all of them.
 """
 
+import re
 from bisect import bisect_left, bisect_right
-from calendar import monthrange
 from datetime import date, datetime, time, tzinfo
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from cronsim import CronSim, CronSimError
-
 from duetime.errors import InvalidInput
-from duetime.model.schedule.field import DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, SECOND, Field, read_field
+from duetime.model.schedule.cron_days import CronDays, Days
+from duetime.model.schedule.field import (
+    DAY_OF_MONTH,
+    DAY_OF_WEEK,
+    HOUR,
+    MINUTE,
+    MONTH,
+    SECOND,
+    YEAR,
+    Field,
+    read_field,
+)
 from duetime.model.schedule.moment import DAY
 
 WORDS = {
@@ -27,72 +36,22 @@ WORDS = {
     "@hourly": "0 * * * *",
 }
 LONGEST_LINE = 500
+MOST_LINES = 24
 _SOME_DAY = date(2000, 1, 1)
-_MONTHS_KEPT = 1200
-HORIZON = 100
-"""How many years are searched for a day that matches. 29 February on a given weekday may take 40."""
+_A_YEAR = re.compile(r"(19|20|21)[0-9]{2}")
+_A_NUMBER = re.compile(r"(^|[,+-])[0-9]")
 
 
-class Days(Protocol):
-    """A set of days."""
+class WallTimes(Protocol):
+    """A set of wall times."""
 
-    def __contains__(self, day: date, /) -> bool: ...
+    def __contains__(self, wall: object, /) -> bool: ...
 
-    def first_from(self, day: date) -> date | None:
-        """The first of them that is not before this day."""
+    def first_from(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
+        """The first of them that is not before this one (which counts whole seconds)."""
 
-    def last_until(self, day: date) -> date | None:
-        """The last of them that is not after this day."""
-
-
-class CronDays:
-    """The days that the three day fields of a cron line name."""
-
-    def __init__(self, day_of_month: Field, month: Field, day_of_week: Field) -> None:
-        numbers = " ".join(field.numbers() for field in (day_of_month, month, day_of_week))
-        self._sim = CronSim(f"0 0 {numbers}", datetime.combine(_SOME_DAY, time()))
-        self._months = frozenset(month.values)
-        self._any = day_of_month.every and day_of_week.every
-        self._found: dict[int, tuple[int, ...]] = {}
-
-    def __contains__(self, day: date, /) -> bool:
-        return day.month in self._months and (self._any or day.day in self._days_of(day.year, day.month))
-
-    def first_from(self, day: date) -> date | None:
-        year, month, least = day.year, day.month, day.day
-        end = year + HORIZON
-        while year <= end:
-            if month in self._months:
-                days = self._days_of(year, month)
-                at = bisect_left(days, least)
-                if at < len(days):
-                    return date(year, month, days[at])
-            year, month, least = year + month // 12, month % 12 + 1, 1
-        return None
-
-    def last_until(self, day: date) -> date | None:
-        year, month, most = day.year, day.month, day.day
-        end = max(year - HORIZON, 1900)
-        while year >= end:
-            if month in self._months:
-                days = self._days_of(year, month)
-                at = bisect_right(days, most)
-                if at:
-                    return date(year, month, days[at - 1])
-            year, month, most = (year, month - 1, 31) if month > 1 else (year - 1, 12, 31)
-        return None
-
-    def _days_of(self, year: int, month: int) -> tuple[int, ...]:
-        """The days that match in a month, which is asked for again by every job with these days."""
-        found = self._found.get(year * 12 + month)
-        if found is None:
-            if len(self._found) >= _MONTHS_KEPT:
-                self._found.clear()
-            length = monthrange(year, month)[1]
-            matches = self._sim.match_day
-            found = tuple(day for day in range(1, length + 1) if self._any or matches(date(year, month, day)))
-            self._found[year * 12 + month] = found
-        return found
+    def last_until(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
+        """The last of them that is not after this one."""
 
 
 class CronLine(NamedTuple):
@@ -105,6 +64,7 @@ class CronLine(NamedTuple):
     month: Field
     day_of_week: Field
     days: Days
+    year: Field | None = None
 
     @property
     def has_rhythm(self) -> bool:
@@ -114,7 +74,7 @@ class CronLine(NamedTuple):
     @property
     def either_day(self) -> bool:
         """Both kinds of day are restricted: a day that matches one of them matches."""
-        return not (self.day_of_month.open or self.day_of_week.open)
+        return not (self.day_of_month.open or self.day_of_week.open or self.day_of_week.both)
 
     def __contains__(self, wall: object, /) -> bool:
         return (
@@ -176,21 +136,55 @@ class CronLine(NamedTuple):
         return time(hours[earlier - 1], minutes[-1], seconds[-1]) if earlier else None
 
 
+def read_lines(text: str) -> tuple[CronLine, ...]:
+    """Read one cron line or several, or refuse them by the name of the field at fault."""
+    parts = text.split(";") if ";" in text else [text]
+    if len(parts) > MOST_LINES:
+        raise InvalidInput(f"{len(parts)} cron lines are too many", field="cron", remedy=f"{MOST_LINES} at most")
+    return tuple(read_line(part.strip()) for part in parts)
+
+
 @lru_cache(maxsize=16_384)
 def read_line(text: str) -> CronLine:
-    """Read a cron line, or refuse it by the name of the field at fault."""
+    """Read one cron line."""
     parts = _expanded(text).split()
-    if len(parts) not in (5, 6):
+    if len(parts) not in (5, 6, 7):
         raise InvalidInput(
             f"{text[:60]!r} is not a cron line: it has {len(parts)} fields",
             field="cron",
-            remedy="five, such as '0 9 * * MON-FRI', or six with seconds first",
+            remedy="five, such as '0 9 * * MON-FRI'; six with seconds first; or seven, with a year last as well",
+        )
+    if len(parts) == 6:
+        _refuse_a_year(parts)
+    if (len(parts) == 7 or parts[-3] == "?") and _A_NUMBER.search(parts[5 if len(parts) == 7 else -1]):
+        raise InvalidInput(
+            "a number as day of week is ambiguous beside a year or ?: 2 is Tuesday in cron, and Monday in Quartz",
+            field="cron",
+            remedy="write a name, such as MON",
         )
     kinds = (SECOND, MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
     given = ["0", *parts] if len(parts) == 5 else parts
     second, minute, hour, day_of_month, month, day_of_week = map(read_field, kinds, given)
-    days = _days(day_of_month, month, day_of_week)
-    return CronLine(second, minute, hour, day_of_month, month, day_of_week, days)
+    year = read_field(YEAR, given[6]) if len(given) == 7 else None
+    days = _days(day_of_month, month, day_of_week, year)
+    return CronLine(second, minute, hour, day_of_month, month, day_of_week, days, year)
+
+
+def _refuse_a_year(parts: list[str]) -> None:
+    """Six fields begin with the seconds. Where other programs put a year last, this would be another schedule."""
+    written = " ".join(parts)
+    if "?" in (parts[2], parts[4]):
+        raise InvalidInput(
+            f"{written[:60]!r} has six fields, which begin with the seconds; these seem to end with a year",
+            field="cron",
+            remedy=f"as EventBridge writes it: cron({written[:60]})",
+        )
+    if _A_YEAR.search(parts[5]):
+        raise InvalidInput(
+            f"{written[:60]!r} has six fields, which begin with the seconds; the last is the day of week, not a year",
+            field="cron",
+            remedy=f"with seconds: 0 {written[:60]}",
+        )
 
 
 def _expanded(text: str) -> str:
@@ -201,17 +195,20 @@ def _expanded(text: str) -> str:
         return line
     known = WORDS.get(line.lower())
     if known is None:
-        raise InvalidInput(f"{line[:20]!r} is not a word of cron", field="cron", remedy=", ".join(WORDS))
+        remedy = "a job has no machine to start with: submit it when your service starts"
+        raise InvalidInput(
+            f"{line[:20]!r} is not a word of cron",
+            field="cron",
+            remedy=remedy if line.lower() == "@reboot" else f"{', '.join(WORDS)} or @every 90s",
+        )
     return known
 
 
 @lru_cache(maxsize=4096)
-def _days(day_of_month: Field, month: Field, day_of_week: Field) -> Days:
-    try:
-        days = CronDays(day_of_month, month, day_of_week)
-        if days.first_from(_SOME_DAY) is not None:
-            return days
-    except CronSimError:
-        pass  # it looks for days such as 30 February itself
-    named = ", ".join(f"{field.kind.name} {field.numbers()}" for field in (day_of_month, month, day_of_week))
+def _days(day_of_month: Field, month: Field, day_of_week: Field, year: Field | None) -> Days:
+    days = CronDays(day_of_month, month, day_of_week, year)
+    if days.first_from(_SOME_DAY) is not None:
+        return days
+    fields = (day_of_month, month, day_of_week, *(() if year is None else (year,)))
+    named = ", ".join(f"{field.kind.name} {field.text}" for field in fields)
     raise InvalidInput(f"never fires: no day has {named}", field="cron", remedy="L is the last day of a month")

@@ -12,8 +12,9 @@ from duetime.model.schedule.moment import check_moment
 from duetime.model.schedule.once import Once
 from duetime.model.schedule.period import Period, parse_exact, parse_period, walk_calendar
 from duetime.model.schedule.repeating import is_repeating, parse_repeating
+from duetime.model.schedule.rrule import RRule
 from duetime.model.schedule.stored import Recurring
-from duetime.model.schedule.zone import reach, wall_of, zone_named
+from duetime.model.schedule.zone import change_at, reach, wall_of, zone_named
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
 
@@ -38,12 +39,20 @@ def delayed(run_in: timedelta | str | float, zone: str, now: datetime | None) ->
             field="run_in",
             remedy="give run_at, or a length in hours",
         )
-    there = zone_named(zone)
     try:
-        moment = reach(walk_calendar(wall_of(now, there), period.months, period.days), there) + period.exact
+        wall = walk_calendar(wall_of(now, zone_named(zone)), period.months, period.days).replace(fold=0)
+        if not period.exact:
+            return once_at(wall, zone, "run_in")
+        return Once(at=check_moment(reach(wall, zone_named(zone)) + period.exact, "run_in"))
     except OverflowError:
         raise InvalidInput(f"{run_in!r} is out of range", field="run_in") from None
-    return Once(at=check_moment(moment, "run_in"))
+
+
+def once_at(wall: datetime, zone: str, field: str) -> Once:
+    """Once, when the clock of a zone first shows this time or a later one."""
+    place = zone_named(zone)
+    at = check_moment(reach(wall, place), field)
+    return Once(at=at) if change_at(wall, place) is None else Once(at=at, asked=wall, place=zone)
 
 
 def bounded(
@@ -73,6 +82,12 @@ def bounded(
                 "an interval of exact length has no wall time to keep on another day",
                 field="exclude.instead",
                 remedy="skip, or an interval in days, such as P1D",
+            )
+        if isinstance(schedule, RRule) and exclusion.instead == "next_day" and not schedule.can_move_days:
+            raise InvalidInput(
+                "a rule with other times every day has no wall time to keep on another day",
+                field="exclude.instead",
+                remedy="skip, or an INTERVAL that goes evenly into a day",
             )
     return msgspec.structs.replace(schedule, **changes) if changes else schedule
 

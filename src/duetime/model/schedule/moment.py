@@ -17,7 +17,12 @@ _RFC_3339 = re.compile(
 
 
 class UnusableSchedule(Exception):
-    """A stored schedule cannot be computed any more (its zone is gone): its job must be set aside."""
+    """A stored schedule cannot be computed: no node could, so its job is set aside."""
+
+
+class UnknownHere(UnusableSchedule):
+    """A stored schedule says something that this release or its time zone database does not know. A node with a newer
+    one may know it, so its job is left to the other nodes."""
 
 
 def check_moment(value: object, field: str) -> datetime:

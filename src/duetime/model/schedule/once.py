@@ -10,6 +10,9 @@ class Once(msgspec.Struct, frozen=True, tag="once", omit_defaults=True):
 
     at: datetime | None = None
     delay: timedelta | None = None
+    asked: datetime | None = None
+    """The wall time that was asked for, where a change of the clocks of `place` makes it missing or double."""
+    place: str | None = None
 
 
 NOW = Once()

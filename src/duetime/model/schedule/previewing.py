@@ -1,15 +1,15 @@
 """What a schedule will do: its next fires, in local time and UTC, and what clock changes make of them."""
 
 from datetime import UTC, datetime
-from typing import Literal
 
 import msgspec
 
-from duetime.model.schedule.every import Every
+from duetime.model.schedule.after import After
+from duetime.model.schedule.clock_note import ClockChange, clock_note, once_note
 from duetime.model.schedule.moment import EARLIEST, MICROSECOND
 from duetime.model.schedule.once import Once
 from duetime.model.schedule.stored import Recurring, Schedule
-from duetime.model.schedule.zone import change_at, wall_of, zone_named
+from duetime.model.schedule.zone import zone_named
 
 MOST = 1000
 
@@ -19,7 +19,7 @@ class ComingFire(msgspec.Struct, frozen=True):
 
     local: datetime
     utc: datetime
-    change: Literal["moved", "first", "second"] | None = None
+    change: ClockChange | None = None
     """What a change of the clocks makes of it: its time does not exist and it runs right after the gap; or its time
     comes twice, and this is the first or the second."""
     note: str | None = None
@@ -30,9 +30,8 @@ def preview(schedule: Schedule, zone: str, start: datetime, count: int) -> list[
     """The next fires from `start` on, shown in `zone`. What is not anchored yet is counted from `start`."""
     if isinstance(schedule, Once):
         due = schedule.at or start + (schedule.delay or 0 * MICROSECOND)
-        return [ComingFire(due.astimezone(zone_named(zone)), due.astimezone(UTC))] if due >= start and count else []
-    if isinstance(schedule, Every):
-        schedule = schedule.anchored(start)
+        return [_told(due, zone, once_note(schedule))] if due >= start and count else []
+    schedule = schedule.settled(start, "")
     fires: list[ComingFire] = []
     moment = max(start, EARLIEST) - MICROSECOND
     while len(fires) < min(count, MOST) and (found := schedule.next_after(moment)) is not None:
@@ -42,20 +41,29 @@ def preview(schedule: Schedule, zone: str, start: datetime, count: int) -> list[
 
 
 def _coming(schedule: Recurring, zone: str, fire: datetime) -> ComingFire:
-    place = zone_named(schedule.zone)
-    shown, asked = wall_of(fire, place), schedule.asked(fire)
-    local, utc = fire.astimezone(zone_named(zone)), fire.astimezone(UTC)
-    if asked is None:
-        return ComingFire(local, utc)
-    if asked != shown:
-        return ComingFire(local, utc, "moved", f"{_clock(asked)} does not exist: right after the gap")
-    change = change_at(shown, place)
-    if change is None or change.length.total_seconds() >= 0:
-        return ComingFire(local, utc)
-    if shown.fold:
-        return ComingFire(local, utc, "second", f"{_clock(shown)} comes twice: the second")
-    return ComingFire(local, utc, "first", f"{_clock(shown)} comes twice: the first")
+    asked = schedule.asked(fire)
+    return _told(fire, zone, None if asked is None else clock_note(asked, fire, schedule.zone))
 
 
-def _clock(wall: datetime) -> str:
-    return wall.time().isoformat("seconds" if wall.second else "minutes")
+def _told(fire: datetime, zone: str, note: tuple[ClockChange, str] | None) -> ComingFire:
+    change, text = (None, None) if note is None else note
+    return ComingFire(fire.astimezone(zone_named(zone)), fire.astimezone(UTC), change, text)
+
+
+def why_nothing(schedule: Schedule, start: datetime) -> str:
+    """Why a schedule that has no fires from `start` on has none."""
+    if isinstance(schedule, Once):
+        return "that time is over"
+    if isinstance(schedule, After):
+        return "it has no times of its own: it runs after another job"
+    schedule, moment = schedule.settled(start, ""), max(start, EARLIEST) - MICROSECOND
+    if schedule.exclude is not None:
+        schedule = msgspec.structs.replace(schedule, exclude=None)
+        if schedule.next_after(moment) is not None:
+            return "every time that it names falls on a day that exclude leaves out"
+    if schedule.end_at is not None:
+        schedule = msgspec.structs.replace(schedule, end_at=None)
+        if schedule.next_after(moment) is not None:
+            return "end_at lies before its next time"
+    last = schedule.latest_until(moment)
+    return "no time is left" if last is None else f"no time is left: the last was {last.isoformat(' ', 'seconds')}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import date, datetime
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from duetime.model.schedule.walk import Walk
 R = TypeVar("R", bound="Recurrence")
 
 
-class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A pure function from a moment to the next fire after it.
 
     `next_after` grows with its moment, and answers the same for every moment up to the fire it names. `latest_until`
@@ -31,18 +32,26 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def next_after(self, moment: datetime) -> datetime | None:
         if self.start_at is not None and moment < self.start_at:
             moment = self.start_at - MICROSECOND
-        found = self._walk().next_after(moment)
+        found = self._walk.next_after(moment)
         return None if found is None or (self.end_at is not None and found > self.end_at) else found
 
     def latest_until(self, moment: datetime) -> datetime | None:
         if self.end_at is not None and moment > self.end_at:
             moment = self.end_at
-        found = self._walk().latest_until(moment)
+        found = self._walk.latest_until(moment)
         return None if found is None or (self.start_at is not None and found < self.start_at) else found
+
+    def count_between(self, after: datetime, until: datetime, most: int) -> int | None:
+        """How many fires lie after one moment and not after the other; None where that takes more than `most` steps."""
+        if self.start_at is not None and after < self.start_at:
+            after = self.start_at - MICROSECOND
+        if self.end_at is not None and until > self.end_at:
+            until = self.end_at
+        return self._walk.count_between(after, until, most)
 
     def asked(self, fire: datetime) -> datetime | None:
         """The wall time that the schedule names for one of its fires; None for an exact interval."""
-        return self._walk().asked(fire)
+        return self._walk.asked(fire)
 
     @property
     def calendars(self) -> tuple[str, ...]:
@@ -59,10 +68,20 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Without what the store added: what two requests are compared by."""
         return self.holding(())
 
+    def settled(self: R, moment: datetime, seed: str) -> R:
+        """With what is only known when a job is stored: the moment that an interval is counted from, and the `seed`
+        (the job's key, or its id) that the values of `H` in a cron line are computed from."""
+        return self
+
     @property
     def goes_by_zone(self) -> bool:
         """Whether its fires depend on when the clocks of a zone are changed."""
         raise NotImplementedError
 
+    @cached_property
     def _walk(self) -> Walk:
+        # Kept with the schedule: to look it up means to hash ten thousand excluded dates, at each of its fires.
+        return self._make_walk()
+
+    def _make_walk(self) -> Walk:
         raise NotImplementedError

@@ -6,8 +6,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from duetime.model.schedule.allowed import AllowedDays
+from duetime.model.schedule.cron_days import HORIZON
 from duetime.model.schedule.exclusion import Exclusion
-from duetime.model.schedule.line import HORIZON
 from duetime.model.schedule.moment import DAY, MICROSECOND, UnusableSchedule
 from duetime.model.schedule.period import Period, walk_calendar
 from duetime.model.schedule.walk import Walk
@@ -16,6 +16,8 @@ from duetime.model.schedule.zone import change_at, day_exists, offsets, reach, w
 _YEARS = timedelta(days=366 * HORIZON)
 _SLACK = 3 * DAY
 """More than all the clock changes of a zone can move a fire."""
+_NEAR = 2 * DAY
+"""So near, the next step of a day or more is found sooner than the moment at which the next allowed day begins."""
 
 
 class ExactSteps(Walk):
@@ -26,19 +28,24 @@ class ExactSteps(Walk):
         if interval < MICROSECOND:
             raise UnusableSchedule("an interval of no length")
         self._anchor = anchor
-        self._interval = interval
+        self.interval = interval
         self._first = first
         self._last = None if count is None else first + count - 1
 
     def _next(self, moment: datetime) -> datetime | None:
-        number = max((moment - self._anchor) // self._interval + 1, self._first)
-        return None if self._last is not None and number > self._last else self._anchor + number * self._interval
+        number = max((moment - self._anchor) // self.interval + 1, self._first)
+        return None if self._last is not None and number > self._last else self._anchor + number * self.interval
 
     def _latest(self, moment: datetime) -> datetime | None:
-        number = (moment - self._anchor) // self._interval
+        number = (moment - self._anchor) // self.interval
         if self._last is not None:
             number = min(number, self._last)
-        return None if number < self._first else self._anchor + number * self._interval
+        return None if number < self._first else self._anchor + number * self.interval
+
+    def count_between(self, after: datetime, until: datetime, most: int) -> int:
+        first = max((after - self._anchor) // self.interval + 1, self._first)
+        last = (until - self._anchor) // self.interval
+        return max(0, (last if self._last is None else min(last, self._last)) - first + 1)
 
     def asked(self, fire: datetime) -> None:
         return None
@@ -60,7 +67,11 @@ class ExactStepsOnAllowedDays(Walk):
             wall = wall_of(found, self._zone)
             if wall.date() in self._allowed:
                 return found
-            morning = reach(_midnight(self._allowed.first_from(wall.date())), self._zone)
+            following = self._allowed.first_from(wall.date())
+            if self._steps.interval >= DAY and following - wall.date() <= _NEAR:
+                found = self._steps.next_after(found)
+                continue
+            morning = reach(_midnight(following), self._zone)
             change = change_at(wall, self._zone)
             if change is not None and not wall.fold:
                 morning = min(morning, change.at)  # clocks that go back over midnight return to the day before
@@ -74,7 +85,11 @@ class ExactStepsOnAllowedDays(Walk):
             wall = wall_of(found, self._zone)
             if wall.date() in self._allowed:
                 return found
-            morning = _midnight(self._allowed.run_start(wall.date()))
+            first = self._allowed.run_start(wall.date())
+            if self._steps.interval >= DAY and wall.date() - first < _NEAR:
+                found = self._steps.latest_until(found - MICROSECOND)
+                continue
+            morning = _midnight(first)
             started = (morning - min(offsets(morning, self._zone))).replace(tzinfo=UTC)
             change = change_at(wall, self._zone)
             if change is not None and wall.fold:
@@ -107,12 +122,19 @@ class CalendarSteps(Walk):
         self._last = None if count is None else first + count - 1
         self._allowed = allowed
         self._moves = allowed is not None and allowed.moves
+        self._skips = None if allowed is None or allowed.moves or period.exact else allowed
+        """What it leaves out, where the wall time of a fire tells whether it is left out."""
         self._shortest = period.months * 28 * DAY + period.days * DAY + period.exact
         self._longest = period.months * 31 * DAY + period.days * DAY + period.exact
 
     def _next(self, moment: datetime) -> datetime | None:
         number = self._number_after(moment)
         while self._last is None or number <= self._last:
+            if self._skips is not None and self._skips.excludes(day := self._named(number).date()):
+                if day - moment.date() > _YEARS:
+                    return None
+                number += max(1, (self._skips.first_from(day) - day) // self._longest)
+                continue
             fire = self._fire(number)
             if self._is_owed(number, fire):
                 return fire
@@ -126,6 +148,11 @@ class CalendarSteps(Walk):
         if self._last is not None:
             number = min(number, self._last)
         while number >= self._first:
+            if self._skips is not None and self._skips.excludes(day := self._named(number).date()):
+                if moment.date() - day > _YEARS:
+                    return None
+                number -= max(1, (day - self._skips.run_start(day)) // self._longest)
+                continue
             fire = self._fire(number)
             if self._is_owed(number, fire):
                 return fire

@@ -7,11 +7,12 @@ import msgspec
 from duetime.model.schedule.after import After
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.every import Every
-from duetime.model.schedule.moment import UnusableSchedule
+from duetime.model.schedule.moment import UnknownHere, UnusableSchedule
 from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.rrule import RRule
 
-Recurring = Cron | Every | After
-Schedule = Once | Cron | Every | After
+Recurring = Cron | Every | After | RRule
+Schedule = Once | Cron | Every | After | RRule
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Schedule] = msgspec.json.Decoder(Schedule)
@@ -25,13 +26,16 @@ def encode_schedule(schedule: Schedule) -> bytes:
 def decode_schedule(body: bytes) -> Schedule:
     try:
         return _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        # It is JSON, but no schedule that this release knows: a newer one may have written it.
+        raise UnknownHere(f"this release cannot read the stored schedule: {error}") from error
     except msgspec.DecodeError as error:
         raise UnusableSchedule(f"the stored schedule cannot be read: {error}") from error
 
 
 def shown_schedule(body: bytes) -> Schedule:
     """For those who only look. One that cannot be read, such as that of a newer release, shows as none at all; the
-    scanner sets its job aside and says why. One row must not keep a whole list from being read."""
+    scanner leaves its job alone and says why. One row must not keep a whole list from being read."""
     try:
         return decode_schedule(body)
     except UnusableSchedule:

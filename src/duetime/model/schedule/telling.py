@@ -5,14 +5,18 @@ from typing import assert_never
 
 from duetime.ids import show
 from duetime.model.schedule.after import After
+from duetime.model.schedule.clock_note import once_note
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Exclusion
-from duetime.model.schedule.line import read_line
+from duetime.model.schedule.hashing import is_hashed, settled_line
+from duetime.model.schedule.line import read_lines
 from duetime.model.schedule.once import Once
 from duetime.model.schedule.period import Period
+from duetime.model.schedule.rrule import RRule
 from duetime.model.schedule.stored import Recurring, Schedule
-from duetime.model.schedule.telling_line import WEEKDAY_NAMES, listed, tell_line
+from duetime.model.schedule.telling_line import WEEKDAY_NAMES, listed, tell_lines
+from duetime.model.schedule.telling_rrule import tell_rrule
 from duetime.model.schedule.zone import wall_of, zone_named
 
 _FEW_DATES = 3
@@ -24,9 +28,11 @@ def explain(schedule: Schedule, zone: str = "UTC") -> str:
         case Once():
             return _once(schedule, zone)
         case Cron():
-            return ", ".join([tell_line(read_line(schedule.line)), *_limits(schedule), schedule.zone])
+            return ", ".join([*_cron(schedule), *_limits(schedule), schedule.zone])
         case Every():
             return _every(schedule)
+        case RRule():
+            return ", ".join([*tell_rrule(schedule.parts), *_limits(schedule), schedule.zone])
         case After():
             how = {"success": "succeeded", "failure": "failed", "any": "ended"}[schedule.on]
             return f"After each run of {show('job', schedule.job)} that {how}"
@@ -43,6 +49,8 @@ def exact_form(schedule: Schedule) -> str:
             return "now" if schedule.delay is None else f"in {Period(exact=schedule.delay)}"
         case Cron():
             return f"cron {schedule.line}"
+        case RRule():
+            return f"rrule {schedule.rule}"
         case Every():
             interval = str(schedule.period)
             if schedule.count is None and (schedule.anchor is None or schedule.first):
@@ -78,8 +86,17 @@ def spell(period: Period) -> str:
 
 def _once(schedule: Once, zone: str) -> str:
     if schedule.at is not None:
-        return f"Once, at {_shown(schedule.at, zone)}, {zone}"
+        note = once_note(schedule)
+        told = "" if note is None else f" ({note[1]})"
+        return f"Once, at {_shown(schedule.at, zone)}{told}, {zone}"
     return "Once, now" if schedule.delay is None else f"Once, {spell(Period(exact=schedule.delay))} after submission"
+
+
+def _cron(schedule: Cron) -> list[str]:
+    told = tell_lines(read_lines(settled_line(schedule.line, "")))
+    if not is_hashed(schedule.line):
+        return [told]
+    return [told, "as an example: H stands for values that are computed from a job's key, or from its id"]
 
 
 def _every(schedule: Every) -> str:

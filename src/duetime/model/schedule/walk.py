@@ -14,16 +14,28 @@ a herd of jobs with one schedule computes once.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import UTC, datetime, time
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule.allowed import AllowedDays, FilteredDays
+from duetime.model.schedule.counting import times_between
 from duetime.model.schedule.exclusion import Exclusion
-from duetime.model.schedule.line import CronLine, read_line
-from duetime.model.schedule.moment import DAY, EARLIEST, LATEST, SECOND, UnusableSchedule
-from duetime.model.schedule.zone import Change, change_at, offsets, quiet_offset, reach, wall_of, zone_named
+from duetime.model.schedule.hashing import settled_line
+from duetime.model.schedule.line import CronLine, WallTimes, read_lines
+from duetime.model.schedule.moment import DAY, EARLIEST, LATEST, SECOND, UnknownHere
+from duetime.model.schedule.zone import (
+    Change,
+    change_at,
+    offset_between,
+    offsets,
+    quiet_offset,
+    reach,
+    wall_of,
+    zone_named,
+)
 
 
 class Walk(ABC):
@@ -59,6 +71,16 @@ class Walk(ABC):
         self._behind = (found, moment)
         return found
 
+    def count_between(self, after: datetime, until: datetime, most: int) -> int | None:
+        """How many fires lie after one moment and not after the other; None where that takes more than `most` steps."""
+        found, fire = 0, self.next_after(after)
+        while fire is not None and fire <= until:
+            found += 1
+            if found > most:
+                return None
+            fire = self.next_after(fire)
+        return found
+
     @abstractmethod
     def _next(self, moment: datetime) -> datetime | None: ...
 
@@ -78,7 +100,7 @@ class LineWalk(Walk):
     found. Then what the clock shows is a sum. What lies in between does not matter: the line names no time there.
     """
 
-    def __init__(self, line: CronLine, zone: ZoneInfo) -> None:
+    def __init__(self, line: WallTimes, zone: ZoneInfo) -> None:
         super().__init__()
         self._line = line
         self._zone = zone
@@ -104,6 +126,12 @@ class LineWalk(Walk):
             if there is not None:
                 return found - there
         return self._latest_by_clock(moment)
+
+    def count_between(self, after: datetime, until: datetime, most: int) -> int | None:
+        quiet = offset_between(after, until, self._zone)
+        if quiet is None or until < after or not isinstance(self._line, CronLine):
+            return super().count_between(after, until, most)
+        return times_between(self._line, after + quiet, until + quiet)
 
     @abstractmethod
     def _next_by_clock(self, moment: datetime) -> datetime | None: ...
@@ -204,20 +232,63 @@ class Rhythm(LineWalk):
         return False
 
 
+class Until(Walk):
+    """The fires of another walk up to a moment."""
+
+    def __init__(self, walk: Walk, end: datetime) -> None:
+        super().__init__()
+        self._walk = walk
+        self._end = end
+
+    def _next(self, moment: datetime) -> datetime | None:
+        found = self._walk.next_after(moment)
+        return None if found is None or found > self._end else found
+
+    def _latest(self, moment: datetime) -> datetime | None:
+        return self._walk.latest_until(min(moment, self._end))
+
+    def asked(self, fire: datetime) -> datetime | None:
+        return self._walk.asked(fire)
+
+
+class Together(Walk):
+    """Several lines as one schedule: the fires of all of them, of which two at one moment are one."""
+
+    def __init__(self, walks: Sequence[Walk]) -> None:
+        super().__init__()
+        self._walks = walks
+
+    def _next(self, moment: datetime) -> datetime | None:
+        return min((found for walk in self._walks if (found := walk.next_after(moment)) is not None), default=None)
+
+    def _latest(self, moment: datetime) -> datetime | None:
+        return max((found for walk in self._walks if (found := walk.latest_until(moment)) is not None), default=None)
+
+    def asked(self, fire: datetime) -> datetime | None:
+        named = [walk.asked(fire) for walk in self._walks if walk.latest_until(fire) == fire]
+        # A time that is on the clock is told before one that a change of the clocks has moved to it.
+        return max((wall for wall in named if wall is not None), default=None)
+
+
 @lru_cache(maxsize=16_384)
 def cron_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
     """The one walk for all jobs with this line, zone and calendar."""
     zone = zone_named(zone_name)
     try:
-        line = read_line(text)
+        lines = read_lines(settled_line(text, ""))
     except InvalidInput as error:
-        raise UnusableSchedule(f"the cron line {text!r} cannot be read: {error}") from error
+        raise UnknownHere(f"this release cannot read the cron line {text!r}: {error}") from error
+    walks = [_line_walk(line, zone, exclude) for line in lines]
+    return walks[0] if len(walks) == 1 else Together(walks)
+
+
+def _line_walk(line: CronLine, zone: ZoneInfo, exclude: Exclusion | None) -> Walk:
     if exclude is not None:
         line = line._replace(days=FilteredDays(line.days, AllowedDays(exclude, zone)))
     return Rhythm(line, zone) if line.has_rhythm else FixedTimes(line, zone)
 
 
-def _asked(line: CronLine, zone: ZoneInfo, fire: datetime) -> datetime:
+def _asked(line: WallTimes, zone: ZoneInfo, fire: datetime) -> datetime:
     shown = wall_of(fire, zone)
     if shown in line:
         return shown

@@ -8,18 +8,26 @@ one. So a time inside a gap is reached right after the gap, a time that exists t
 later wall times are never reached before earlier ones.
 """
 
+import errno
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from duetime.errors import InvalidInput
-from duetime.model.schedule.moment import DAY, SECOND, UnusableSchedule
+from duetime.errors import InvalidInput, Overloaded
+from duetime.model.schedule.moment import DAY, SECOND, UnknownHere
 
+_OFFSET = re.compile(r"(?:UTC|GMT)? ?([+-])0?([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"[A-Z]{2,5}")
+"""Those that look alike are hours apart: CEST is not close to EST."""
 # Not names of places: they mean something else on every machine, or count leap seconds.
 _NOT_ZONES = ("localtime", "posixrules", "Factory", "right/", "posix/")
 
+
+# What keeps a process from reading any file for now. Other errors are about the name: that of a folder, or too long.
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.ESTALE})
 
 _PROBE = timedelta(hours=6)
 """Clocks that were changed are left alone for longer than this."""
@@ -46,29 +54,52 @@ def check_zone(zone: object) -> str:
     if isinstance(zone, str):
         try:
             zone_named(zone)
-        except UnusableSchedule:
+        except UnknownHere:
             pass
+        except OSError as error:
+            raise Overloaded(f"the time zone database cannot be read at the moment: {error}", field="tz") from error
         else:
             return zone
     shown = str(zone)[:60]
-    near = _nearest(shown) if isinstance(zone, str) else None
-    remedy = "a name such as Europe/Berlin" if near is None else f"did you mean {near}?"
+    remedy = _remedy(shown) if isinstance(zone, str) else "a name such as Europe/Berlin"
     raise InvalidInput(f"{shown!r} is not a time zone", field="tz", remedy=remedy)
+
+
+def _remedy(name: str) -> str:
+    """What to write instead. An offset is not close to any name; and the names with an offset have the other sign."""
+    if (offset := _OFFSET.fullmatch(name)) is not None:
+        hours, minutes = int(offset[2]), int(offset[3] or 0)
+        if minutes or not 1 <= hours <= (14 if offset[1] == "+" else 12):
+            return "a name such as Asia/Kolkata: a zone has a name, which tells when its clocks are changed"
+        named = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{hours}"
+        side = "ahead of" if offset[1] == "+" else "behind"
+        return f"a name such as Europe/Berlin; or {named}, which is always {hours} h {side} UTC"
+    near = _nearest(name)
+    return "a name such as Europe/Berlin" if near is None else f"did you mean {near}?"
 
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> ZoneInfo:
+    """Raises `UnknownHere`, or `OSError` when this process cannot read files for now."""
     if not name.startswith(_NOT_ZONES):
         try:
             return ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
+        except (ZoneInfoNotFoundError, ValueError):
             pass
-    raise UnusableSchedule(f"the time zone {name[:60]!r} is not known here")
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                raise
+    raise UnknownHere(f"the time zone {name[:60]!r} is not known here")
 
 
 @lru_cache(maxsize=1024)
 def _nearest(name: str) -> str | None:
     """The zone that was probably meant. A search takes milliseconds, and one misspelling often stands in many jobs."""
+    for each in zone_names():
+        if each.casefold() == name.casefold():
+            return each
+    if _ABBREVIATION.fullmatch(name):
+        return None
     return next(iter(get_close_matches(name, zone_names(), n=1, cutoff=0.7)), None)
 
 
@@ -114,6 +145,16 @@ def day_exists(day: date, zone: ZoneInfo) -> bool:
 def quiet_offset(moment: datetime, zone: ZoneInfo) -> timedelta | None:
     """The one offset of the days around this moment (or wall time), if no clock is changed on any of them."""
     return _quiet_offset(zone, moment.toordinal() >> 3)
+
+
+def offset_between(start: datetime, end: datetime, zone: ZoneInfo) -> timedelta | None:
+    """The one offset of all days from one moment to another, if no clock is changed on any of them."""
+    first, last = start.toordinal() >> 3, end.toordinal() >> 3
+    offset = _quiet_offset(zone, first)
+    for week in range(first + 1, last + 1):
+        if offset is None or _quiet_offset(zone, week) != offset:
+            return None
+    return offset
 
 
 @lru_cache(maxsize=65_536)

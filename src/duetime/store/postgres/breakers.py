@@ -120,5 +120,5 @@ async def _step(connection: Connection, of: tuple[int, str], decide: Decide) -> 
     limit_id = await connection.fetchval(SQL["set_target_limit"], *of, *limits)
     await connection.execute(SQL["forget_attempts"], *of)
     left = await connection.fetchval(SQL["leave_lines"], limit_id, LEFT_AT_ONCE)
-    await connection.fetchval(SQL["unpark"], [limit_id])
+    await connection.execute(SQL["unpark"], [limit_id])
     return Stepped(limit_id, left, has_rate=rate is not None)

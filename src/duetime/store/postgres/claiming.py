@@ -10,7 +10,7 @@ import asyncpg
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.lane import Lane, Sight
+from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, LaneTurn, Sight
 from duetime.model.moments import moment
 from duetime.model.worker import Seat
 from duetime.store.postgres.control import end_freed
@@ -21,8 +21,14 @@ from duetime.store.protocol import Hint, Look
 
 
 class ClaimingRole(LimitingRole):
-    async def lanes(self, after: int = 0) -> list[Lane]:
-        return await self.lane_book.after(after)
+    async def lanes(self) -> list[Lane]:
+        return await self.lane_book.awake()
+
+    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
+        return await self.lane_book.changes(after)
+
+    async def tidy_lanes(self) -> int:
+        return int(await self.database.fetchval("tidy_lanes", LANE_IDLE, LANES_AT_ONCE))
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         full = self.marks.full_look_is_due
@@ -30,14 +36,17 @@ class ClaimingRole(LimitingRole):
         if not lane_ids:
             return Look(await self.database.fetchval("clock"), ())
         began, before = monotonic(), self.marks.settled
-        rows = await self.database.fetch("look", lane_ids, marks, depth)
+        rows = await self.database.fetch("look", lane_ids, marks, depth, self.marks.noted_at)
+        seen = [row for row in rows if row[0] is not None]
+        first = {row[0]: row[1][0] for row in seen}
         if full:
             self.marks.full_look_took(monotonic() - began)
-            self.marks.lower({row[0]: row[1][0] for row in rows if row[1]})
-        settled = self.marks.observe(rows[0][3], rows[0][4], rows[0][5], before)
-        for lane, ready, *_ in rows:
-            self.marks.advance(lane, ready[0] if ready else None, settled)
-        return Look(rows[0][3], tuple(Sight(lane, tuple(ready), tuple(ids)) for lane, ready, ids, *_ in rows if ready))
+            self.marks.lower(first)
+        now: datetime = rows[0][3]
+        settled = self.marks.observe(now, rows[0][4], rows[0][5], before)
+        for lane in lane_ids:
+            self.marks.advance(lane, first.get(lane), settled)
+        return Look(now, tuple(Sight(row[0], tuple(row[1]), tuple(row[2])) for row in seen))
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         lane_ids = [lane for lane, _ in takes]
@@ -66,7 +75,8 @@ class ClaimingRole(LimitingRole):
             # A number that is taken cannot be claimed under any more; one that is being claimed under is waited for.
             await connection.execute(SQL["take_numbers"], worker_id, list(claim_nos))
             rows = await connection.fetch(SQL["release"], worker_id, list(claim_nos))
-            await end_freed(connection, rows)
+            freed = await end_freed(connection, rows)
+        await self.parking.free(freed)
         if rows:
             self.hints.give(Hint.READY)
         return len(rows)

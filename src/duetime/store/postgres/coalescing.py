@@ -26,7 +26,8 @@ class CoalescingRole(ClaimingRole):
             for row in rows:
                 dealt[row[0]].append(Claimed(*row[1:]))
             if rows:
-                self.advance([row[1:] for row in map(tuple, rows)], dict(takes), settled)
+                # Some of the workers may be gone: what there was no room for is left, in whichever lane.
+                self.advance([row[1:] for row in map(tuple, rows)], dict.fromkeys(lane_ids, 0), settled)
             # Who got nothing may have asked before, and the answer was lost on the way.
             empty = [(seat.worker_id, seat.claim_no) for seat in seats if not dealt[seat.worker_id]]
             if empty:

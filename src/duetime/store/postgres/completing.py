@@ -1,9 +1,10 @@
 """Completing: fenced, batched, and the only way out of `runs`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from duetime.errors import StoreError
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event
@@ -34,6 +35,12 @@ def short_road(items: Sequence[Completion], worker_id: UUID, closed: Sequence[in
     return ids, usual, [item.run_id for item in others], [item.fence for item in others], worker_id, list(closed)
 
 
+class Applied(NamedTuple):
+    accepted: frozenset[UUID]
+    freed: frozenset[int]
+    """The limits that may have room now, for `parking.free` after the commit."""
+
+
 class CompletingRole(LimitingRole):
     @again_after_clash
     async def complete(
@@ -42,15 +49,29 @@ class CompletingRole(LimitingRole):
         completions = sorted(completions, key=_by_run)
         told = short_road(completions, worker_id, closed_claims)
         if told is not None:
-            accepted = await self.database.fetchval("succeed_runs", *told)
-            if self.has_limits and accepted != []:
+            # Limits are held last, for nothing but the commit: no transaction that waits for a run holds one.
+            row = await self.database.fetchrow("succeed_runs", *told, False)
+            assert row is not None
+            accepted, busy = row
+            self.parking.free_later(busy or ())
+            if self.has_limits:
                 self.hints.give(Hint.READY)
-            return Completed() if accepted is None else Completed(frozenset(told[0]) - frozenset(accepted))
+            return Completed() if accepted is None else await self._refuse(frozenset(told[0]) - frozenset(accepted))
         async with self.database.transaction() as connection:
-            accepted = await apply(connection, worker_id, completions, closed_claims)
+            applied = await apply(connection, worker_id, completions, closed_claims)
+        await self.parking.free(applied.freed)
         if self.has_limits or any(waits_again(item) for item in completions):
             self.hints.give(Hint.READY)
-        return Completed(frozenset(item.run_id for item in completions) - accepted)
+        return await self._refuse(frozenset(item.run_id for item in completions) - applied.accepted)
+
+    async def _refuse(self, refused: frozenset[UUID]) -> Completed:
+        if not refused:
+            return Completed()
+        try:
+            live = {row[0] for row in await self.database.fetch("which_live", list(refused))}
+        except StoreError:
+            return Completed(refused)  # what was accepted is committed, and must not be reported again
+        return Completed(refused, refused - live)
 
     @again_after_clash
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
@@ -58,7 +79,8 @@ class CompletingRole(LimitingRole):
             return 0
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["hand_back"], worker_id, *columns(runs, 2))
-            await end_freed(connection, rows)
+            freed = await end_freed(connection, rows)
+        await self.parking.free(freed)
         if rows:
             self.hints.give(Hint.READY)
         return len(rows)
@@ -78,8 +100,8 @@ async def apply(
     completions: Sequence[Completion],
     closed: Sequence[int] = (),
     lanes: Mapping[UUID, int] | None = None,
-) -> frozenset[UUID]:
-    """Apply completions of any kind, in the order of their runs, inside a transaction; returns the runs accepted."""
+) -> Applied:
+    """Apply completions of any kind, in the order of their runs, inside a transaction."""
     ends: list[Completion] = []
     again: list[Completion] = []
     over: list[Completion] = []
@@ -95,7 +117,9 @@ async def apply(
         # What does not go on is either not ours any more, or somebody asked for it to be cancelled.
         rest = [as_cancelled(item) for item in (*again, *over) if item.run_id not in going_on]
         accepted |= going_on | await _end(connection, worker_id, rest, ())
-    return accepted
+    # Of all of them: a run that completed itself in a transaction of its own is refused here, and has freed nothing.
+    freed = await connection.fetchval(SQL["free_holds"], [item.run_id for item in completions])
+    return Applied(accepted, frozenset(freed or ()))
 
 
 async def _end(

@@ -1,6 +1,7 @@
 """Control: what people ask for while jobs are on their way."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -8,20 +9,24 @@ from uuid import UUID
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
 from duetime.model.moments import stamp
+from duetime.model.owed import Withdrawn
 from duetime.store.completions import CANCELLED_BY_REQUEST
+from duetime.store.postgres.answers import first_answer, keep_answer
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, affected, columns
+from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.editing import lock
 from duetime.store.postgres.reading import ReadingRole, find_job
+from duetime.store.postgres.suspecting import put_on_trial
 from duetime.store.protocol import Hint
 from duetime.store.steering import (
+    MISSED_BY_PAUSE,
     backfilled,
     cursor_after_pause,
     held_cursor,
-    last_occurrence,
     manual_run,
 )
 from duetime.store.views import Fields
@@ -68,6 +73,7 @@ class ControlRole(ReadingRole):
         self.hints.give(Hint.CANCEL)
         return await self.run(tenant_id, run_id)
 
+    @again_after_clash
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
@@ -80,7 +86,12 @@ class ControlRole(ReadingRole):
         async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
-                cursor = cursor_after_pause(row, await connection.fetchval(SQL["clock"]))
+                newest = []
+                if row["next_fire_at"] is None:
+                    newest = await connection.fetch(SQL["ended_runs_of_job"], tenant_id, job_id, 1)
+                    newest += await connection.fetch(SQL["see_live_runs"], tenant_id, job_id)
+                now = await connection.fetchval(SQL["clock"])
+                cursor = cursor_after_pause(row, [run[0] for run in newest], now)
                 if cursor is not None:
                     place = (cursor.scan_at, cursor.next_fire_at, cursor.exact)
                     await connection.execute(SQL["put_cursor"], job_id, *place)
@@ -88,23 +99,38 @@ class ControlRole(ReadingRole):
                 await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         return await self.job(tenant_id, job_id)
 
-    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async with self.database.acting_for(tenant_id) as connection:
-            row = await lock(connection, tenant_id, job_id)
-            run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
-            await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
+            made = await first_answer(connection, tenant_id, request, UUID)
+            if made is None:
+                row = await lock(connection, tenant_id, job_id)
+                run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
+                await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
+                made = run.run_id
+                await keep_answer(connection, tenant_id, request, made)
         self.hints.give(Hint.READY)
-        return await self.run(tenant_id, run.run_id)
+        return await self.run(tenant_id, made)
 
     async def backfill_job(
-        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        fires: Sequence[datetime],
+        nonce: bytes,
+        rate: float,
+        request: KeyedRequest | None = None,
     ) -> int:
         async with self.database.acting_for(tenant_id) as connection:
-            row = await lock(connection, tenant_id, job_id)
-            runs = backfilled(job_id, fires, await connection.fetchval(SQL["clock"]), nonce, rate)
-            await self._make_runs(connection, tenant_id, job_id, row, runs)
+            count = await first_answer(connection, tenant_id, request, int)
+            if count is None:
+                row = await lock(connection, tenant_id, job_id)
+                now = await connection.fetchval(SQL["clock"])
+                runs = await asyncio.to_thread(backfilled, job_id, fires, now, nonce, rate)  # up to 10,000
+                await self._make_runs(connection, tenant_id, job_id, row, runs)
+                count = len(runs)
+                await keep_answer(connection, tenant_id, request, count)
         self.hints.give(Hint.READY)
-        return len(runs)
+        return count
 
     async def _make_runs(
         self,
@@ -118,27 +144,32 @@ class ControlRole(ReadingRole):
         lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
         rows = [(job_id, run_id, lane_id, stamp(due_at), stamp(ready_at)) for run_id, due_at, ready_at in runs]
         await connection.execute(SQL["make_runs"], *columns(rows, 5), None, True)
+        await put_on_trial(connection, [job_id])
 
 
 async def _pause(connection: Connection, tenant_id: int, job_id: UUID, row: Fields) -> None:
-    """Take back what was fired ahead, and hold the cursor at the fire that is owed."""
-    last = last_occurrence(job_id, row)
-    withdrawn = 0 if last is None else affected(await connection.execute(SQL["withdraw_run"], tenant_id, last))
-    held = held_cursor(row, withdrawn)
+    """Withdraw what no worker has held, and hold the cursor with what is owed."""
+    found = await connection.fetch(SQL["withdraw_runs"], tenant_id, job_id)
+    held = held_cursor(job_id, row, [Withdrawn(run_id, due_at) for run_id, due_at, _ in found])
     if held is not None:
-        await connection.execute(SQL["hold_cursor"], job_id, *held, withdrawn)
+        await connection.execute(SQL["hold_cursor"], job_id, *held, len(found))
+    elif found:
+        skips = [(job_id, run_id, lane_id, due_at, MISSED_BY_PAUSE) for run_id, due_at, lane_id in found]
+        await connection.execute(SQL["skip_runs"], *columns(skips, 5))
+        await connection.execute(SQL["count_follows"], [job_id], [-len(found)], [len(found)])
     await connection.execute(SQL["set_job_state"], tenant_id, job_id, JobState.PAUSED)
 
 
-async def end_freed(connection: Connection, freed: Iterable[Iterable[Any]]) -> None:
+async def end_freed(connection: Connection, freed: Iterable[Iterable[Any]]) -> Collection[int]:
     """Runs that wait again (id, tenant, whether somebody asked to cancel it meanwhile) hold no limit any more; those
-    that shall be cancelled end."""
+    that are to be cancelled end. Returns the limits that may have room, for `parking.free` after the commit."""
     rows = [tuple(row) for row in freed]
-    if rows:
-        await connection.fetchval(SQL["free_holds"], [row[0] for row in rows])
+    if not rows:
+        return ()
     for run_id, tenant_id, cancel_requested in rows:
         if cancel_requested:
             await connection.fetchval(SQL["cancel_waiting"], tenant_id, [run_id], CANCELLED_BY_REQUEST)
+    return await connection.fetchval(SQL["free_holds"], [row[0] for row in rows]) or ()
 
 
 async def stop_runs(

@@ -5,7 +5,7 @@ a deadline. Nothing above this file sees an exception of the driver.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal
@@ -13,18 +13,24 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
+from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable, reason_of
+from duetime.store.limiting import too_many_lanes
 from duetime.store.postgres.lending import Connection as Connection
 from duetime.store.postgres.lending import Lender, end, is_gone
+from duetime.store.postgres.plain_connection import PlainConnection
 from duetime.store.sql import statements
 
-SQL = statements("duetime.store.postgres")
+MARK = "/* duetime store */ "
+"""How each statement of ours begins: a session in which one stands is ours at that moment. What it is called proves
+nothing, since a pooler gives the session of one to another."""
+SQL = {name: MARK + text for name, text in statements("duetime.store.postgres").items()}
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
 """What the migrations raise when the role for tenants is missing and cannot be made."""
+_LANE_GONE = "DT410"
+TOO_MANY_LANES = "DT429"
 _OURS = {"application_name": "duetime"}
-"""Sessions are known by it: whoever reaps ends those whose client is gone."""
 _Isolation = Literal["read committed", "repeatable read"]
 
 
@@ -64,11 +70,8 @@ _REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncp
 _NO_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError)
 
 
-class _PlainConnection(Connection):
-    """A connection that keeps no session state, so there is nothing to reset when it goes back to the pool."""
-
-    def get_reset_query(self) -> str:
-        return ""
+class LaneGone(StoreUnavailable):
+    """A lane that a run was to be stored in does not hold any more; it is to be looked up again."""
 
 
 class Database:
@@ -79,8 +82,6 @@ class Database:
         self.size = size
         self.prepared = prepared
         self._lender: Lender | None = None
-        self.greet: Callable[[Connection], Awaitable[None]] | None = None
-        """What is done on each new connection before anything else: raises when it must not be used."""
 
     @property
     def shown(self) -> str:
@@ -104,9 +105,8 @@ class Database:
                 timeout=CONNECT_DEADLINE,
                 statement_cache_size=256 if self.prepared else 0,
                 max_inactive_connection_lifetime=300,
-                connection_class=_PlainConnection,
+                connection_class=PlainConnection,
                 server_settings=_OURS,
-                init=self._init,
             )
         self._lender = Lender(pool, patience=CONNECT_DEADLINE)
         try:
@@ -115,10 +115,6 @@ class Database:
         except BaseException:
             await self.close()
             raise
-
-    async def _init(self, connection: Any) -> None:
-        if self.greet is not None:
-            await self.greet(connection)
 
     async def close(self) -> None:
         lender, self._lender = self._lender, None
@@ -175,11 +171,12 @@ class Database:
         async with self.connection() as connection:
             return affected(await connection.execute(SQL[name], *arguments))
 
-    async def connect(self) -> Connection:
+    async def connect(self, url: str | None = None) -> Connection:
         """A connection of one's own, for what may not share the pool."""
         with self.meaning():
             return await asyncpg.connect(
-                self.url,
+                url or self.url,
+                connection_class=PlainConnection,
                 timeout=CONNECT_DEADLINE,
                 command_timeout=DEADLINE,
                 statement_cache_size=256 if self.prepared else 0,
@@ -207,17 +204,21 @@ class Database:
                 f"{error} at {self.shown}", remedy="create it first, or correct DUETIME_DATABASE_URL"
             ) from error
         except _TRY_AGAIN as error:
-            text = str(error) or type(error).__name__
+            text = reason_of(error)
             raise StoreUnavailable(f"the database {self.shown} cannot be used now: {text}") from error
         except _REFUSED as error:
             raise StoreRejected(f"the database refused the data: {error}") from error
         except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             # The driver's own word for "the connection is gone or busy dying".
-            raise StoreUnavailable(f"the connection to {self.shown} is gone: {error}") from error
+            raise StoreUnavailable(f"the connection to {self.shown} is gone: {reason_of(error)}") from error
         except asyncpg.PostgresError as error:
             if error.sqlstate == _NO_ROLE:
                 raise StoreError(str(error.args[0]), remedy=error.hint) from error
-            raise StoreError(f"the database said no: {error}") from error
+            if error.sqlstate == _LANE_GONE:
+                raise LaneGone(str(error.args[0]), remedy="ask again") from error
+            if error.sqlstate == TOO_MANY_LANES:
+                raise too_many_lanes(str(error.args[0])) from error
+            raise StoreError(f"the database said no: {reason_of(error)}") from error
 
 
 class _Loan:

@@ -1,8 +1,11 @@
 """Editing a job: by its id, or by a submission under its key. Both come here with everything held."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
+
+from msgspec import UNSET
 
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
@@ -17,6 +20,7 @@ from duetime.store.editing import (
     plan_edit,
 )
 from duetime.store.keys import LiveRun
+from duetime.store.placing import leaves_out_days
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, affected
@@ -56,27 +60,31 @@ class EditingRole(ReadingRole):
         ended = None
         if changes_rhythm(changes):
             ended = await connection.fetchval(SQL["ended_runs_of_job"], tenant_id, job_id, 1)
-        edit = plan_edit(job_id, row, runs, changes, now, calendars, ended)
+        planned = (job_id, row, runs, changes, now, calendars, ended)
+        is_long = changes.schedule is not UNSET and leaves_out_days(changes.schedule)
+        edit = await asyncio.to_thread(plan_edit, *planned) if is_long else plan_edit(*planned)
         if edit is None:
             await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
             return None
         withdrawn = 0
         if edit.starts_anew:
-            withdrawn = affected(await connection.execute(SQL["withdraw_runs"], tenant_id, job_id))
+            withdrawn = len(await connection.fetch(SQL["withdraw_runs"], tenant_id, job_id))
         elif edit.withdraws is not None:
             withdrawn = affected(await connection.execute(SQL["withdraw_run"], tenant_id, edit.withdraws))
         written = (*edit.content, edit.schedule, edit.recurring, edit.starts_anew)
         await connection.execute(SQL["edit_job"], tenant_id, job_id, *written)
         if edit.cursor is not None:
             next_fire_at, scan_at, last_fire_at, exact = edit.cursor
-            await connection.execute(SQL["place_cursor"], job_id, scan_at, next_fire_at, last_fire_at, exact, withdrawn)
+            place = (scan_at, next_fire_at, last_fire_at, exact)
+            await connection.execute(SQL["place_cursor"], job_id, *place, withdrawn, edit.starts_anew)
         if edit.starts_anew:
             await use_calendars(connection, tenant_id, job_id, edit.calendars)
-        if edit.revises:
-            content = edit.content
-            key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
-            lane_id = (await self.lane_book.ids_within(connection, [key]))[key]
-            await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
+        content = edit.content
+        key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
+        if edit.revises or key != lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"]):
+            lane_id = (await self.lane_book.ids_within(connection, [key], new_work=True))[key]
+            if edit.revises:
+                await connection.execute(SQL["revise_runs"], tenant_id, job_id, lane_id)
         await connection.execute(SQL["restamp_runs"], tenant_id, job_id)
         if edit.content.options != row["options"]:
             await put_labels_again(connection, tenant_id, job_id, row["options"], edit.content.options)

@@ -1,18 +1,29 @@
-"""Figures: counts up to a cap, the newest blocks of history, the first cursors of each stretch of time."""
+"""Figures: counts up to a cap, the newest blocks of history, what a tenant's jobs have ahead of them."""
 
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from uuid import UUID
 
-from duetime.model.figures import Ahead, Count, Recent, Standing
-from duetime.model.firing import LOOK_AHEAD
+from duetime.model.figures import Ahead, AheadPage, ComingJob, Count, Recent, Standing
 from duetime.model.listing import RunEnd
-from duetime.store.figure_views import CAP, Looking, count_to, recent, waiting
+from duetime.store.figure_views import (
+    CAP,
+    COUNTED,
+    LOOKED_AT,
+    MOST_MADE,
+    SAMPLED,
+    ahead_page,
+    coming_job,
+    count_to,
+    recent,
+    sample_bound,
+    waiting,
+)
 from duetime.store.list_views import run_end
-from duetime.store.postgres.database import SQL, off
+from duetime.store.postgres.database import SQL, Connection, off
 from duetime.store.postgres.role import Role
+from duetime.store.service_views import FIRST_ID, LAST_ID
 
 _BLOCKS = 1000
 """How much of history is read: 8 MB, some ten thousands of attempts."""
@@ -20,8 +31,7 @@ _DAY = timedelta(days=1)
 # A table is long, its end is short: nothing but the blocks themselves may be walked, in a day that was empty when the
 # statement was planned too.
 _BY_BLOCK = off("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_seqscan", "jit")
-# The other way round: a stretch of time is some of the cursors, whatever is believed of them.
-_BY_INDEX = off("enable_seqscan", "enable_bitmapscan", "jit")
+_AT_ONCE = 1000
 
 
 class FigureRole(Role):
@@ -61,21 +71,59 @@ class FigureRole(Role):
         return Standing(jobs, running, dead, waiting((each["task"], each["queue"], each["ready_at"]) for each in lanes))
 
     async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
-        looking = Looking(steps)
-        starts = [start + step * number - (LOOK_AHEAD if number == 0 else timedelta()) for number in range(steps)]
-        ends = [start + step * (number + 1) for number in range(steps)]
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            for row in await connection.fetch(SQL["upcoming_runs"], tenant_id, start, ends[-1], looking.each):
-                looking.made(row["ready_at"], row["queue"])
-        async with self.database.transaction(readonly=True) as connection:
-            await connection.execute(_BY_INDEX)
-            rows = await connection.fetch(SQL["upcoming_cursors"], tenant_id, starts, ends, looking.each)
-            for number, found in groupby(rows, key=lambda row: row["stretch"]):
-                if looking.saw(number, list(found)) and looking.left > 0:
-                    cap = looking.left
-                    there = await connection.fetchval(SQL["count_cursors"], starts[number], ends[number], cap)
-                    looking.counted(number, there, cap)
-        return looking.ahead()
+            now: datetime = await connection.fetchval(SQL["clock"])
+            span = (max(now, start), start + step * steps)
+            made = await connection.fetch(SQL["runs_ahead"], tenant_id, *span, start, step, MOST_MADE)
+            ids = await self._ids(connection, tenant_id, LAST_ID, LOOKED_AT + 1)
+            looked = there = len(ids)
+            if looked > LOOKED_AT:
+                there, ids = await self._sample(connection, tenant_id)
+                looked = len(ids)
+            jobs = await self._coming(connection, tenant_id, ids)
+        runs = {(row["stretch"], row["queue"]): row["runs"] for row in made}
+        whole = there < COUNTED and sum(runs.values()) < MOST_MADE
+        return Ahead(now, jobs, runs, looked, there, whole)
+
+    async def ahead_page(
+        self, tenant_id: int, start: datetime, end: datetime, before: UUID | None, most: int
+    ) -> AheadPage:
+        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
+            now: datetime = await connection.fetchval(SQL["clock"])
+            top = before or LAST_ID
+            ids = await self._ids(connection, tenant_id, top, most)
+            horizon = ids[-1] if len(ids) >= most else None
+            span = (max(now, start), end, top, horizon or FIRST_ID, most)
+            rows = await connection.fetch(SQL["jobs_of_runs_ahead"], tenant_id, *span)
+            jobs = await self._coming(connection, tenant_id, ids)
+        return ahead_page(now, jobs, [(row["job_id"], row["queue"]) for row in rows], horizon, most)
+
+    async def _sample(self, connection: Connection, tenant_id: int) -> tuple[int, list[UUID]]:
+        """How many jobs there are, and some of them drawn by lot, in one walk over the tenant's index: what the planner
+        believes of their number tells which share to draw."""
+        plan = json.loads(await connection.fetchval(SQL["estimate_jobs"], tenant_id))
+        there = max(LOOKED_AT, plan[0]["Plan"]["Plan Rows"])
+        while True:
+            bound = sample_bound(there)
+            row = await connection.fetchrow(SQL["sample_jobs"], tenant_id, bound, COUNTED)
+            assert row is not None
+            there, ids = row["there"], row["ids"] or []
+            exact = sample_bound(there)
+            if exact <= bound:
+                return there, [each for each in ids if each.bytes[-2:] < exact]
+            if 2 * len(ids) > SAMPLED:
+                return there, ids
+
+    async def _ids(self, connection: Connection, tenant_id: int, before: UUID, most: int) -> list[UUID]:
+        return [row["id"] for row in await connection.fetch(SQL["job_ids"], tenant_id, before, most)]
+
+    async def _coming(self, connection: Connection, tenant_id: int, ids: Sequence[UUID]) -> list[ComingJob]:
+        """Some at a time: to read ten thousand rows at once keeps the event loop busy for longer than it may be."""
+        found: list[ComingJob] = []
+        for start in range(0, len(ids), _AT_ONCE):
+            rows = await connection.fetch(SQL["coming_jobs"], tenant_id, ids[start : start + _AT_ONCE])
+            found += map(coming_job, rows)
+        return found
 
     async def recent_runs(self, tenant_id: int, job_ids: Sequence[UUID], most: int) -> dict[UUID, list[RunEnd]]:
         found: dict[UUID, list[RunEnd]] = {job_id: [] for job_id in job_ids}

@@ -1,59 +1,144 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
+from duetime.clock import monotonic
+from duetime.errors import StoreUnavailable
+from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
 from duetime.model.lane import LaneKey
 from duetime.model.moments import maybe_stamp, stamp
 from duetime.store.completions import REPLACED
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import stop_runs
-from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.limiting import LimitingRole
+from duetime.store.postgres.marks import BEGINNING, Marks
+from duetime.store.postgres.suspecting import SuspectingRole, put_on_trial
 from duetime.store.protocol import Hint, PlanFires, Scan
 
+_ALL = 0
+"""The cursors have one low-water mark, as lanes have one each."""
+_LOOK_EVERY = 10
+"""A batch that was full says nothing of what is left; every so many of them it is asked for, to move the mark."""
 
-class FiringRole(LimitingRole):
+
+class FiringRole(LimitingRole, SuspectingRole):
+    _full_batches = 0
+
     @again_after_clash
-    async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
+    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
+        look = _Look(self.cursor_marks)
+        try:
+            return await self._fire_due(limit, plan, without, look)
+        except StoreUnavailable:
+            # The database may be another one when it is back, and show cursors where they were before.
+            self.cursor_marks.forget()
+            raise
+
+    async def _fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID], look: "_Look") -> Scan:
         fires: list[Fire] = []
         aside: list[SetAside] = []
+        passed: list[PassedBy] = []
         busy: set[UUID] = set()
+        has_suspects = await self.has_suspects()
+        next_in = None
         async with self.database.transaction() as connection:
-            rows = await connection.fetch(SQL["due_cursors"], limit)
+            rows = await connection.fetch(SQL["due_cursors"], limit, look.since, list(without))
+            look.has_looked()
             if rows:
                 due = await _due(connection, rows)
                 now = await connection.fetchval(SQL["clock"])
                 for decided in plan(due, now):
                     if isinstance(decided, Fire):
                         fires.append(decided)
-                    else:
+                    elif isinstance(decided, SetAside):
                         aside.append(decided)
+                    else:
+                        passed.append(decided)
                 busy = await _replace(connection, fires, {job.job_id: job.live for job in due if job.live})
                 fires = [fire for fire in fires if fire.job_id not in busy]
                 lanes = await self.lane_book.ids_within(connection, {fire.lane for fire in fires})
                 await _fire(connection, fires, lanes)
+                if has_suspects:
+                    await put_on_trial(connection, [fire.job_id for fire in fires])
             if aside:
                 await connection.execute(
                     SQL["set_aside"], [item.job_id for item in aside], [item.problem for item in aside]
                 )
             full = len(rows) - len(busy) >= limit
-            next_in = None if full else await connection.fetchval(SQL["next_scan"])
+            self._full_batches += full
+            if not full or look.at_all or self._full_batches % _LOOK_EVERY == 0:
+                [(first_left, at, *snapshot)] = await connection.fetch(SQL["next_scan"], look.since, look.noted_at)
+                look.saw(first_left, *snapshot)
+                if first_left is not None and first_left <= at and (without or passed):
+                    # What is passed by must not call for a look at once.
+                    [(first_left, at, *_)] = await connection.fetch(SQL["next_scan"], at, at)
+                next_in = None if full or first_left is None else first_left - at
+        look.advance()
         if fires:
             self.hints.give(Hint.READY)
         if any(fire.replaces for fire in fires):
             self.hints.give(Hint.CANCEL)
-        return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in)
+        return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in, tuple(passed))
 
     async def unblock(self, limit: int) -> int:
-        freed = await self.database.execute("unblock", limit) + await self.free_parked(limit)
+        freed = await self._unblock(limit) + await self.parking.sweep(limit)
         if freed:
             self.hints.give(Hint.READY)
         return freed
+
+    async def _unblock(self, limit: int) -> int:
+        if not await self.has_suspects():
+            return await self.database.execute("unblock", limit)
+        async with self.database.transaction() as connection:
+            freed = affected(await connection.execute(SQL["unblock"], limit))
+            await connection.execute(SQL["put_on_trial"], None)
+        return freed
+
+
+class _Look:
+    """One scan above the low-water mark, or now and then a full one, and what it proves about the mark.
+
+    The proof is that of `marks.py`: every statement that writes a cursor stamps `scan_at` no earlier than the clock of
+    the database at that moment, so what is settled below t stays as it was seen. What is left is read without locks,
+    after the fires of this scan: a cursor that another node holds is seen where it was. It counts when the scan has
+    committed.
+    """
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self.at_all = marks.full_look_is_due
+        if self.at_all:
+            marks.full_look_took(0.0)  # of several scans under way at once, one looks at everything
+        self.since = BEGINNING if self.at_all else marks[_ALL]
+        self._before = marks.settled
+        self._began = monotonic()
+        self._seen: tuple[datetime | None, datetime] | None = None
+
+    @property
+    def noted_at(self) -> datetime | None:
+        return self._marks.noted_at
+
+    def has_looked(self) -> None:
+        if self.at_all:
+            self._marks.full_look_took(monotonic() - self._began)
+
+    def saw(self, first_left: datetime | None, now: datetime, oldest_running: int, unborn: int | None) -> None:
+        self._seen = first_left, self._marks.observe(now, oldest_running, unborn, self._before)
+
+    def advance(self) -> None:
+        if self._seen is None:
+            return
+        first_left, settled = self._seen
+        if self.at_all and first_left is not None:
+            self._marks.lower({_ALL: first_left})
+        if self._marks.settled >= settled:  # or everything was forgotten meanwhile
+            self._marks.advance(_ALL, first_left, settled)
 
 
 async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
@@ -72,6 +157,7 @@ async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:
             row["options"],
             row["made"],
             tuple(live.get(row["job_id"], ())),
+            row["owed"],
         )
         for row in rows
     ]
@@ -104,7 +190,7 @@ async def _fire(connection: Connection, fires: Sequence[Fire], lanes: Mapping[La
         lane = lanes[fire.lane]
         runs += [(fire.job_id, run.run_id, lane, stamp(run.due_at), run.blocked) for run in fire.runs]
         skips += [(fire.job_id, skip.run_id, lane, skip.due_at, skip.reason) for skip in fire.skips]
-        moments = (maybe_stamp(fire.next_fire_at), maybe_stamp(fire.scan_at), stamp(fire.last_fire_at))
+        moments = (maybe_stamp(fire.next_fire_at), maybe_stamp(fire.scan_at), maybe_stamp(fire.last_fire_at))
         cursors.append((fire.job_id, *moments, len(fire.runs), len(fire.skips), fire.recurring))
     if runs:
         *known, blocked = columns(runs, 5)

@@ -1,6 +1,8 @@
 """Graphs: stored in one transaction, read back, cancelled, and run again from where they failed."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from duetime.errors import LeaseLost, NotFound
@@ -11,6 +13,7 @@ from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.listing import Page
 from duetime.model.run import RunState
+from duetime.slices import mapped
 from duetime.store.graphs import (
     Dependent,
     check_over,
@@ -35,13 +38,17 @@ from duetime.store.postgres.settling import SettlingRole
 from duetime.store.protocol import Hint
 from duetime.store.service_views import FIRST_ID, LAST_ID
 
+_AT_ONCE = 2500
+
 
 class GraphRole(SettlingRole):
     async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
-        lanes = await self.lane_book.ids({item.job.lane for item in graph.nodes})
+        keys = {item.job.lane for item in graph.nodes}
+        await self.lane_book.ids(keys)
         async with self.database.transaction() as connection:
             known = await _known(connection, tenant_id, graph)
             if known is None:
+                lanes = await self.lane_book.ids_within(connection, keys)
                 await _insert(connection, tenant_id, graph, lanes)
             found = await _read(connection, tenant_id, known or graph.id, created=known is None)
         self.hints.give(Hint.READY)
@@ -84,8 +91,35 @@ class GraphRole(SettlingRole):
             # After the look at the graph: nobody hands an end on to the end while the graph is held.
             if await connection.fetchval(SQL["has_ends"], tenant_id, graph_id):
                 return None
-            await _rerun(connection, tenant_id, graph, nonce)
+            await self._rerun(connection, tenant_id, graph, nonce)
             return await _read(connection, tenant_id, graph_id)
+
+    async def _rerun(self, connection: Connection, tenant_id: int, graph: Graph, nonce: bytes) -> None:
+        rerun = await asyncio.to_thread(plan_rerun, graph)
+        nodes = [graph.nodes[place] for place in rerun.places]
+        rows = await connection.fetch(SQL["ends_of_runs"], tenant_id, [item.run_id for item in nodes])
+        old = {row["job_id"]: row for row in rows}
+        if gone := [item.name for item in nodes if item.job_id not in old]:
+            raise nothing_kept(gone)
+        now = await connection.fetchval(SQL["clock"])
+        job_ids = [item.job_id for item in nodes]
+        lanes = await self.lane_book.awake_within(connection, [row["lane_id"] for row in rows])
+        again = await mapped(
+            lambda row: repeat(row["run_id"], *_content(row, lanes), now=now, nonce=nonce), old.values()
+        )
+        new = dict(zip(old, again, strict=True))
+        await connection.execute(SQL["remove_dead_letters"], tenant_id, [item.run_id for item in nodes])
+        runs = []
+        for place, job_id in zip(rerun.places, job_ids, strict=True):
+            item = new[job_id]
+            content = (item.args, item.options, item.timeout_ms)
+            runs.append((job_id, item.run_id, item.lane_id, now, None, *content, place in rerun.blocked, True))
+        await connection.fetch(SQL["insert_dependents"], tenant_id, *columns(runs, 10), True)
+        dependents = [item._replace(run_id=new[item.job_id].run_id) for item in rerun.dependents]
+        await connection.execute(SQL["put_dependents"], tenant_id, *columns(dependent_rows(dependents), 9))
+        await connection.execute(SQL["open_edges"], tenant_id, job_ids)
+        await connection.execute(SQL["open_nodes"], tenant_id, job_ids, [new[job_id].run_id for job_id in job_ids])
+        await connection.execute(SQL["open_graph"], tenant_id, graph.item.id, len(nodes))
 
     async def parents(
         self, tenant_id: int, run_id: UUID, after: UUID | None = None, limit: int = 100
@@ -123,19 +157,27 @@ async def _insert(connection: Connection, tenant_id: int, graph: NewGraph, lanes
         for item in nodes
         if item.parents
     }
-    await insert_runs(connection, tenant_id, jobs, lanes, dependents, followed=True)
-    await connection.execute(SQL["put_dependents"], tenant_id, *columns(dependent_rows(dependents.values()), 9))
+    for start in range(0, len(jobs), _AT_ONCE):
+        part = jobs[start : start + _AT_ONCE]
+        await insert_runs(connection, tenant_id, part, lanes, dependents, followed=True)
+    await _put(connection, "put_dependents", (tenant_id,), dependent_rows(dependents.values()), 9)
     edges = [(jobs[parent].id, item.job.id, None) for item in nodes for parent in item.parents]
-    await connection.execute(SQL["put_edges"], tenant_id, *columns(edges, 3))
+    await _put(connection, "put_edges", (tenant_id,), edges, 3)
     await connection.execute(SQL["insert_graph"], tenant_id, graph.id, graph.name, len(nodes))
     rows = [
         (item.job.id, place, item.name, item.job.lane.task, item.job.first_run_id()) for place, item in enumerate(nodes)
     ]
-    await connection.execute(SQL["insert_nodes"], tenant_id, graph.id, *columns(rows, 5))
+    await _put(connection, "insert_nodes", (tenant_id, graph.id), rows, 5)
     await put_labels(connection, tenant_id, label_rows(jobs), payload_rows(jobs))
     if graph.idempotency_key is not None:
         key = [(IDEMPOTENCY, graph.idempotency_key, graph.id, None, graph.fingerprint, None)]
         await connection.execute(SQL["put_keys"], tenant_id, *columns(key, 6))
+
+
+async def _put(connection: Connection, name: str, of: Sequence[Any], rows: Sequence[Sequence[Any]], width: int) -> None:
+    """Some rows at a time: to make a hundred thousand of them ready for the database keeps the event loop busy."""
+    for start in range(0, len(rows), _AT_ONCE):
+        await connection.execute(SQL[name], *of, *columns(rows[start : start + _AT_ONCE], width))
 
 
 async def _read(connection: Connection, tenant_id: int, graph_id: UUID, *, created: bool = True) -> Graph:
@@ -144,35 +186,12 @@ async def _read(connection: Connection, tenant_id: int, graph_id: UUID, *, creat
         raise no_graph(graph_id)
     nodes = await connection.fetch(SQL["nodes_of_graph"], tenant_id, graph_id)
     edges = await connection.fetch(SQL["edges_of_graph"], tenant_id, graph_id)
-    return Graph(graph_item(row), tuple(node(row) for row in nodes), tuple((row[0], row[1]) for row in edges), created)
+    ends = await mapped(lambda row: (row[0], row[1]), edges)
+    return Graph(graph_item(row), tuple(await mapped(node, nodes)), tuple(ends), created)
 
 
-async def _rerun(connection: Connection, tenant_id: int, graph: Graph, nonce: bytes) -> None:
-    rerun = plan_rerun(graph)
-    nodes = [graph.nodes[place] for place in rerun.places]
-    rows = await connection.fetch(SQL["ends_of_runs"], tenant_id, [item.run_id for item in nodes])
-    old = {row["job_id"]: row for row in rows}
-    if gone := [item.name for item in nodes if item.job_id not in old]:
-        raise nothing_kept(gone)
-    now = await connection.fetchval(SQL["clock"])
-    job_ids = [item.job_id for item in nodes]
-    new = {job_id: repeat(row["run_id"], *_content(row), now=now, nonce=nonce) for job_id, row in old.items()}
-    await connection.execute(SQL["remove_dead_letters"], tenant_id, [item.run_id for item in nodes])
-    runs = []
-    for place, job_id in zip(rerun.places, job_ids, strict=True):
-        item = new[job_id]
-        content = (item.args, item.options, item.timeout_ms)
-        runs.append((job_id, item.run_id, item.lane_id, now, None, *content, place in rerun.blocked, True))
-    await connection.fetch(SQL["insert_dependents"], tenant_id, *columns(runs, 10), True)
-    dependents = [item._replace(run_id=new[item.job_id].run_id) for item in rerun.dependents]
-    await connection.execute(SQL["put_dependents"], tenant_id, *columns(dependent_rows(dependents), 9))
-    await connection.execute(SQL["open_edges"], tenant_id, job_ids)
-    await connection.execute(SQL["open_nodes"], tenant_id, job_ids, [new[job_id].run_id for job_id in job_ids])
-    await connection.execute(SQL["open_graph"], tenant_id, graph.item.id, len(nodes))
-
-
-def _content(row: Row) -> tuple[UUID, int, bytes, bytes | None, int | None]:
-    return row["job_id"], row["lane_id"], row["args"], row["options"], row["timeout_ms"]
+def _content(row: Row, lanes: Mapping[int, int]) -> tuple[UUID, int, bytes, bytes | None, int | None]:
+    return row["job_id"], lanes[row["lane_id"]], row["args"], row["options"], row["timeout_ms"]
 
 
 async def _parents(

@@ -11,12 +11,14 @@ from duetime.errors import InvalidInput, KeyInFlight, KeyReused, LeaseLost
 from duetime.model.job import NewJob
 from duetime.model.schedule import Once
 from duetime.store.labels import labels_of, payload_of
+from duetime.store.limiting import too_many_lanes
+from duetime.store.postgres.database import TOO_MANY_LANES
 from duetime.store.postgres.role import Role
 
 _SUBMIT = (
     "select duetime.submit_job({}::uuid, {}::integer, {}::text, {}::text, {}::smallint,"
     " {}::timestamptz, {}::interval, {}::bytea, {}::bytea, {}::integer, {}::text, {}::bytea,"
-    " {}::text[], {}::text[], {}::uuid)"
+    " {}::text[], {}::text[], {}::uuid, {}::integer)"
 )
 _COMPLETE = "select duetime.complete_run({}::uuid, {}::integer, {}::uuid, {}::bytea, {}::bytea)"
 _INVALID, _IN_FLIGHT, _REUSED = "DT400", "DT409", "DT422"
@@ -51,12 +53,15 @@ class GuestRole(Role):
                 [kind for kind, _ in labels],
                 [value for _, value in labels],
                 payload_of(job),
+                self.lanes_per_tenant,
             )
         except Exception as error:
             state = getattr(error, "sqlstate", None)
             if state == _INVALID:
                 field, _, message = _message(error).partition(": ")
                 raise InvalidInput(message, field=field) from error
+            if state == TOO_MANY_LANES:
+                raise too_many_lanes(_message(error)) from error
             if state == _IN_FLIGHT:
                 raise KeyInFlight("another request holds this idempotency key", field="idempotency_key") from error
             if state == _REUSED:

@@ -17,22 +17,27 @@ class HandingOverRole(Role):
     async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["running_run"], run_id, fence)
-            await _judge(connection, rows, judge)
+            freed = await _judge(connection, rows, judge)
+        await self.parking.free(freed)
         if rows:
             self.hints.give(Hint.READY)
         return bool(rows)
 
 
-async def reap_late(connection: Connection, limit: int, judge: JudgeLost) -> int:
+async def reap_late(connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
     """End what receivers have not finished in time, or what shall be cancelled."""
-    return await _judge(connection, await connection.fetch(SQL["late_handovers"], limit), judge)
+    rows = await connection.fetch(SQL["late_handovers"], limit)
+    freed |= await _judge(connection, rows, judge)
+    return len(rows)
 
 
-async def _judge(connection: Connection, rows: list[Row], judge: JudgeLost) -> int:
+async def _judge(connection: Connection, rows: list[Row], judge: JudgeLost) -> set[int]:
+    """The limits that may have room after the commit."""
+    freed: set[int] = set()
     by_worker: dict[UUID, list[Row]] = defaultdict(list)
     for row in rows:
         by_worker[row["worker_id"]].append(row)
     for worker_id, held in by_worker.items():
-        await apply(connection, worker_id, judge(handed_over(held)))
+        freed |= (await apply(connection, worker_id, judge(handed_over(held)))).freed
     await connection.execute(SQL["forget_handovers"], [row["id"] for row in rows])
-    return len(rows)
+    return freed

@@ -3,10 +3,14 @@
 NOTIFY inside every transaction would serialise their commits. So a hint is sent after the commit, on its own, at most
 once in a short while per kind, however many transactions asked for it. Listening costs one connection; while it is
 down, polling goes on.
+
+Listening belongs to a session. Behind a pooler there is none to keep, and what it is told goes astray: there it polls,
+unless it is told where the database itself is (`direct_database_url`).
 """
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 
 import asyncpg
@@ -16,14 +20,17 @@ from duetime.errors import StoreError
 from duetime.store.postgres.database import Connection, Database
 from duetime.store.protocol import Hint
 
+log = logging.getLogger("duetime.store")
+
 _CHANNEL = "duetime"
 _COALESCE = 0.01
 _RECONNECT = 2.0
 
 
 class Hints:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, direct: str | None = None) -> None:
         self._database = database
+        self._direct = direct
         self._callbacks: list[Callable[[Hint], None]] = []
         self._pending: set[Hint] = set()
         self._sender: asyncio.Task[None] | None = None
@@ -73,7 +80,11 @@ class Hints:
         while True:
             connection: Connection | None = None
             try:
-                connection = await self._database.connect()
+                connection = await self._database.connect(self._direct)
+                if await connection.fetchval("select pg_backend_pid()") != connection.get_server_pid():
+                    log.info("a pooler stands before the database: without direct_database_url this process polls")
+                    await connection.close()
+                    return
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda *_, gone=gone: gone.set())
                 await connection.add_listener(_CHANNEL, self._received)

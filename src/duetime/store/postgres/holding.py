@@ -30,16 +30,22 @@ class HoldingRole(LimitingRole):
         self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
     ) -> list[frozenset[UUID]]:
         answers = []
+        freed: set[int] = set()
         async with self.database.transaction() as connection:
             for worker_id, completions, closed in reports:
                 ids = [item.run_id for item in completions]
                 told = short_road(completions, worker_id, closed)
                 if told is not None:
-                    found = await connection.fetchval(SQL["succeed_runs"], *told)
-                    accepted = frozenset(ids if found is None else found)
+                    row = await connection.fetchrow(SQL["succeed_runs"], *told, True)
+                    assert row is not None
+                    accepted = frozenset(ids if row[0] is None else row[0])
+                    freed.update(row[1] or ())
                 else:
-                    accepted = await apply(connection, worker_id, completions, closed)
+                    applied = await apply(connection, worker_id, completions, closed)
+                    accepted = applied.accepted
+                    freed |= applied.freed
                 answers.append(frozenset(ids) - accepted)
+        await self.parking.free(freed)
         if self.has_limits or any(
             item.verdict.delay is not None for _, completions, _ in reports for item in completions
         ):

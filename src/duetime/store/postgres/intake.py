@@ -1,5 +1,6 @@
 """Intake: jobs are written once, in one transaction for any batch, straight into the home where they belong."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
@@ -26,13 +27,14 @@ from duetime.store.keys import (
     waves,
 )
 from duetime.store.labels import label_rows, payload_rows
-from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
+from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, leaves_out_days, past_note
 from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.database import SQL, Connection, LaneGone, columns
 from duetime.store.postgres.depending import insert_dependents, insert_follower
 from duetime.store.postgres.editing import EditingRole
 from duetime.store.postgres.labelling import put_labels
+from duetime.store.postgres.lanes import LANE_TRIES
 from duetime.store.protocol import Hint
 
 
@@ -40,13 +42,23 @@ class IntakeRole(EditingRole):
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not jobs:
             return []
-        lanes = await self.lane_book.ids({job.lane for job in jobs})
         if all(is_plain(job) for job in jobs):
-            answers = await self._insert_ready(tenant_id, jobs, lanes)
+            answers = await self._insert_plain(tenant_id, jobs)
         else:
-            answers = await self._insert_any(tenant_id, jobs, lanes)
+            await self.lane_book.ids({job.lane for job in jobs})
+            answers = await self._insert_any(tenant_id, jobs)
         self.hints.give(Hint.READY)
         return answers
+
+    async def _insert_plain(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        keys = {job.lane for job in jobs}
+        for _ in range(LANE_TRIES - 1):
+            lanes = await self.lane_book.ids(keys)
+            try:
+                return await self._insert_ready(tenant_id, jobs, lanes)
+            except LaneGone:  # nothing was stored
+                await self.lane_book.doubt(lanes.values())
+        return await self._insert_ready(tenant_id, jobs, await self.lane_book.ids(keys))
 
     async def _insert_ready(self, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]) -> list[Submitted]:
         run_ids = [job.first_run_id() for job in jobs]
@@ -58,6 +70,7 @@ class IntakeRole(EditingRole):
             [job.args for job in jobs],
             [job.options for job in jobs],
             [job.timeout_ms for job in jobs],
+            *self.lane_book.stamped(lanes.values()),
         )
         labels, refs = label_rows(jobs), payload_rows(jobs)
         if labels or refs:
@@ -69,12 +82,11 @@ class IntakeRole(EditingRole):
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
     @again_after_clash
-    async def _insert_any(
-        self, tenant_id: int, jobs: Sequence[NewJob], lanes: Mapping[LaneKey, int]
-    ) -> list[Submitted]:
+    async def _insert_any(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         answers: dict[UUID, Submitted] = {}
         async with self.database.transaction() as connection:
             await try_lock_keys(connection, tenant_id, keys_of(jobs))
+            lanes = await self.lane_book.ids_within(connection, {job.lane for job in jobs})
             for wave in waves(jobs):
                 answers |= await self._insert(connection, tenant_id, wave, lanes)
         return [answers[job.id] for job in jobs]
@@ -181,7 +193,10 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
     job = placed.job
     calendars = await hold_calendars(connection, tenant_id, calendars_of(job))
     now: datetime = await connection.fetchval(SQL["clock"])
-    first = first_fire(placed, now, calendars)
+    if leaves_out_days(job.schedule):
+        first = await asyncio.to_thread(first_fire, placed, now, calendars)
+    else:
+        first = first_fire(placed, now)
     if first is None:
         return Submitted(job.id, None, created=placed.created, note=NO_OCCURRENCE)
     await connection.execute(
@@ -207,8 +222,11 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
 
 async def try_lock_keys(connection: Connection, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
     """Take every key without waiting, in one order for everybody; they are free again after the transaction."""
-    if keys and not await connection.fetchval(SQL["try_lock_keys"], tenant_id, *columns(keys, 2)):
-        raise KeyInFlight("another request with this key has not finished", field="key", remedy="ask again in a moment")
+    held = await connection.fetchrow(SQL["try_lock_keys"], tenant_id, *columns(keys, 2)) if keys else None
+    if held is not None:
+        field = "key" if held["kind"] == KEY else "idempotency_key"
+        message = f"another request with the key {held['key']!r} has not finished"
+        raise KeyInFlight(message, field=field, remedy="ask again in a moment")
 
 
 async def _find_keys(

@@ -1,29 +1,41 @@
-"""The lanes that this process knows. They are only ever added to, so what is known stays true.
+"""The lanes that this process knows, and which of them are awake.
 
-Unless the database goes back: a replica that lacked the last of them takes over, or a copy is put in its place. Then
-ids in memory name nothing, or something else. Every new connection is asked for the newest that is known here.
+What is known may be wrong by now: a lane falls asleep when it has no runs, and a database that goes back (a replica
+that lacked the last of it takes over, a copy is put in its place) may have no such lane, or another one under its id.
+So every transaction that stores runs asks whether its lanes hold, by id and nonce; where one does not, it is looked up
+again, and woken. Those who serve lanes read the changes in turn: the one that they read last has a nonce too, and where
+it is another or gone, the database went back, on whichever connection this is noticed.
 
-Whoever needs a lane inside a transaction looks for it on the connection it has, and makes it on one of its own: if all
-who hold a connection of the pool waited for a second one, they would wait for each other.
+A lane that a transaction needs is woken on a connection of its own: if all who hold a connection of the pool waited for
+a second one, they would wait for each other.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from duetime.errors import StoreRewound, StoreUnavailable
-from duetime.model.lane import Lane, LaneKey
-from duetime.store.postgres.database import SQL, Connection, Database, columns
+from duetime.model.lane import NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
+from duetime.store.postgres.database import SQL, Connection, Database, Row, columns
 
 log = logging.getLogger("duetime.store")
 
+_KNOWN_AT_MOST = 50_000
+LANE_TRIES = 5
+"""How often lanes are looked up again that fell asleep before a run was stored in them."""
+
 
 class LaneBook:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, most: int) -> None:
         self._database = database
-        database.greet = self._check
+        self._most = most
         self._rewound: StoreRewound | None = None
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
+        self._nonces: dict[int, int] = {}
+        self._lessons = 0
+        self._learned: dict[int, int] = {}
+        """The lesson in which each lane was learned of last."""
         self.has_keyed = False
         """Whether there are lanes whose runs have keys."""
 
@@ -32,69 +44,167 @@ class LaneBook:
         """The lanes that this process has seen."""
         return self._keys
 
-    async def after(self, lane_id: int) -> list[Lane]:
-        """The lanes above an id. Raises `StoreRewound` when ids that were given before may not hold any more."""
+    async def awake(self) -> list[Lane]:
+        """The lanes that are awake, by id."""
+        async with self._database.connection() as connection:
+            return await self._read_awake(connection)
+
+    async def changes(self, after: LaneTurn) -> LaneChanges:
+        """What changed after a turn. Raises `StoreRewound` when the database went back behind it."""
         if self._rewound is not None:
             raise self._rewound
         async with self._database.connection() as connection:
-            return await self._read(connection, lane_id)
+            if after != NO_TURN:
+                rows = await connection.fetch(SQL["lane_changes"], after.number)
+                if rows and tuple(rows[0][:2]) == after:
+                    return self._changed(after, rows[1:])
+                if not rows or rows[0][0] == after.number:
+                    raise self._went_back()
+                self.forget()  # that turn was so long ago that it is not kept any more
+            newest = await connection.fetchrow(SQL["newest_lane_change"])
+            lanes = await self._read_awake(connection)
+        return LaneChanges(NO_TURN if newest is None else LaneTurn(*newest), lanes, [], whole=True)
 
     async def ids(self, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
-        """The ids of lanes, made where they are missing."""
+        """The ids of lanes for new work, woken or made where they are not awake, as far as the tenants may. They hold
+        as far as is known here."""
         wanted = set(keys)
-        if not wanted <= self._ids.keys():
-            async with self._database.connection() as connection:
-                await self._make(connection, wanted)
+        for _ in range(LANE_TRIES):
+            missing = wanted - self._ids.keys()
+            if not missing:
                 return {key: self._ids[key] for key in wanted}
-        return {key: self._ids[key] for key in wanted}
+            async with self._database.connection() as connection:
+                self._learn(await connection.fetch(SQL["find_lanes"], *_columns(missing)))
+                if missing := wanted - self._ids.keys():
+                    await self._wake(connection, missing, self._most)
+        raise _too_fast()
 
-    async def ids_within(self, connection: Connection, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
-        """The same inside a transaction; lanes that are missing are made beside it, and stay whatever becomes of it."""
+    async def ids_within(
+        self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False
+    ) -> dict[LaneKey, int]:
+        """The ids of lanes inside a transaction, which hold until it ends. Work that was accepted before gets its lanes
+        however many its tenant has."""
         wanted = set(keys)
-        if not wanted <= self._ids.keys():
-            await self._read(connection, 0)
-        if not wanted <= self._ids.keys():
-            own = await self._database.connect()
-            try:
-                await self._make(own, wanted)
-            finally:
-                await own.close()
-        return {key: self._ids[key] for key in wanted}
+        for _ in range(LANE_TRIES):
+            if missing := wanted - self._ids.keys():
+                self._learn(await connection.fetch(SQL["find_lanes"], *_columns(missing)))
+            if missing := wanted - self._ids.keys():
+                own = await self._database.connect()
+                try:
+                    await self._wake(own, missing, self._most if new_work else None)
+                finally:
+                    await own.close()
+            if wanted - self._ids.keys():
+                continue  # another caller found one unusable this very moment
+            found = {key: self._ids[key] for key in wanted}
+            if not await self._drop_unusable(connection, found.values()):
+                return found
+        raise _too_fast()
+
+    async def awake_within(self, connection: Connection, lane_ids: Iterable[int]) -> dict[int, int]:
+        """For each of these lanes, which may have fallen asleep or be gone, the id under which it is awake now."""
+        keys = {lane_id: await self.key_within(connection, lane_id) for lane_id in set(lane_ids)}
+        found = await self.ids_within(connection, keys.values())
+        return {lane_id: found[key] for lane_id, key in keys.items()}
 
     async def key_within(self, connection: Connection, lane_id: int) -> LaneKey:
         if lane_id not in self._keys:
-            await self._read(connection, 0)
+            rows = await connection.fetch(SQL["lanes_by_id"], [lane_id])
+            if not rows:
+                raise StoreUnavailable(f"the lane {lane_id} is gone", remedy="ask again")
+            return LaneKey(*rows[0][1:])
         return self._keys[lane_id]
 
-    async def _check(self, connection: Connection) -> None:
-        """Whoever only submits goes on with what the database has now; whoever serves lanes has to begin anew."""
-        newest = max(self._keys, default=0)
-        if not newest:
-            return
-        known = self._keys[newest]
-        row = await connection.fetchrow(SQL["lane"], newest)
-        if row is None or LaneKey(*row) != known:
-            self._rewound = StoreRewound(
-                "the database went back behind what this process knows: it was restored, or a replica took over",
-                remedy="start this process again",
-            )
-            log.critical("%s", self._rewound)
-            self._ids.clear()
-            self._keys.clear()
-            raise StoreUnavailable("the database has just gone back in time; ask again")
+    async def keys_within(self, connection: Connection, lane_ids: Iterable[int]) -> dict[int, LaneKey]:
+        """What lanes are; those that are gone are left out."""
+        wanted = set(lane_ids)
+        missing = list(wanted - self._keys.keys())
+        read = await connection.fetch(SQL["lanes_by_id"], missing) if missing else []
+        known = {lane_id: self._keys[lane_id] for lane_id in wanted if lane_id in self._keys}
+        return known | {row[0]: LaneKey(*row[1:]) for row in read}
 
-    async def _make(self, connection: Connection, wanted: set[LaneKey]) -> None:
-        rows = [
-            (key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed)
-            for key in sorted(wanted - self._ids.keys())
-        ]
-        await connection.execute(SQL["make_lanes"], *columns(rows, 6))
-        await self._read(connection, 0)
+    def stamped(self, lane_ids: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Lanes with their nonces, once each, as `unusable_lanes` wants them."""
+        ids = list(set(lane_ids))
+        return ids, [self._nonces.get(lane_id, -1) for lane_id in ids]
 
-    async def _read(self, connection: Connection, after: int) -> list[Lane]:
-        found = [Lane(row[0], LaneKey(*row[1:])) for row in await connection.fetch(SQL["lanes_after"], after)]
-        for lane in found:
-            self._ids[lane.key] = lane.id
-            self._keys[lane.id] = lane.key
-            self.has_keyed = self.has_keyed or lane.key.keyed
+    async def doubt(self, lane_ids: Iterable[int]) -> None:
+        """Forget those of these lanes that do not hold any more."""
+        async with self._database.connection() as connection:
+            await self._drop_unusable(connection, lane_ids)
+
+    def forget(self) -> None:
+        self._ids.clear()
+        self._keys.clear()
+        self._nonces.clear()
+        self._learned.clear()
+
+    async def _drop_unusable(self, connection: Connection, lane_ids: Iterable[int]) -> bool:
+        """Whether some of these lanes do not hold. What other callers have learned since it was asked stays: they may
+        have woken what the answer calls asleep."""
+        asked = self._lessons
+        unusable: list[int] = await connection.fetchval(SQL["unusable_lanes"], *self.stamped(lane_ids))
+        self._drop(lane_id for lane_id in unusable if self._learned.get(lane_id, 0) <= asked)
+        return bool(unusable)
+
+    def _drop(self, lane_ids: Iterable[int]) -> None:
+        for lane_id in lane_ids:
+            self._nonces.pop(lane_id, None)
+            self._learned.pop(lane_id, None)
+            if (key := self._keys.pop(lane_id, None)) is not None and self._ids.get(key) == lane_id:
+                del self._ids[key]
+
+    def _went_back(self) -> StoreRewound:
+        self._rewound = StoreRewound(
+            "the database went back behind what this process knows: it was restored, or a replica took over",
+            remedy="start this process again",
+        )
+        log.critical("%s", self._rewound)
+        self.forget()
+        return self._rewound
+
+    async def _wake(self, connection: Connection, wanted: set[LaneKey], most: int | None) -> None:
+        await connection.execute(SQL["wake_lanes"], *_columns(wanted), most)
+        self._learn(await connection.fetch(SQL["find_lanes"], *_columns(wanted)))
+
+    async def _read_awake(self, connection: Connection) -> list[Lane]:
+        return self._learn(await connection.fetch(SQL["awake_lanes"]))
+
+    def _changed(self, after: LaneTurn, rows: Sequence[Row]) -> LaneChanges:
+        woken: dict[int, Sequence[Any]] = {}
+        asleep: dict[int, None] = {}
+        for turn, nonce, awake, *lane in rows:
+            after = LaneTurn(turn, nonce)
+            if lane[0] is None:
+                continue  # it is forgotten by now
+            asleep.pop(lane[0], None)
+            woken.pop(lane[0], None)
+            if awake:
+                woken[lane[0]] = lane
+            else:
+                asleep[lane[0]] = None
+        self._drop(asleep)
+        return LaneChanges(after, self._learn(woken.values()), list(asleep), whole=False)
+
+    def _learn(self, rows: Iterable[Any]) -> list[Lane]:
+        if len(self._keys) > _KNOWN_AT_MOST:
+            self.forget()
+        self._lessons += 1
+        found = []
+        for lane_id, nonce, *words in rows:
+            key = LaneKey(*words)
+            found.append(Lane(lane_id, key))
+            self._ids[key] = lane_id
+            self._keys[lane_id] = key
+            self._nonces[lane_id] = nonce
+            self._learned[lane_id] = self._lessons
+            self.has_keyed = self.has_keyed or key.keyed
         return found
+
+
+def _too_fast() -> StoreUnavailable:
+    return StoreUnavailable("lanes come and go faster than a run can be stored", remedy="ask again")
+
+
+def _columns(keys: Iterable[LaneKey]) -> list[list[object]]:
+    return columns([(key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed) for key in sorted(keys)], 6)

@@ -12,6 +12,7 @@ from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
+from duetime.store.sweeping import number_apart
 
 
 class LeasingRole(Role):
@@ -57,14 +58,24 @@ class LeasingRole(Role):
 
     async def _free_unlisted(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> int:
         async with self.database.transaction() as connection:
-            freed = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
-            await end_freed(connection, freed)
-        if freed:
+            rows = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
+            freed = await end_freed(connection, rows)
+            await connection.execute(SQL["disown_claims"], worker_id, lease, list(open_claims))
+        await self.parking.free(freed)
+        if rows:
             self.hints.give(Hint.READY)
-        return len(freed)
+        return len(rows)
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return tuple(row[0] for row in await self.database.fetch("cancels_of_worker", worker_id))
+
+    @again_after_clash
+    async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
+        async with self.database.transaction() as connection:
+            held = [row[0] for row in await connection.fetch(SQL["hold_runs"], worker_id, list(run_ids))]
+            number = number_apart(await connection.fetchval(SQL["clock"]))
+            await connection.execute(SQL["set_apart"], worker_id, held, number)
+        return len(held)
 
     async def leave(self, worker_id: UUID) -> None:
         await self.database.execute("leave", worker_id)

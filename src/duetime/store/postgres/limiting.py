@@ -1,14 +1,20 @@
 """Claiming under limits, exact across all nodes: the rows of the limits are held while it is decided who may start.
 
-The order of locks is the same for everybody: first the limits of tenants and queues, then those of keys and targets,
-each sorted; then runs, and those only when nobody else holds them. So a claim waits for nobody who could wait for it.
-What is counted is read after the locks, in a statement of its own: whatever made or took room before is committed by
-then.
+A claim waits for no lock. A limit that another transaction holds counts as full for this claim: its runs stay in their
+lanes, neither started nor parked. So a claim of lanes with and without limits takes what it can from the latter,
+whatever happens to the former. What is counted is read after the locks, in a statement of its own: whatever made or
+took room before is committed by then.
+
+A run is parked only while its limit is held. A completion ends its runs without that lock, and gives lanes back in a
+step that skips limits which are held (`parking.py`) and comes back for them: the holder may have counted before.
 """
 
+import asyncio
+import random
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -16,13 +22,23 @@ from msgspec.structs import astuple
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.failure import FailureClass
-from duetime.model.fingerprint import fingerprint
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, problem_of, room_of
+from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, room_of
 from duetime.model.worker import Seat
-from duetime.store.limiting import LINE, ROUNDS, Rules, Said, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.store.limiting import (
+    LEAVE_AT_LEAST,
+    LEAVE_AT_MOST,
+    LINE,
+    ROUNDS,
+    Rules,
+    Said,
+    candidate,
+    depth_of_peek,
+    run_scopes,
+    shared_scopes,
+    why_left,
+)
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.role import Role
@@ -30,10 +46,21 @@ from duetime.store.postgres.role import Role
 _RULES_EVERY = 0.5
 _ABOVE_KEYS = (LimitKind.TENANT, LimitKind.QUEUE)
 """What is held before it is looked which keys the runs of a lane have."""
+_BUSY_TRIES = 2
+_BUSY_PAUSE = 0.004
+"""Seconds, about: other claims hold a limit for a few milliseconds. One that is held for longer is not waited for."""
 
 
 class _Twice(Exception):
     """The same claim is being made by another call at this moment."""
+
+
+class _Found(NamedTuple):
+    dealt: list[tuple[UUID, Claimed]]
+    again: bool
+    """Some of what was seen had to leave its lane: there may be more behind it."""
+    busy: bool
+    """Some of the limits are held by another transaction."""
 
 
 class LimitingRole(Role):
@@ -62,35 +89,45 @@ class LimitingRole(Role):
         self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
     ) -> list[tuple[UUID, Claimed]]:
         """What `claim_many` does, under limits. Where all that was seen had to leave its lane, it looks again."""
-        for number in range(ROUNDS):
+        number, busy = 0, 0
+        while number < ROUNDS and busy < _BUSY_TRIES:
             try:
                 async with self.database.transaction() as connection:
-                    dealt, again = await self._claim_once(connection, seats, takes, number)
+                    found = await self._claim_once(connection, seats, takes, number)
             except _Twice:
                 return []
-            if dealt or not again:
-                return dealt
+            if found.dealt:
+                return found.dealt
+            if found.again:
+                number += 1
+            elif found.busy:
+                busy += 1
+                await asyncio.sleep(random.uniform(0.5, 1.5) * _BUSY_PAUSE * busy)
+            else:
+                break
         return []
 
     async def _claim_once(
         self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]], number: int
-    ) -> tuple[list[tuple[UUID, Claimed]], bool]:
-        keys = {lane: await self.lane_book.key_within(connection, lane) for lane, _ in takes}
+    ) -> _Found:
+        keys = await self.lane_book.keys_within(connection, [lane for lane, _ in takes])
+        takes = [(lane, take) for lane, take in takes if lane in keys]  # what is gone has no runs
         limited = {lane: take for lane, take in takes if self._rules.is_limited(keys[lane])}
         shared = {
             lane: {scope: Terms() for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)}
             for lane in limited
         }
-        books = await _hold(connection, _of_kinds(_ABOVE_KEYS, shared.values()))
+        above = _of_kinds(_ABOVE_KEYS, shared.values())
+        books = await _hold(connection, above)
         room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
-        seen, said, failed = await self._peek(connection, open_lanes, keys, number)
+        seen, said, unreadable = await self._peek(connection, open_lanes, keys, number)
         targets = _of_kinds({LimitKind.TARGET}, (shared[lane] for lane in open_lanes))
         books |= await _hold(connection, targets | said.terms)
         books |= await _hold(connection, said.forgotten(books))
         books |= await _lay_lines(connection, books)
-        if failed:
-            await connection.execute(SQL["fail_waiting"], *columns(failed, 3))
+        if unreadable:
+            await connection.execute(SQL["leave_runs"], *columns(unreadable, 2), LEAVE_AT_MOST, LEAVE_AT_LEAST)
         counted: list[tuple[int, int]] = []
         chosen: dict[UUID, Candidate] = {}
         parked: list[tuple[UUID, int]] = []
@@ -105,9 +142,10 @@ class LimitingRole(Role):
             parked += admission.parked
             put_off += admission.put_off
         await _set_aside(connection, parked, put_off)
-        again = bool(parked or put_off or failed)
+        again = bool(parked or put_off or unreadable)
+        busy = any(book.is_busy for book in books.values())
         if not counted and not chosen:
-            return [], again
+            return _Found([], again, busy)
         lanes = [lane for lane, _ in counted]
         asked = (lanes, [count for _, count in counted], [self.marks[lane] for lane in lanes], list(chosen))
         try:
@@ -116,33 +154,28 @@ class LimitingRole(Role):
             raise _Twice from None
         dealt = [(row[0], Claimed(*row[1:])) for row in rows]
         await _remember(connection, [run for _, run in dealt], keys, chosen, books)
-        return dealt, again
+        return _Found(dealt, again, busy)
 
     async def _peek(
         self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
-    ) -> tuple[dict[int, list[Candidate]], Said, list[tuple[UUID, str, str]]]:
-        """The runs at the heads of limited lanes that have room, what they say of their keys, and those that nobody can
-        start, with the reason and its fingerprint."""
+    ) -> tuple[dict[int, list[Candidate]], Said, list[tuple[UUID, str]]]:
+        """The runs at the heads of limited lanes that have room, what they say of their keys, and those whose limits
+        this node cannot read, with the reason."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
         said = Said()
-        failed: list[tuple[UUID, str, str]] = []
+        unreadable: list[tuple[UUID, str]] = []
         if room:
             marks = [self.marks[lane] for lane in room]
             depth = depth_of_peek(max(room.values()), number)
             for lane, run_id, put_off, body in await connection.fetch(SQL["candidates"], list(room), marks, depth):
                 options = decode_options(body)
-                if keys[lane].keyed and (problem := problem_of(options)):
-                    failed.append((run_id, problem, fingerprint(FailureClass.ERROR, problem)))
+                if keys[lane].keyed and (message := why_left(run_id, options)):
+                    unreadable.append((run_id, message))
                     continue
                 scopes = run_scopes(keys[lane], options, self._rules) if keys[lane].keyed else {}
                 said.hear(scopes, again=put_off)
                 seen[lane].append(candidate(run_id, put_off, scopes))
-        return seen, said, failed
-
-    async def free_parked(self, limit: int) -> int:
-        """Give runs back their lanes that nobody came to free: whoever should have was stopped in the middle."""
-        rows = await self.database.fetch("parked_limits", limit)
-        return int(await self.database.fetchval("unpark", [row[0] for row in rows])) if rows else 0
+        return seen, said, unreadable
 
 
 def _of_kinds(kinds: Container[LimitKind], scopes: Iterable[Mapping[Scope, Terms]]) -> dict[Scope, Terms]:
@@ -150,13 +183,15 @@ def _of_kinds(kinds: Container[LimitKind], scopes: Iterable[Mapping[Scope, Terms
 
 
 async def _hold(connection: Connection, wanted: Mapping[Scope, Terms]) -> dict[Scope, Book]:
-    """Hold limits, and read how they stand."""
+    """Hold limits, and read how they stand; those that another transaction holds are busy."""
     if not wanted:
         return {}
     rows = await connection.fetch(
         SQL["hold_limits"], *columns([(*scope, *words) for scope, words in wanted.items()], 6)
     )
-    return await _count(connection, {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows})
+    held = {row[0]: Scope(row[1], LimitKind(row[2]), row[3]) for row in rows}
+    busy = {scope: Book.busy() for scope in wanted.keys() - set(held.values())}
+    return busy | (await _count(connection, held) if held else {})
 
 
 async def _lay_lines(connection: Connection, books: Mapping[Scope, Book]) -> dict[Scope, Book]:

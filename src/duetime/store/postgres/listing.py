@@ -117,6 +117,9 @@ class _Jobs:
         self._limit = limit
 
     async def sources(self) -> list[Source]:
+        if self._filter.ids is not None:
+            wanted = [job_id for job_id in self._filter.ids if job_id < self._before]
+            return await self._among(wanted, len(wanted) + 1)
         labels = wanted_labels(self._filter)
         if labels:
             return await self._labelled(labels)
@@ -145,7 +148,11 @@ class _Jobs:
         if not rows:
             return []
         ids = [row["job_id"] for row in rows if row["among"]]
-        sources = [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), await self._stored(ids, bound)]
+        return [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), *await self._among(ids, bound)]
+
+    async def _among(self, ids: list[UUID], bound: int) -> list[Source]:
+        """Those of these jobs that match, wherever they live."""
+        sources = [await self._stored(ids, bound)]
         if wants_live(self._filter) and (rest := still_wanted(ids, sources, self._limit)):
             sources.append(await self._live(rest, bound, None))
         if wants_ended(self._filter) and (rest := still_wanted(ids, sources, self._limit)):

@@ -2,10 +2,11 @@
 
 A mark may move up to a moment t only when nothing below t can appear any more. `ready_at` is stamped with the
 database's clock, so a transaction that begins after t writes above t; one that began before t may still commit below.
-So: note (t, the first transaction that had not begun at t). Once the oldest running transaction is past that one,
-everything below t is visible to the statement that saw it, and t is *settled*. Statements of one process run side by
-side: what one of them has found settled counts for those that are sent after it, and not for one that is under way,
-whose snapshot may be older.
+So: note (t, a transaction that had not begun at t). Once the oldest running transaction is not below that one,
+everything below t is visible to the statement that saw it, and t is *settled*. The number noted is drawn for it: the
+upper bound of a snapshot would not do, which is one above the last transaction that has *ended*. Statements of one
+process run side by side: what one of them has found settled counts for those that are sent after it, and not for one
+that is under way, whose snapshot may be older.
 
 Who holds unclaimed runs without claiming them must not leave them as they were: a claim may have passed over them
 meanwhile. It ends them, withdraws them, or stamps them anew. What is left is a transaction that was rolled back after
@@ -41,9 +42,14 @@ class Marks:
     def __getitem__(self, lane_id: int) -> datetime:
         return self._marks.get(lane_id, BEGINNING)
 
-    def observe(self, now: datetime, oldest_running: int, first_unborn: int, before: datetime) -> datetime:
-        """Take note of a snapshot; returns the moment that is settled for the statement that had it, given what was
-        settled when it was sent."""
+    @property
+    def noted_at(self) -> datetime | None:
+        """The last moment that was noted."""
+        return self._notes[-1][0] if self._notes else None
+
+    def observe(self, now: datetime, oldest_running: int, unborn: int | None, before: datetime) -> datetime:
+        """Take note of a snapshot, if a number was drawn with it; returns the moment that is settled for the statement
+        that had it, given what was settled when it was sent."""
         moment = now - _MARGIN
         if moment < self._highest - _OUT_OF_ORDER:
             self.forget()  # the database's clock went back: nothing is proven any more
@@ -53,8 +59,8 @@ class Marks:
         while self._notes and self._notes[0][1] <= oldest_running:
             proven = max(proven, self._notes.popleft()[0])
         self.settled = max(self.settled, proven)
-        if not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY:
-            self._notes.append((moment, first_unborn))
+        if unborn is not None and (not self._notes or moment - self._notes[-1][0] >= _NOTE_EVERY):
+            self._notes.append((moment, unborn))
         return proven
 
     def advance(self, lane_id: int, first_left: datetime | None, settled: datetime) -> None:

@@ -19,7 +19,7 @@ class NotifyingRole(Role):
         async with self.database.transaction() as connection:
             await connection.execute(SQL["lock_notifying"])
             await connection.execute(SQL["put_subscription"], tenant_id, subscription.name, body)
-            await connection.execute(SQL["listen_for_good"])
+            await connection.execute(SQL["listen_for_good"], await connection.fetchval(SQL["last_mark"]))
 
     async def subscriptions(self, tenant_id: int | None = None) -> list[tuple[int, Subscription]]:
         rows = await self.database.fetch("list_subscriptions", tenant_id)
@@ -33,11 +33,11 @@ class NotifyingRole(Role):
             await connection.execute(SQL["listen_no_more"])
 
     async def take_notifying(self, holder: UUID, period: timedelta) -> EventMark | None:
-        row = await self.database.fetchrow("take_notifying", holder, period)
-        return None if row is None else EventMark(*row)
+        number: int | None = await self.database.fetchval("take_notifying", holder, period)
+        return None if number is None else EventMark(number)
 
     async def notified(self, until: EventMark) -> None:
-        await self.database.execute("notified", *until)
+        await self.database.execute("notified", until)
 
     async def news_of_runs(
         self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None

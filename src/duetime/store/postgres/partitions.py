@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
+from duetime.errors import reason_of
 from duetime.store.postgres.database import Connection, Database
 
 log = logging.getLogger("duetime.store")
@@ -42,18 +43,17 @@ async def keep_room_ahead(database: Database) -> int:
     return made
 
 
-async def drop_older(database: Database, retention: timedelta) -> int:
-    """Detach and drop the partitions whose last day is past the retention; returns how many.
+async def drop_older(database: Database, past: datetime, now: datetime) -> int:
+    """Detach and drop the partitions whose last day was over at `past`; returns how many.
 
     Yesterday's always stays: a clock that steps back over midnight must find it. One that somebody reads stays for now.
     """
     dropped = 0
-    keep = max(retention, timedelta(days=1))
+    before = min(past, now - timedelta(days=1))
     async with database.connection() as connection:
-        now: datetime = await connection.fetchval("select duetime.clock()")
-        dropped += await _finish_drops(connection, now - keep)
+        dropped += await _finish_drops(connection, before)
         for name in await _attached(connection):
-            if _NAME.fullmatch(name) is None or _end_of(name) >= now - keep:
+            if _NAME.fullmatch(name) is None or _end_of(name) >= before:
                 continue
             detach = f"alter table duetime.history detach partition duetime.{name} concurrently"
             if not await _patiently(connection, detach):
@@ -67,7 +67,7 @@ async def _patiently(connection: Connection, statement: str) -> bool:
     try:
         await connection.execute(statement, timeout=_PATIENCE)
     except _ANOTHER_TIME as error:
-        log.info("not now (%s): %s", str(error) or "history is being read", statement)
+        log.info("not now (%s): %s", reason_of(error), statement)
         await connection.execute("select 1")  # what was given up is over before somebody else has the connection
         return False
     return True

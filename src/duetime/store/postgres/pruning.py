@@ -4,16 +4,17 @@ What belongs to a job that may live in any home (its labels, its payloads) is go
 at a time and round and round, and removed where the job is nowhere any more.
 """
 
+import logging
 from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.ids import first_id_at
-from duetime.store.postgres.database import SQL
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import FIRST_ID, PARTS_OF_KEYS
+from duetime.store.service_views import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 
-_EVENTS = timedelta(minutes=10)
+log = logging.getLogger("duetime.store")
+
 _LIVE_LOGS = timedelta(minutes=1)
 _A_PARTITION = timedelta(days=2)
 
@@ -32,34 +33,44 @@ class PruningRole(Role):
         batch: int = 1000,
         *,
         idempotency_retention: timedelta = timedelta(days=1),
+        now: datetime | None = None,
     ) -> int:
+        if now is None:
+            now = await self.database.fetchval("clock")
+        past = now - retention
         await keep_room_ahead(self.database)
-        removed = await drop_older(
-            self.database, retention
-        )  # what there is most of, before anything that may take long
-        removed += await self.database.execute("prune_jobs", retention, batch)
+        removed = await drop_older(self.database, past, now)  # there is most of it: before anything that may take long
+        removed += await self.database.execute("prune_jobs", past, batch)
         await self.database.execute("prune_users", batch)
-        removed += await self.database.execute("prune_graphs", retention, batch)
+        removed += await self.database.execute("prune_graphs", past, batch)
         await self.database.execute("prune_followers")
-        removed += await self.database.execute("prune_dead_letters", dead_letter_retention, batch)
-        removed += await self._prune_keys(idempotency_retention, batch)
-        removed += await self.database.execute("prune_events", _EVENTS, batch)
-        await self.database.execute("prune_live_logs", _LIVE_LOGS, batch)
-        await self.database.execute("see_tasks", retention / 2)
-        removed += await self.database.execute("prune_tasks", retention, batch)
-        removed += await self.database.execute("prune_limits", batch)
+        removed += await self.database.execute("prune_dead_letters", now - dead_letter_retention, batch)
+        removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
+        removed += await self._prune_events(now, batch)
+        await self.database.execute("prune_live_logs", now - _LIVE_LOGS, batch)
+        await self.database.execute("see_tasks", now - retention / 2)
+        removed += await self.database.execute("prune_tasks", past, batch)
+        removed += await self.database.execute("prune_limits", batch, now - KEYS_OF_LIMITS)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
-        removed += await self.database.execute("prune_deleted_jobs", longest, batch)
-        removed += await self._sweep_refs(retention, batch)
+        removed += await self.database.execute("prune_deleted_jobs", now - longest, batch)
+        removed += await self.database.execute("prune_lanes", now - longest, batch)
+        if woken := await self.database.fetchval("wake_used_lanes"):
+            log.error("runs waited in %d lanes that were asleep", woken)
+        removed += await self._sweep_refs(past, batch)
         for name in self._swept:
-            removed += await self._sweep(name, retention, batch)
+            removed += await self._sweep(name, past, batch)
         return removed
 
-    async def _prune_keys(self, age: timedelta, batch: int) -> int:
+    async def _prune_events(self, now: datetime, batch: int) -> int:
+        # What a long transaction wrote is new, however long ago that was: it counts from when it could be read.
+        await self.database.fetchval("last_mark")
+        return await self.database.execute("prune_events", now - EVENTS, now - UNREAD_EVENTS, batch)
+
+    async def _prune_keys(self, before: datetime, repeats_before: datetime, batch: int) -> int:
         """A few parts in turn. Keys that live long stay in front: passing by all of them would take ever longer."""
         removed = 0
         for _ in range(PARTS_OF_KEYS):
-            row = await self.database.fetchrow("prune_keys", age, batch, self._keys_after)
+            row = await self.database.fetchrow("prune_keys", before, batch, self._keys_after, repeats_before)
             assert row is not None
             self._keys_after, gone = row
             removed += gone
@@ -67,19 +78,15 @@ class PruningRole(Role):
                 break
         return removed
 
-    async def _sweep_refs(self, retention: timedelta, batch: int) -> int:
-        async with self.database.connection() as connection:
-            before = first_id_at(await connection.fetchval(SQL["clock"]) - retention)
-            row = await connection.fetchrow(SQL["sweep_payload_refs"], *self._refs_after, before, batch)
+    async def _sweep_refs(self, past: datetime, batch: int) -> int:
+        row = await self.database.fetchrow("sweep_payload_refs", *self._refs_after, first_id_at(past), batch)
         assert row is not None
         seen, payload_id, job_id, removed = row
         self._refs_after = (FIRST_ID, FIRST_ID) if seen < batch else (payload_id, job_id)
         return int(removed)
 
-    async def _sweep(self, name: str, retention: timedelta, batch: int) -> int:
-        async with self.database.connection() as connection:
-            before = first_id_at(await connection.fetchval(SQL["clock"]) - retention)
-            row = await connection.fetchrow(SQL[name], self._swept[name], before, batch)
+    async def _sweep(self, name: str, past: datetime, batch: int) -> int:
+        row = await self.database.fetchrow(name, self._swept[name], first_id_at(past), batch)
         assert row is not None
         seen, last, removed = row
         self._swept[name] = FIRST_ID if seen < batch else last

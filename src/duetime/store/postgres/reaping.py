@@ -1,18 +1,23 @@
 """Reaping: runs whose worker is gone are freed, judged one by one, and counted as lost."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from duetime.clock import monotonic
 from duetime.duration import format_duration
-from duetime.model.lane import trial_after
-from duetime.store.losses import lost_with_worker, past_timeout
+from duetime.model.suspicion import Loss
+from duetime.store.losses import lost_with_worker, not_held, past_timeout
+from duetime.store.postgres.clocks import ClockRole
 from duetime.store.postgres.completing import apply
-from duetime.store.postgres.database import DEADLINE, SQL, Connection, Row
+from duetime.store.postgres.database import DEADLINE, MARK, SQL, Connection, Row
 from duetime.store.postgres.handing_over import reap_late
-from duetime.store.postgres.role import Role
+from duetime.store.postgres.suspecting import SuspectingRole
+from duetime.store.postgres.sweeping import SweepingRole
 from duetime.store.protocol import Hint
 from duetime.store.roles import JudgeLost
+from duetime.store.sweeping import NOT_HELD
 
 log = logging.getLogger("duetime.reaper")
 
@@ -21,21 +26,25 @@ ABANDONED_AFTER = timedelta(seconds=DEADLINE)
 _ABANDONED_EVERY = 5.0
 
 
-class ReapingRole(Role):
+class ReapingRole(SweepingRole, SuspectingRole, ClockRole):
     _look_for_abandoned_at = 0.0
 
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         judged = 0
+        freed: set[int] = set()
         await self._end_abandoned()
+        await self.shift_back_in_turn()
+        await self.sweep()
         async with self.database.transaction() as connection:
             # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
             await connection.execute(SQL["forget_dead_workers"])
-            for claim in await connection.fetch(SQL["dead_claims"], limit):
-                judged += await self._reap_dead(connection, claim, judge)
+            judged += await self._reap_dead(connection, limit, judge, freed)
             for claim in await connection.fetch(SQL["overdue_claims"], limit, overdue):
-                judged += await _reap_overdue(connection, claim, judge, overdue)
-            judged += await reap_late(connection, limit, judge)
+                judged += await _reap_overdue(connection, claim, judge, overdue, freed)
+            judged += await reap_late(connection, limit, judge, freed)
             await connection.execute(SQL["forget_cancels"])
+            await self.tend_suspects(connection)
+        await self.parking.free(freed)
         if judged:
             self.hints.give(Hint.READY)
         return judged
@@ -49,7 +58,7 @@ class ReapingRole(Role):
         if monotonic() < self._look_for_abandoned_at:
             return
         self._look_for_abandoned_at = monotonic() + _ABANDONED_EVERY
-        for pid, query, since, _ in await self.database.fetch("end_abandoned", ABANDONED_AFTER):
+        for pid, query, since, _ in await self.database.fetch("end_abandoned", ABANDONED_AFTER, MARK):
             log.warning(
                 "ended the session of process %d: nobody spoke in it for %s, in the middle of %.80r",
                 pid,
@@ -57,26 +66,37 @@ class ReapingRole(Role):
                 query,
             )
 
-    async def _reap_dead(self, connection: Connection, claim: Row, judge: JudgeLost) -> int:
-        worker_id, claim_no, run_ids = claim
-        rows = await connection.fetch(SQL["lost_runs"], run_ids, worker_id, claim_no)
-        if rows:
-            lanes = {row["id"]: await self._trial_lane(connection, row["home_lane"], row["lost"] + 1) for row in rows}
-            await apply(connection, worker_id, judge(lost_with_worker(rows)), lanes=lanes)
-        # A run in the middle of its completion was passed over: the claim stays until that has ended.
-        if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
-            await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
-        return len(rows)
+    async def _reap_dead(self, connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
+        claims = [tuple(row) for row in await connection.fetch(SQL["dead_claims"], limit)]
+        lost = [await connection.fetch(SQL["lost_runs"], ids, worker, number) for worker, number, ids, _ in claims]
+        lanes = await self.suspect(connection, await self._losses(connection, claims, lost))
+        for (worker_id, claim_no, run_ids, standing), rows in zip(claims, lost, strict=True):
+            if rows:
+                found = not_held(rows) if standing == NOT_HELD else lost_with_worker(rows)
+                freed |= (await apply(connection, worker_id, judge(found), lanes=lanes)).freed
+            # A run in the middle of its completion was passed over: the claim stays until that has ended.
+            if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
+                await connection.execute(SQL["delete_claims"], [worker_id], [claim_no])
+        return sum(map(len, lost))
 
-    async def _trial_lane(self, connection: Connection, home_lane: int, lost: int) -> int:
-        key = (await self.lane_book.key_within(connection, home_lane)).on_trial(trial_after(lost))
-        return (await self.lane_book.ids_within(connection, [key]))[key]
+    async def _losses(
+        self, connection: Connection, claims: Sequence[tuple[Any, ...]], lost: Sequence[Sequence[Row]]
+    ) -> list[Loss]:
+        """The runs that were lost with their worker; those that a living one does not hold have killed nothing."""
+        keys = await self.lane_book.keys_within(connection, [row["home_lane"] for rows in lost for row in rows])
+        return [
+            Loss(row["id"], worker_id, row["job_id"], keys[row["home_lane"]], row["lost"] + 1)
+            for (worker_id, _, _, standing), rows in zip(claims, lost, strict=True)
+            for row in (rows if standing != NOT_HELD else ())
+        ]
 
 
-async def _reap_overdue(connection: Connection, claim: Row, judge: JudgeLost, overdue: timedelta) -> int:
+async def _reap_overdue(
+    connection: Connection, claim: Row, judge: JudgeLost, overdue: timedelta, freed: set[int]
+) -> int:
     worker_id, claim_no, run_ids = claim
     lost = past_timeout(await connection.fetch(SQL["lost_runs"], run_ids, worker_id, claim_no), overdue)
     if lost:
-        await apply(connection, worker_id, judge(lost))
+        freed |= (await apply(connection, worker_id, judge(lost))).freed
     await connection.execute(SQL["next_deadline"], worker_id, claim_no)
     return len(lost)

@@ -1,12 +1,14 @@
 """Recomputing: cursors whose rules have changed, in steps that are transactions of their own."""
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from duetime.model.calendar import Calendar
 from duetime.model.firing import SetAside
+from duetime.model.schedule import UnknownHere
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
 from duetime.store.postgres.role import Role
 from duetime.store.recomputing import (
@@ -19,35 +21,68 @@ from duetime.store.recomputing import (
     placed_at,
     reheld,
     rezoned,
+    stands_at,
 )
 
 
 class RecomputingRole(Role):
+    async def report_zones(self, version: str, *, starting: bool) -> bool:
+        async with self.database.transaction() as connection:
+            zones = decode_zones(await connection.fetchval(SQL["find_meta"], ZONES))
+            zones, due = zones.reported(version, await connection.fetchval(SQL["clock"]), starting=starting)
+            await connection.execute(SQL["put_meta"], ZONES, encode_zones(zones))
+        return due
+
     async def recompute_zones(self, version: str, limit: int) -> int:
         async with self.database.transaction() as connection:
             zones = decode_zones(await connection.fetchval(SQL["find_meta"], ZONES))
-            if zones.version == version:
+            under_way = zones.heading(version, await connection.fetchval(SQL["clock"]))
+            if under_way is None:
                 return 0
-            zones = zones.heading(version)
+            zones = under_way
             ids = [row[0] for row in await connection.fetch(SQL["recurring_after"], zones.after, limit)]
             if ids:
                 rows = await _hold(connection, ids)
                 now: datetime = await connection.fetchval(SQL["clock"])
-                await _put(connection, [found for row in rows if (found := rezoned(row, now)) is not None])
+                found = await asyncio.to_thread(lambda: [rezoned(row, now) for row in rows])
+                await _put(connection, [each for each in found if each is not None])
             await connection.execute(SQL["put_meta"], ZONES, encode_zones(zones.advanced(ids, limit)))
         return len(ids)
 
     async def recompute_calendars(self, limit: int) -> int:
-        async with self.database.transaction() as connection:
-            ids = [row[0] for row in await connection.fetch(SQL["stale_users"], limit)]
-            if ids:
+        after = UUID(int=0)
+        while True:
+            async with self.database.transaction() as connection:
+                ids = [row[0] for row in await connection.fetch(SQL["stale_users"], limit, after)]
+                if not ids:
+                    return 0
                 rows = await _hold(connection, ids)
                 calendars = await _calendars_of(connection, ids)
                 now: datetime = await connection.fetchval(SQL["clock"])
-                decided = [(row, reheld(row, calendars[row["tenant_id"]], now)) for row in rows]
-                await _rehold(connection, [(row, found) for row, found in decided if found is not None])
-                await connection.execute(SQL["refresh_users"], ids)
-        return len(ids)
+                # On a thread: a job may leave out ten thousand days.
+                decided, unknown = await asyncio.to_thread(_reheld, rows, calendars, now)
+                await _rehold(connection, decided, now)
+                known = [each for each in ids if each not in unknown]
+                await connection.execute(SQL["refresh_users"], known)
+            if known:
+                return len(known)
+            after = ids[-1]
+
+
+def _reheld(
+    rows: Sequence[Row], calendars: Mapping[int, Sequence[Calendar]], now: datetime
+) -> tuple[list[tuple[Row, Reheld]], set[UUID]]:
+    """What becomes of these jobs, and which of them are left to other nodes."""
+    decided, unknown = [], set()
+    for row in rows:
+        try:
+            found = reheld(row, calendars[row["tenant_id"]], now)
+        except UnknownHere:
+            unknown.add(row["id"])
+            continue
+        if found is not None:
+            decided.append((row, found))
+    return decided, unknown
 
 
 async def _hold(connection: Connection, ids: Sequence[UUID]) -> list[Row]:
@@ -64,7 +99,7 @@ async def _calendars_of(connection: Connection, ids: Sequence[UUID]) -> dict[int
     return found
 
 
-async def _rehold(connection: Connection, decided: Sequence[tuple[Row, Reheld]]) -> None:
+async def _rehold(connection: Connection, decided: Sequence[tuple[Row, Reheld]], now: datetime) -> None:
     cursors, aside = [], []
     for row, job in decided:
         withdrawn = 0
@@ -74,8 +109,7 @@ async def _rehold(connection: Connection, decided: Sequence[tuple[Row, Reheld]])
             continue
         if job.moved.next_fire_at is None:
             aside.append(SetAside(job.job_id, NO_DAY_LEFT))
-        else:
-            cursors.append(placed_at(row, job.moved.next_fire_at, job.moved.last_fire_at, withdrawn))
+        cursors.append(placed_at(row, stands_at(row, job), job.moved.last_fire_at, now, withdrawn))
     schedules = [(job.job_id, job.schedule) for _, job in decided]
     await connection.execute(SQL["put_schedules"], *columns(schedules, 2))
     await _put(connection, cursors)

@@ -1,14 +1,27 @@
 """What every role of the PostgreSQL store stands on."""
 
+from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.postgres.database import Database
 from duetime.store.postgres.hints import Hints
 from duetime.store.postgres.lanes import LaneBook
 from duetime.store.postgres.marks import Marks
+from duetime.store.postgres.parking import Parking
 
 
 class Role:
-    def __init__(self, url: str, *, pool_size: int = 8, prepared: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        prepared: bool = True,
+        direct: str | None = None,
+        lanes_per_tenant: int = LANES_PER_TENANT,
+    ) -> None:
         self.database = Database(url, size=pool_size, prepared=prepared)
-        self.lane_book = LaneBook(self.database)
+        self.lanes_per_tenant = lanes_per_tenant
+        self.lane_book = LaneBook(self.database, lanes_per_tenant)
         self.marks = Marks()
-        self.hints = Hints(self.database)
+        self.cursor_marks = Marks()
+        self.hints = Hints(self.database, direct)
+        self.parking = Parking(self.database, self.hints)

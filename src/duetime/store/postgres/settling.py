@@ -5,6 +5,7 @@ cancelled here has ended too, and is handed on by a transaction of its own: a le
 nodes wait for each other.
 """
 
+import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -14,6 +15,9 @@ from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
+
+_MANY = 1000
+"""Edges of a graph that are not counted on the event loop."""
 
 
 class SettlingRole(Role):
@@ -69,7 +73,11 @@ async def _settle_children(connection: Connection, ended: Sequence[Ended]) -> No
     counted = await connection.fetch(SQL["count_ends"], list(ends), list(ends.values()))
     if counted:
         rows = await connection.fetch(SQL["hold_dependents"], list({row["child_id"] for row in counted}))
-        await apply_settlement(connection, settle([tuple(row) for row in counted], rows))
+        ends_of = [tuple(row) for row in counted]
+        many = len(ends_of) > _MANY
+        await apply_settlement(
+            connection, await asyncio.to_thread(settle, ends_of, rows) if many else settle(ends_of, rows)
+        )
 
 
 async def apply_settlement(connection: Connection, done: Settlement) -> None:

@@ -63,6 +63,7 @@ class PostgresStore(
         await self.database.open()
 
     async def close(self) -> None:
+        await self.parking.close()
         await self.hints.close()
         await self.database.close()
 
@@ -70,4 +71,9 @@ class PostgresStore(
         return self.hints.listen(callback)
 
     def companion(self) -> "PostgresStore":
-        return PostgresStore(self.database.url, pool_size=1, prepared=self.database.prepared)
+        return PostgresStore(
+            self.database.url,
+            pool_size=1,
+            prepared=self.database.prepared,
+            lanes_per_tenant=self.lanes_per_tenant,
+        )

@@ -8,7 +8,7 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
-from duetime.model.lane import Lane, Sight
+from duetime.model.lane import Lane, LaneChanges, LaneTurn, Sight
 from duetime.store.protocol import Hint, Look
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
@@ -21,8 +21,14 @@ _heads = msgspec.json.Decoder(list[tuple[int, UUID]])
 
 
 class ClaimingRole(LimitingRole):
-    async def lanes(self, after: int = 0) -> list[Lane]:
-        return await self.database.run(lambda connection, _: self.lane_book.after(connection, after))
+    async def lanes(self) -> list[Lane]:
+        return await self.database.run(lambda connection, _: self.lane_book.awake(connection))
+
+    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
+        return await self.database.run(lambda connection, _: self.lane_book.changes(connection, after))
+
+    async def tidy_lanes(self) -> int:
+        return await self.database.run(self.lane_book.tidy)
 
     async def look(self, lane_ids: Sequence[int], depth: int) -> Look:
         def work(connection: Connection, now: int) -> tuple[int, list[tuple[Any, ...]]]:
@@ -67,12 +73,14 @@ def claim_for(
         # This very claim has happened: its answer was lost on the way.
         return connection.rows("claimed_before", {**this, "ids": before, "places": places(before)})
     rows: list[tuple[Any, ...]] = []
-    rules = read_rules(connection)
+    rules = read_rules(connection, this["now"])
     limited = Limited(connection, this["now"], rules)
     for lane_id, take in left.items():
         wanted = take if room is None else min(take, room - len(rows))
         if wanted > 0 and _serves(connection, worker, lane_id):
             key = book.key(connection, lane_id)
+            if key is None:
+                continue
             if rules.is_limited(key):
                 book.has_limits = True
                 found = limited.claim(this, lane_id, key, wanted)

@@ -8,21 +8,25 @@ from uuid import UUID
 from duetime.ids import once_run_id
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
+from duetime.model.owed import Withdrawn
 from duetime.store.completions import CANCELLED_BY_REQUEST
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.answers import first_answer, keep_answer
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.editing import steerable
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
+from duetime.store.sqlite.suspecting import put_on_trial
 from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 from duetime.store.steering import (
+    MISSED_BY_PAUSE,
     backfilled,
     cursor_after_pause,
     held_cursor,
-    last_occurrence,
     manual_run,
 )
 from duetime.store.views import Fields
@@ -64,16 +68,7 @@ class ControlRole(ReadingRole):
         def work(connection: Connection, now: int) -> Job:
             row = steerable(connection, tenant_id, job_id)
             if row["state"] == JobState.ACTIVE:
-                of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
-                last = last_occurrence(job_id, row)
-                withdrawn = 0
-                if last is not None:
-                    withdrawn = connection.execute("withdraw_run", {"tenant_id": tenant_id, "run_id": last.bytes})
-                held = held_cursor(row, withdrawn)
-                if held is not None:
-                    place = {"next_fire_at": stamp(held.next_fire_at), "last_fire_at": maybe_stamp(held.last_fire_at)}
-                    connection.execute("hold_cursor", {**of_job, **place, "withdrawn": withdrawn})
-                connection.execute("set_job_state", {**of_job, "state": JobState.PAUSED})
+                _pause(connection, now, tenant_id, job_id, row)
                 tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return read_job(connection, tenant_id, job_id)
 
@@ -84,7 +79,11 @@ class ControlRole(ReadingRole):
             row = steerable(connection, tenant_id, job_id)
             if row["state"] == JobState.PAUSED:
                 of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
-                cursor = cursor_after_pause(row, moment(now))
+                newest = []
+                if row["next_fire_at"] is None:
+                    newest = connection.rows("ended_runs_of_job", {**of_job, "limit": 1})
+                    newest += connection.rows("lock_live_runs", of_job)
+                cursor = cursor_after_pause(row, [identity(run[0]) for run in newest], moment(now))
                 if cursor is not None:
                     place = {"scan_at": stamp(cursor.scan_at), "next_fire_at": stamp(cursor.next_fire_at)}
                     connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
@@ -94,25 +93,39 @@ class ControlRole(ReadingRole):
 
         return await self.database.run(work)
 
-    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes) -> Run:
+    async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         def work(connection: Connection, now: int) -> Run:
-            row = steerable(connection, tenant_id, job_id)
-            run = manual_run(job_id, moment(now), nonce)
-            self._make_runs(connection, now, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
-            return read_run(connection, tenant_id, run.run_id)
+            made = first_answer(connection, tenant_id, request, UUID)
+            if made is None:
+                row = steerable(connection, tenant_id, job_id)
+                run = manual_run(job_id, moment(now), nonce)
+                self._make_runs(connection, now, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
+                made = run.run_id
+                keep_answer(connection, now, tenant_id, request, made)
+            return read_run(connection, tenant_id, made)
 
         found = await self.database.run(work)
         self.hints.give(Hint.READY)
         return found
 
     async def backfill_job(
-        self, tenant_id: int, job_id: UUID, fires: Sequence[datetime], nonce: bytes, rate: float
+        self,
+        tenant_id: int,
+        job_id: UUID,
+        fires: Sequence[datetime],
+        nonce: bytes,
+        rate: float,
+        request: KeyedRequest | None = None,
     ) -> int:
         def work(connection: Connection, now: int) -> int:
-            row = steerable(connection, tenant_id, job_id)
-            runs = backfilled(job_id, fires, moment(now), nonce, rate)
-            self._make_runs(connection, now, tenant_id, job_id, row, runs)
-            return len(runs)
+            count = first_answer(connection, tenant_id, request, int)
+            if count is None:
+                row = steerable(connection, tenant_id, job_id)
+                runs = backfilled(job_id, fires, moment(now), nonce, rate)
+                self._make_runs(connection, now, tenant_id, job_id, row, runs)
+                count = len(runs)
+                keep_answer(connection, now, tenant_id, request, count)
+            return count
 
         count = await self.database.run(work)
         self.hints.give(Hint.READY)
@@ -144,6 +157,7 @@ class ControlRole(ReadingRole):
                 for run_id, due_at, ready_at in runs
             ],
         )
+        put_on_trial(connection, now, [job_id])
 
     def _cancel_once(self, connection: Connection, this: dict[str, Any], row: dict[str, Any]) -> None:
         key = LaneKey(row["tenant_id"], row["queue"], row["tier"], row["task"])
@@ -160,6 +174,23 @@ class ControlRole(ReadingRole):
                 "error": CANCELLED_BY_REQUEST,
             },
         )
+
+
+def _pause(connection: Connection, now: int, tenant_id: int, job_id: UUID, row: Fields) -> None:
+    """Withdraw what no worker has held, and hold the cursor with what is owed."""
+    of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
+    found = connection.rows("withdraw_runs", of_job)
+    held = held_cursor(job_id, row, [Withdrawn(identity(run_id), moment(due_at)) for run_id, due_at, _ in found])
+    if held is not None:
+        place = {"next_fire_at": stamp(held.next_fire_at), "last_fire_at": maybe_stamp(held.last_fire_at)}
+        connection.execute("hold_cursor", {**of_job, **place, "owed": held.owed, "withdrawn": len(found)})
+    elif found:
+        missed = {"job_id": job_id.bytes, "now": now, "reason": MISSED_BY_PAUSE}
+        skips = [{**missed, "run_id": run_id, "due_at": due_at, "lane_id": lane} for run_id, due_at, lane in found]
+        connection.many("skip_runs", skips)
+        tell(connection, now, EventKind.SKIPPED, tenant_id, [identity(run_id) for run_id, _, _ in found])
+        connection.execute("count_follows", {"job_id": job_id.bytes, "made": -len(found), "missed": len(found)})
+    connection.execute("set_job_state", {**of_job, "state": JobState.PAUSED})
 
 
 def end_freed(connection: Connection, now: int, freed: Sequence[tuple[Any, ...]]) -> None:

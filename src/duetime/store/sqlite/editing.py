@@ -62,7 +62,7 @@ class EditingRole(ReadingRole):
             return None
         withdrawn = 0
         if edit.starts_anew:
-            withdrawn = connection.execute("withdraw_runs", of_job)
+            withdrawn = len(connection.rows("withdraw_runs", of_job))
         elif edit.withdraws is not None:
             withdrawn = connection.execute("withdraw_run", {**of_job, "run_id": edit.withdraws.bytes})
         written = {"schedule": edit.schedule, "recurring": edit.recurring, "starts_anew": edit.starts_anew}
@@ -74,14 +74,16 @@ class EditingRole(ReadingRole):
                 "last_fire_at": maybe_stamp(edit.cursor.last_fire_at),
                 "exact": edit.cursor.exact,
             }
-            connection.execute("place_cursor", {**of_job, **place, "withdrawn": withdrawn})
+            anew = {"withdrawn": withdrawn, "starts_anew": edit.starts_anew}
+            connection.execute("place_cursor", {**of_job, **place, **anew})
         if edit.starts_anew:
             use_calendars(connection, tenant_id, job_id, edit.calendars)
-        if edit.revises:
-            content = edit.content
-            key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
-            lane_id = self.lane_book.ids(connection, [key])[key]
-            connection.execute("revise_runs", {**of_job, "lane_id": lane_id, "now": now})
+        content = edit.content
+        key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
+        if edit.revises or key != lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"]):
+            lane_id = self.lane_book.ids(connection, [key], new_work=True)[key]
+            if edit.revises:
+                connection.execute("revise_runs", {**of_job, "lane_id": lane_id, "now": now})
         if edit.content.options != row["options"]:
             put_labels_again(connection, tenant_id, job_id, row["options"], edit.content.options)
         tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])

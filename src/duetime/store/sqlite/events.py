@@ -18,17 +18,17 @@ class EventRole(Role):
             number: int = connection.value("last_mark", {})
             return number
 
-        return EventMark(0, await self.database.run(work))
+        return EventMark(await self.database.run(work))
 
     async def tell(self, kind: EventKind, tenant_id: int, ids: Sequence[UUID]) -> None:
         await self.database.run(lambda connection, now: tell(connection, now, kind, tenant_id, ids))
 
     async def events(self, after: EventMark, limit: int = 1000) -> list[Event]:
-        page = {"after": after.number, "limit": limit}
+        page = {"after": after, "limit": limit}
         rows = await self.database.run(lambda connection, _: connection.rows("list_events", page))
         return [
             Event(
-                EventMark(0, number),
+                EventMark(number),
                 moment(at),
                 EventKind(kind),
                 tenant_id,

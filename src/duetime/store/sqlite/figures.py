@@ -1,17 +1,28 @@
-"""Figures: counts up to a cap, the newest rows of history, the first cursors of each stretch of time."""
+"""Figures: counts up to a cap, the newest rows of history, what a tenant's jobs have ahead of them."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.model.figures import Ahead, Recent, Standing
-from duetime.model.firing import LOOK_AHEAD
+from duetime.model.figures import Ahead, AheadPage, ComingJob, Recent, Standing
 from duetime.model.listing import RunEnd
-from duetime.store.figure_views import CAP, Looking, count_to, recent, waiting
+from duetime.store.figure_views import (
+    CAP,
+    COUNTED,
+    LOOKED_AT,
+    MOST_MADE,
+    ahead_page,
+    coming_job,
+    count_to,
+    recent,
+    sample_bound,
+    waiting,
+)
 from duetime.store.list_views import run_end
+from duetime.store.service_views import FIRST_ID, LAST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import microseconds, moment, places, stamp
+from duetime.store.sqlite.values import identity, microseconds, moment, places, stamp
 
 _ROWS = 20_000
 """How much of history is read."""
@@ -46,19 +57,35 @@ class FigureRole(Role):
         return await self.database.run(work)
 
     async def ahead(self, tenant_id: int, start: datetime, step: timedelta, steps: int) -> Ahead:
-        def work(connection: Connection, _now: int) -> Ahead:
-            looking = Looking(steps)
-            whole = {"tenant_id": tenant_id, "start": stamp(start), "until": stamp(start + step * steps)}
-            for at, queue in connection.rows("upcoming_runs", {**whole, "most": looking.each}):
-                looking.made(moment(at), queue)
-            for number in range(steps):
-                low, until = start + step * number, start + step * (number + 1)
-                stretch = {"start": stamp(low - LOOK_AHEAD if number == 0 else low), "until": stamp(until)}
-                wanted = {**stretch, "tenant_id": tenant_id, "each": looking.each}
-                if looking.saw(number, connection.records("upcoming_cursors", wanted)) and looking.left > 0:
-                    cap = looking.left
-                    looking.counted(number, connection.value("count_cursors", {**stretch, "cap": cap}), cap)
-            return looking.ahead()
+        def work(connection: Connection, now: int) -> Ahead:
+            span = {"since": max(now, stamp(start)), "until": stamp(start + step * steps), "most": MOST_MADE}
+            stretches = {"tenant_id": tenant_id, "start": stamp(start), "step": microseconds(step)}
+            runs = {
+                (stretch, queue): count for stretch, queue, count in connection.rows("runs_ahead", span | stretches)
+            }
+            ids = _ids(connection, tenant_id, LAST_ID, LOOKED_AT + 1)
+            looked = there = len(ids)
+            if looked > LOOKED_AT:
+                there = connection.value("count_jobs_to_sample", {"tenant_id": tenant_id, "most": COUNTED})
+                bound = {"bound": sample_bound(there), "most": COUNTED}
+                ids = [row[0] for row in connection.rows("sample_jobs", {"tenant_id": tenant_id, **bound})]
+                looked = len(ids)
+            whole = there < COUNTED and sum(runs.values()) < MOST_MADE
+            return Ahead(moment(now), _coming(connection, tenant_id, ids), runs, looked, there, whole)
+
+        return await self.database.run(work)
+
+    async def ahead_page(
+        self, tenant_id: int, start: datetime, end: datetime, before: UUID | None, most: int
+    ) -> AheadPage:
+        def work(connection: Connection, now: int) -> AheadPage:
+            top = before or LAST_ID
+            ids = _ids(connection, tenant_id, top, most)
+            horizon = identity(ids[-1]) if len(ids) >= most else None
+            span = {"since": max(now, stamp(start)), "until": stamp(end), "most": most, "tenant_id": tenant_id}
+            below = {"before": top.bytes, "floor": (horizon or FIRST_ID).bytes}
+            made = [(identity(job_id), queue) for job_id, queue in connection.rows("jobs_of_runs_ahead", span | below)]
+            return ahead_page(moment(now), _coming(connection, tenant_id, ids), made, horizon, most)
 
         return await self.database.run(work)
 
@@ -71,3 +98,14 @@ class FigureRole(Role):
             }
 
         return await self.database.run(work)
+
+
+def _ids(connection: Connection, tenant_id: int, before: UUID, most: int) -> list[bytes]:
+    wanted = {"tenant_id": tenant_id, "before": before.bytes, "most": most}
+    return [row[0] for row in connection.rows("job_ids", wanted)]
+
+
+def _coming(connection: Connection, tenant_id: int, ids: Sequence[bytes]) -> list[ComingJob]:
+    packed = b"".join(ids)
+    wanted = {"tenant_id": tenant_id, "ids": packed, "places": places(packed)}
+    return [coming_job(row) for row in connection.records("coming_jobs", wanted)]

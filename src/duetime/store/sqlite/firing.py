@@ -1,12 +1,12 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
 from duetime.model.event import EventKind
-from duetime.model.firing import DueJob, Fire, LiveRun, SetAside
+from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
 from duetime.store.completions import REPLACED
 from duetime.store.protocol import Hint, PlanFires, Scan
@@ -14,21 +14,25 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
 from duetime.store.sqlite.limiting import free_parked
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.suspecting import put_on_trial
 from duetime.store.sqlite.telling import is_heard, tell
 from duetime.store.sqlite.values import duration, identity, maybe_stamp, moment, stamp
 
 
 class FiringRole(Role):
-    async def fire_due(self, limit: int, plan: PlanFires) -> Scan:
+    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         replaced = False
+        passing = {job_id.bytes for job_id in without}
 
         def work(connection: Connection, now: int) -> Scan:
             nonlocal replaced
-            rows = connection.rows("due_cursors", {"now": now, "limit": limit})
+            found = connection.rows("due_cursors", {"now": now, "limit": limit + len(passing)})
+            rows = [row for row in found if row[0] not in passing][:limit] if passing else found
             due = [_due(connection, row) for row in rows]
             decided = plan(due, moment(now)) if due else ()
             fires = [item for item in decided if isinstance(item, Fire)]
             aside = tuple(item for item in decided if isinstance(item, SetAside))
+            passed = tuple(item for item in decided if isinstance(item, PassedBy))
             live = {job.job_id: job.live for job in due}
             for fire in fires:
                 if fire.replaces:
@@ -36,9 +40,13 @@ class FiringRole(Role):
                     for run in live[fire.job_id]:
                         stop_run(connection, now, fire.lane.tenant_id, run.run_id.bytes, REPLACED)
             self._fire(connection, now, fires)
+            if fires:
+                put_on_trial(connection, now, [fire.job_id for fire in fires])
             connection.many("set_aside", [{"job_id": item.job_id.bytes, "problem": item.problem} for item in aside])
-            next_scan = None if len(rows) >= limit else connection.value("next_scan", {})
-            return Scan(len(fires), aside, len(rows), None if next_scan is None else duration(next_scan - now))
+            since = now + 1 if passing or passed else 0  # what is passed by now must not call for a look at once
+            next_scan = None if len(rows) >= limit else connection.value("next_scan", {"since": since})
+            next_in = None if next_scan is None else duration(next_scan - now)
+            return Scan(len(fires), aside, len(rows), next_in, passed)
 
         scan = await self.database.run(work)
         if scan.fired:
@@ -50,6 +58,8 @@ class FiringRole(Role):
     async def unblock(self, limit: int) -> int:
         def work(connection: Connection, now: int) -> int:
             freed = len(connection.rows("unblock", {"limit": limit, "now": now}))
+            if freed:
+                put_on_trial(connection, now)
             return freed + free_parked(connection, now, limit)
 
         freed = await self.database.run(work)
@@ -89,20 +99,20 @@ def _tell(connection: Connection, now: int, kind: EventKind, rows: Sequence[dict
 
 def _due(connection: Connection, row: tuple[Any, ...]) -> DueJob:
     """A job in view; one that is decided when it is due with its live runs."""
-    job_id, tenant_id, queue, tier, task, schedule, next_fire_at, options, made, exact = row
+    job_id, tenant_id, queue, tier, task, schedule, next_fire_at, options, made, exact, owed = row
     live: tuple[LiveRun, ...] = ()
     if exact:
         found = connection.rows("live_runs_of", {"tenant_id": tenant_id, "job_id": job_id})
         live = tuple(LiveRun(identity(run_id), bool(running)) for run_id, running in found)
     lane = lane_of(tenant_id, queue, tier, task, options)
-    return DueJob(identity(job_id), lane, schedule, moment(next_fire_at), options, made, live)
+    return DueJob(identity(job_id), lane, schedule, moment(next_fire_at), options, made, live, owed)
 
 
 def _cursor(fire: Fire) -> dict[str, Any]:
     return {
         "next_fire_at": maybe_stamp(fire.next_fire_at),
         "scan_at": maybe_stamp(fire.scan_at),
-        "last_fire_at": stamp(fire.last_fire_at),
+        "last_fire_at": maybe_stamp(fire.last_fire_at),
         "made": len(fire.runs),
         "missed": len(fire.skips),
         "recurring": fire.recurring,

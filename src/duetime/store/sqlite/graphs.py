@@ -21,6 +21,7 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
 from duetime.store.sqlite.depending import insert_runs, put_dependents, put_edges
 from duetime.store.sqlite.labelling import put_labels
+from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.settling import SettlingRole
 from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, moment
@@ -31,7 +32,7 @@ class GraphRole(SettlingRole):
         def work(connection: Connection, now: int) -> Graph:
             known = _known(connection, tenant_id, graph)
             if known is None:
-                lanes = self.lane_book.ids(connection, {item.job.lane for item in graph.nodes})
+                lanes = self.lane_book.ids(connection, {item.job.lane for item in graph.nodes}, new_work=True)
                 _insert(connection, now, tenant_id, graph, lanes)
             return _read(connection, tenant_id, known or graph.id, created=known is None)
 
@@ -63,7 +64,7 @@ class GraphRole(SettlingRole):
             # An end that is handed on later would count for the runs that are made here.
             while self.hand_on(connection, now, connection.rows("take_ends_of_graph", _this(tenant_id, graph_id))):
                 pass
-            _rerun(connection, now, tenant_id, _read(connection, tenant_id, graph_id), nonce)
+            _rerun(connection, self.lane_book, now, tenant_id, _read(connection, tenant_id, graph_id), nonce)
             return _read(connection, tenant_id, graph_id)
 
         found = await self.database.run(work)
@@ -145,7 +146,7 @@ def _read(connection: Connection, tenant_id: int, graph_id: UUID, *, created: bo
     return Graph(graph_item(rows[0]), nodes, edges, created)
 
 
-def _rerun(connection: Connection, now: int, tenant_id: int, graph: Graph, nonce: bytes) -> None:
+def _rerun(connection: Connection, book: LaneBook, now: int, tenant_id: int, graph: Graph, nonce: bytes) -> None:
     rerun = plan_rerun(graph)
     nodes = [graph.nodes[place] for place in rerun.places]
     runs, new = [], {}
@@ -155,7 +156,7 @@ def _rerun(connection: Connection, now: int, tenant_id: int, graph: Graph, nonce
         if not rows:
             raise nothing_kept([item.name])
         old = rows[0]
-        content = (old["lane_id"], old["args"], old["options"], old["timeout_ms"])
+        content = (book.awake_again(connection, old["lane_id"]), old["args"], old["options"], old["timeout_ms"])
         again = repeat(item.run_id, item.job_id, *content, now=moment(now), nonce=nonce)
         new[item.job_id] = again.run_id
         connection.execute("remove_dead_letters", of_run)

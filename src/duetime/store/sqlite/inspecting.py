@@ -34,7 +34,8 @@ def inspect_file(path: Path) -> FileFindings:
     if version is not None:
         # An older one is brought up to date by whoever opens the file next.
         check_versions(found=max(version, VERSION), oldest_code=oldest_code, code=VERSION, where=str(path))
-    return FileFindings(version, workers, owner_of(path))
+    owner = owner_of(path)
+    return FileFindings(version, workers, None if owner is None else owner.process)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

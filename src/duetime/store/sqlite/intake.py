@@ -42,7 +42,7 @@ class IntakeRole(EditingRole):
             return []
 
         def work(connection: Connection, now: int) -> list[Submitted]:
-            lanes = self.lane_book.ids(connection, {job.lane for job in jobs})
+            lanes = self.lane_book.ids(connection, {job.lane for job in jobs}, new_work=True)
             if all(is_plain(job) for job in jobs):
                 return _insert_ready(connection, now, tenant_id, jobs, lanes)
             answers: dict[UUID, Submitted] = {}
@@ -252,6 +252,6 @@ def _meet(connection: Connection, tenant_id: int, job: NewJob, known: Known) -> 
     if isinstance(met, Placed):
         if must_not_be_waited_for(job):
             check_replaced(job, known.job_id, connection.value("is_waited_for", of_job))
-        connection.execute("withdraw_runs", of_job)
+        connection.rows("withdraw_runs", of_job)
         connection.execute("drop_labels", of_job)
     return met

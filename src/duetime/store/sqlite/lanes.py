@@ -1,9 +1,21 @@
-"""The lanes of the file. They are only ever added to, so what is known stays true, unless it was rolled back."""
+"""The lanes of the file, and which of them are awake.
+
+The file has one process and one writer. What is known here holds until this process lets a lane fall asleep, or
+something is rolled back.
+"""
 
 from collections.abc import Iterable
 
-from duetime.model.lane import Lane, LaneKey
+from duetime.clock import Clock, monotonic
+from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
+from duetime.store.limiting import lanes_are_used_up
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.values import microseconds, stamp
+
+_A_DAY = 86_400_000_000
+_LONG = 0.005
+_SHARE = 0.01
+"""A pass over all runs that takes long is made for so much of the time at the most."""
 
 
 def _key(tenant_id: int, queue: str, tier: int, task: str, trial: int, keyed: int) -> LaneKey:
@@ -13,35 +25,105 @@ def _key(tenant_id: int, queue: str, tier: int, task: str, trial: int, keyed: in
 class LaneBook:
     """Used on the store's own thread only."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, most: int) -> None:
+        self._clock = clock
+        self._most = most
         self._ids: dict[LaneKey, int] = {}
         self._keys: dict[int, LaneKey] = {}
+        self._tidy_at = 0.0
         self.has_limits = False
         """Whether anything was claimed under a limit: then the end of a run may let another one start."""
 
-    def after(self, connection: Connection, lane_id: int) -> list[Lane]:
-        found = [Lane(row[0], _key(*row[1:])) for row in connection.rows("lanes_after", {"after": lane_id})]
+    def awake(self, connection: Connection) -> list[Lane]:
+        """The lanes that are awake, by id."""
+        found = [Lane(row[0], _key(*row[1:])) for row in connection.rows("awake_lanes", {})]
         for lane in found:
-            self._ids[lane.key] = lane.id
-            self._keys[lane.id] = lane.key
+            self._learn(lane)
         return found
 
-    def ids(self, connection: Connection, keys: Iterable[LaneKey]) -> dict[LaneKey, int]:
-        """The ids of lanes, made where they are missing."""
+    def changes(self, connection: Connection, after: LaneTurn) -> LaneChanges:
+        """What changed after a turn."""
+        rows = [] if after == NO_TURN else connection.rows("lane_changes", {"turn": after.number})
+        if rows and rows[0][0] == after.number:
+            latest = {lane_id: words if awake else None for _, awake, lane_id, *words in rows[1:]}
+            turn = LaneTurn(rows[-1][0], 0)
+            awake = [Lane(lane_id, _key(*words)) for lane_id, words in latest.items() if words is not None]
+            asleep = [lane_id for lane_id, words in latest.items() if words is None]
+            return LaneChanges(turn, awake, asleep, whole=False)
+        newest = connection.value("newest_lane_change", {})
+        turn = NO_TURN if newest is None else LaneTurn(newest, 0)
+        return LaneChanges(turn, self.awake(connection), [], whole=True)
+
+    def ids(self, connection: Connection, keys: Iterable[LaneKey], *, new_work: bool = False) -> dict[LaneKey, int]:
+        """The ids of lanes, woken or made where they are not awake. Work that was accepted before gets its lanes
+        however many its tenant has."""
         wanted = set(keys)
-        missing = sorted(wanted - self._ids.keys())
-        if missing:
-            rows = [(key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed) for key in missing]
-            connection.many("make_lanes", rows)
-            self.after(connection, 0)
+        for key in sorted(wanted - self._ids.keys()):
+            self._learn(Lane(self._wake(connection, key, new_work=new_work), key))
         return {key: self._ids[key] for key in wanted}
 
-    def key(self, connection: Connection, lane_id: int) -> LaneKey:
+    def awake_again(self, connection: Connection, lane_id: int) -> int:
+        """The id under which a lane is awake now that may have fallen asleep."""
+        key = self.key(connection, lane_id)
+        return lane_id if key is None else self.ids(connection, [key])[key]
+
+    def key(self, connection: Connection, lane_id: int) -> LaneKey | None:
+        """What a lane is, if it is there."""
         if lane_id not in self._keys:
-            self.after(connection, 0)
+            row = connection.row("lanes_by_id", {"id": lane_id})
+            return None if row is None else _key(*row[1:])
         return self._keys[lane_id]
+
+    def tidy(self, connection: Connection, now: int) -> int:
+        """Let lanes without runs fall asleep."""
+        began = monotonic()
+        if began < self._tidy_at:
+            return 0
+        idle = microseconds(LANE_IDLE)
+        rows = connection.rows("quiet_lanes", {"before": now - idle, "most": LANES_AT_ONCE})
+        ids = [lane_id for lane_id, waited_in in rows if not waited_in]
+        if ids:
+            used = {row[0] for row in connection.rows("lanes_of_runs", {})}
+            ids = [lane_id for lane_id in ids if lane_id not in used]
+            connection.many("rest_lanes", [{"id": lane_id, "now": now} for lane_id in ids])
+        kept = {lane_id for lane_id, _ in rows}.difference(ids)
+        connection.many("keep_lane", [{"id": lane_id, "until": now + 4 * idle} for lane_id in kept])
+        connection.execute("tidy_lanes", {"before": now - _A_DAY // 24})
+        for lane_id in ids:
+            if (key := self._keys.pop(lane_id, None)) is not None:
+                self._ids.pop(key, None)
+        took = monotonic() - began
+        if took > _LONG:
+            self._tidy_at = monotonic() + took / _SHARE
+        return len(ids)
+
+    def wake_used(self, connection: Connection, now: int) -> int:
+        """Wake lanes that runs wait in though they are asleep."""
+        ids = [row[0] for row in connection.rows("wake_used_lanes", {"now": now})]
+        connection.many("put_lane_change", [{"lane_id": lane_id, "now": now} for lane_id in ids])
+        return len(ids)
 
     def forget(self) -> None:
         """Something was rolled back: perhaps a lane."""
         self._ids.clear()
         self._keys.clear()
+
+    def _wake(self, connection: Connection, key: LaneKey, *, new_work: bool) -> int:
+        words = (key.tenant_id, key.queue, key.tier, key.task, key.trial, key.keyed)
+        lane = dict(zip(("tenant_id", "queue", "tier", "task", "trial", "keyed"), words, strict=True))
+        now = stamp(self._clock.now())
+        row = connection.row("find_lanes", lane)
+        if row is not None and row[1]:
+            return int(row[0])
+        if new_work and key.tenant_id > 0 and (row is None or row[2] <= now - _A_DAY):
+            used = {"tenant_id": key.tenant_id, "after": now - _A_DAY, "most": self._most}
+            if connection.value("lanes_used", used) >= self._most:
+                raise lanes_are_used_up(self._most)
+        connection.execute("wake_lanes", {**lane, "now": now})
+        (lane_id, *_) = connection.row("find_lanes", lane) or (0,)
+        connection.execute("put_lane_change", {"lane_id": lane_id, "now": now})
+        return int(lane_id)
+
+    def _learn(self, lane: Lane) -> None:
+        self._ids[lane.key] = lane.id
+        self._keys[lane.id] = lane.key

@@ -12,7 +12,8 @@ from duetime.store.protocol import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, places
+from duetime.store.sqlite.sweeping import set_apart
+from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, packed, places
 
 
 class LeasingRole(Role):
@@ -54,6 +55,16 @@ class LeasingRole(Role):
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return await self.database.run(lambda connection, _: _cancellations(connection, worker_id))
+
+    async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
+        def work(connection: Connection, now: int) -> int:
+            ids = packed(run_ids)
+            rows = connection.rows("runs_of_worker", {"worker_id": worker_id.bytes, "ids": ids, "places": places(ids)})
+            if rows:
+                set_apart(connection, now, worker_id.bytes, b"".join([row[0] for row in rows]))
+            return len(rows)
+
+        return await self.database.run(work)
 
     async def leave(self, worker_id: UUID) -> None:
         await self.database.run(lambda connection, _: connection.execute("leave", {"worker_id": worker_id.bytes}))
@@ -99,6 +110,7 @@ def _free_unlisted(connection: Connection, this: dict[str, Any]) -> int:
         rows = connection.rows("free_unlisted", {**this, "claim_no": claim_no, "ids": ids, "places": places(ids)})
         end_freed(connection, this["now"], rows)
         freed += len(rows)
+    connection.execute("disown_claims", this)
     return freed
 
 

@@ -5,22 +5,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from duetime.model.event import EventKind
-from duetime.model.failure import FailureClass
-from duetime.model.fingerprint import fingerprint
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.limits import Book, Candidate, Line, Scope, Terms, admit, give_back, problem_of, room_for, room_of
-from duetime.model.run import RunState
-from duetime.store.limiting import LINE, ROUNDS, Rules, Said, candidate, depth_of_peek, run_scopes, shared_scopes
+from duetime.model.limits import Book, Candidate, Line, Scope, Terms, admit, give_back, room_for, room_of
+from duetime.store.limiting import (
+    LEAVE_AT_LEAST,
+    LEAVE_AT_MOST,
+    LINE,
+    ROUNDS,
+    Rules,
+    Said,
+    candidate,
+    depth_of_peek,
+    run_scopes,
+    shared_scopes,
+    why_left,
+)
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.settling import note_ends
-from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import (
     duration,
     identity,
-    listed,
     maybe_moment,
     microseconds,
     moment,
@@ -32,11 +37,11 @@ from duetime.store.sqlite.values import (
 
 class LimitingRole(Role):
     async def rules(self) -> Rules:
-        return await self.database.run(lambda connection, _: read_rules(connection))
+        return await self.database.run(lambda connection, now: read_rules(connection, now))
 
 
-def read_rules(connection: Connection) -> Rules:
-    return Rules.of(connection.rows("rules", {}))
+def read_rules(connection: Connection, now: int) -> Rules:
+    return Rules.of(connection.rows("rules", {"now": now}))
 
 
 class Limited:
@@ -71,12 +76,12 @@ class Limited:
             return [], False
         wanted = {"lane_id": lane_id, "now": self._now, "depth": depth_of_peek(room, number)}
         seen: list[Candidate] = []
-        said, failed = Said(), False
+        said, left = Said(), False
         for run_id, put_off, body in self._connection.rows("candidates", wanted):
             options = decode_options(body)
-            if problem := problem_of(options):
-                self._fail(run_id, problem)
-                failed = True
+            if message := why_left(identity(run_id), options):
+                self._leave(run_id, message)
+                left = True
                 continue
             scopes = run_scopes(key, options, self._rules)
             said.hear(scopes, again=bool(put_off))
@@ -93,14 +98,11 @@ class Limited:
             ids = packed(chosen)
             rows = self._connection.rows("claim_limited", {**this, "ids": ids, "places": places(ids)})
             self._remember(rows, shared, {run.run_id: run for run in seen})
-        return rows, bool(parked or later or failed)
+        return rows, bool(parked or later or left)
 
-    def _fail(self, run_id: bytes, problem: str) -> None:
-        if is_heard(self._connection, self._now):
-            tell_of_runs(self._connection, self._now, EventKind.FAILED, [identity(run_id)])
-        note_ends(self._connection, self._now, run_id, listed([RunState.FAILED]))
-        words = {"error": problem, "fingerprint": fingerprint(FailureClass.ERROR, problem)}
-        self._connection.execute("fail_waiting", {"run_id": run_id, "now": self._now, **words})
+    def _leave(self, run_id: bytes, message: str) -> None:
+        bounds = {"at_least": microseconds(LEAVE_AT_LEAST), "at_most": microseconds(LEAVE_AT_MOST)}
+        self._connection.execute("leave_runs", {"run_id": run_id, "now": self._now, "message": message, **bounds})
 
     def _hold(self, scopes: Mapping[Scope, Terms]) -> None:
         for scope, said in scopes.items():

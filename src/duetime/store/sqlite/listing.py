@@ -47,7 +47,7 @@ from duetime.store.listings import (
 from duetime.store.service_views import FIRST_ID, LAST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.reading import ReadingRole, find_job, runs_of_job
-from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, names, packed, places
+from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, names, packed, places, unpacked
 
 
 class ListingRole(ReadingRole):
@@ -129,6 +129,9 @@ class _Jobs:
         }
 
     def sources(self) -> list[Source]:
+        if self._filter.ids is not None:
+            wanted = [job_id for job_id in self._filter.ids if job_id < self._before]
+            return self._among(wanted, len(wanted) + 1)
         labels = wanted_labels(self._filter)
         if labels:
             return self._labelled(labels)
@@ -156,7 +159,11 @@ class _Jobs:
         if not rows:
             return []
         ids = [row["job_id"] for row in rows if row["among"]]
-        sources = [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), self._stored(ids, bound)]
+        return [Source((), horizon_of(len(rows), bound, rows[-1]["job_id"])), *self._among(ids, bound)]
+
+    def _among(self, ids: list[UUID], bound: int) -> list[Source]:
+        """Those of these jobs that match, wherever they live."""
+        sources = [self._stored(ids, bound)]
         if wants_live(self._filter) and (rest := still_wanted(ids, sources, self._limit)):
             sources.append(self._live(rest, bound, None))
         if wants_ended(self._filter) and (rest := still_wanted(ids, sources, self._limit)):
@@ -168,7 +175,7 @@ class _Jobs:
         if home is None:
             return Source(())
         states = None if home.states is None else listed(home.states)
-        wanted = {**self._wanted, **_among(ids), "bound": bound, "states": states, "recurring": home.recurring}
+        wanted = {**self._wanted, **_packed(ids), "bound": bound, "states": states, "recurring": home.recurring}
         rows = self._connection.records("list_stored_jobs", wanted)
         items = [(row["id"], stored_job_item(row)) for row in rows if row["id"] is not None]
         return Source(items, None if ids is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"]))
@@ -180,7 +187,7 @@ class _Jobs:
             "list_live_jobs",
             {
                 **self._wanted,
-                **_among(ids),
+                **_packed(ids),
                 **_holding(held),
                 "bound": bound,
                 "state": state,
@@ -212,7 +219,7 @@ class _Jobs:
         return Source(self._items(walk.found))
 
     def _look_up(self, ids: list[UUID]) -> list[Any]:
-        return self._connection.records("find_ended_jobs", {**self._wanted, **_among(ids)}) if ids else []
+        return self._connection.records("find_ended_jobs", {**self._wanted, **_packed(ids)}) if ids else []
 
     def _items(self, rows: list[Any]) -> list[tuple[UUID, JobItem]]:
         return [(row["job_id"], ended_job_item(row, self._tenant_id)) for row in rows]
@@ -241,14 +248,16 @@ def _rest(filter: JobFilter | RunFilter) -> dict[str, Any]:
     }
 
 
-def _among(ids: list[UUID] | None) -> dict[str, Any]:
+def _packed(ids: list[UUID] | None) -> dict[str, Any]:
     blob = None if ids is None else packed(ids)
     return {"ids": blob, "places": None if blob is None else places(blob)}
 
 
 def _held(connection: Connection) -> bytes:
-    """The ids of all runs that workers hold."""
-    return b"".join([row[0] for row in connection.rows("held_runs", {})])
+    """The ids of all runs that workers hold, once each: a claim that is not closed yet still names a run that its
+    worker gave back and claimed again."""
+    blobs = [row[0] for row in connection.rows("held_runs", {})]
+    return b"".join(dict.fromkeys(each for blob in blobs for each in unpacked(blob)))
 
 
 def _holding(held: bytes | None) -> dict[str, Any]:

@@ -7,11 +7,14 @@ from uuid import UUID
 
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
+from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import lane_of
 from duetime.model.listing import DeadFilter, Replayed
 from duetime.model.run import RunState
+from duetime.store.keys import Repeated
 from duetime.store.mending import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
 from duetime.store.protocol import Hint
+from duetime.store.sqlite.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import ControlRole
 from duetime.store.sqlite.listing import dead_wanted
@@ -35,28 +38,39 @@ class MendingRole(ControlRole):
         await self.database.run(work)
         self.hints.give(Hint.CANCEL)
 
-    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes) -> Run:
+    async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         def work(connection: Connection, now: int) -> Run:
-            this = {"tenant_id": tenant_id, "run_id": run_id.bytes, "now": now}
-            old = connection.records("lock_dead_letter", this)
-            if not old:
-                run = read_run(connection, tenant_id, run_id)
-                if run.state is RunState.RETRYING:
-                    connection.execute("ready_now", this)
-                    return read_run(connection, tenant_id, run_id)
-                check_repeatable(run_id, run.state)
-                old = connection.records("ended_run", this)
-            job_id = old[0]["job_id"]
-            if connection.value("is_deleted", {"tenant_id": tenant_id, "job_id": job_id.bytes}):
-                raise deleted_meanwhile(job_id)
-            said = old[0] if old[0]["args"] is not None else self._said(connection, tenant_id, job_id)
-            new = _repeat(run_id, said, moment(now), nonce)
-            _replace(connection, now, tenant_id, [run_id], [new])
-            return read_run(connection, tenant_id, new.run_id)
+            made = first_answer(connection, tenant_id, request, UUID)
+            if made is None:
+                made = self._retry(connection, now, tenant_id, run_id, nonce)
+                keep_answer(connection, now, tenant_id, request, made)
+            return read_run(connection, tenant_id, made)
 
         found = await self.database.run(work)
         self.hints.give(Hint.READY)
         return found
+
+    def _retry(self, connection: Connection, now: int, tenant_id: int, run_id: UUID, nonce: bytes) -> UUID:
+        """The run that is tried now: this one, or the one that repeats it."""
+        this = {"tenant_id": tenant_id, "run_id": run_id.bytes, "now": now}
+        old = connection.records("lock_dead_letter", this)
+        if not old:
+            run = read_run(connection, tenant_id, run_id)
+            if run.state is RunState.RETRYING:
+                connection.execute("ready_now", this)
+                return run_id
+            check_repeatable(run_id, run.state)
+            old = connection.records("ended_run", this)
+        job_id = old[0]["job_id"]
+        if connection.value("is_deleted", {"tenant_id": tenant_id, "job_id": job_id.bytes}):
+            raise deleted_meanwhile(job_id)
+        before = repeated_by(connection, tenant_id, run_id)
+        if before is not None:
+            return before
+        said = old[0] if old[0]["args"] is not None else self._said(connection, tenant_id, job_id)
+        new = self._repeat(connection, run_id, said, moment(now), nonce)
+        _replace(connection, now, tenant_id, [run_id], [new])
+        return new.run_id
 
     def _said(self, connection: Connection, tenant_id: int, job_id: UUID) -> dict[str, Any]:
         """What an occurrence that made no run is repeated with: what its job says now."""
@@ -67,6 +81,27 @@ class MendingRole(ControlRole):
         key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
         return {**row, "lane_id": self.lane_book.ids(connection, [key])[key]}
 
+    def _repeat(
+        self,
+        connection: Connection,
+        old: UUID,
+        row: dict[str, Any],
+        now: datetime,
+        nonce: bytes,
+        delay: timedelta = timedelta(0),
+    ) -> Repeat:
+        return repeat(
+            old,
+            row["job_id"],
+            self.lane_book.awake_again(connection, row["lane_id"]),
+            row["args"],
+            row["options"],
+            row["timeout_ms"],
+            now=now,
+            nonce=nonce,
+            delay=delay,
+        )
+
     async def replay_dead_letters(
         self,
         tenant_id: int,
@@ -75,16 +110,24 @@ class MendingRole(ControlRole):
         limit: int = 1000,
         rate: float = 100.0,
         delay: timedelta = timedelta(0),
+        request: KeyedRequest | None = None,
     ) -> Replayed:
         def work(connection: Connection, now: int) -> Replayed:
+            before = first_answer(connection, tenant_id, request, Replayed)
+            if before is not None:
+                return before
             rows = _matching(connection, tenant_id, filter, limit + 1, also_deleted=False)
             old = [row["run_id"] for row in rows[:limit]]
             new = [
-                _repeat(row["run_id"], row, moment(now), nonce, delay + timedelta(seconds=place / rate))
+                self._repeat(
+                    connection, row["run_id"], row, moment(now), nonce, delay + timedelta(seconds=place / rate)
+                )
                 for place, row in enumerate(rows[:limit])
             ]
             _replace(connection, now, tenant_id, old, new)
-            return Replayed(tuple(zip(old, [item.run_id for item in new], strict=True)), more=len(rows) > limit)
+            answer = Replayed(tuple(zip(old, [item.run_id for item in new], strict=True)), more=len(rows) > limit)
+            keep_answer(connection, now, tenant_id, request, answer)
+            return answer
 
         replayed = await self.database.run(work)
         self.hints.give(Hint.READY)
@@ -104,20 +147,6 @@ def _matching(
 ) -> list[dict[str, Any]]:
     wanted = {**dead_wanted(filter), "tenant_id": tenant_id, "limit": limit, "also_deleted": also_deleted}
     return connection.records("lock_dead_letters", wanted)
-
-
-def _repeat(old: UUID, row: dict[str, Any], now: datetime, nonce: bytes, delay: timedelta = timedelta(0)) -> Repeat:
-    return repeat(
-        old,
-        row["job_id"],
-        row["lane_id"],
-        row["args"],
-        row["options"],
-        row["timeout_ms"],
-        now=now,
-        nonce=nonce,
-        delay=delay,
-    )
 
 
 def _remove(connection: Connection, tenant_id: int, run_ids: Sequence[UUID]) -> None:
@@ -143,4 +172,6 @@ def _replace(connection: Connection, now: int, tenant_id: int, old: Sequence[UUI
             for item in new
         ],
     )
+    repeated = [Repeated(each, item.run_id) for each, item in zip(old, new, strict=True)]
+    keep_repeats(connection, now, tenant_id, repeated)
     tell(connection, now, EventKind.FIRED, tenant_id, [item.run_id for item in new])

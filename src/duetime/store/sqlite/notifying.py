@@ -48,10 +48,10 @@ class NotifyingRole(Role):
             return number
 
         number = await self.database.run(work)
-        return None if number is None else EventMark(0, number)
+        return None if number is None else EventMark(number)
 
     async def notified(self, until: EventMark) -> None:
-        await self.database.run(lambda connection, _: connection.execute("notified", {"number": until.number}))
+        await self.database.run(lambda connection, _: connection.execute("notified", {"number": until}))
 
     async def news_of_runs(
         self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None

@@ -3,28 +3,67 @@
 A lock on a file beside the database says so; the lock ends with the process, however that one ends. POSIX locks do not
 count inside one process, nor pass to a forked child, so a list of what this process has open stands beside them. The
 lock file is never opened by a process that holds it: closing any handle to it would give up the lock.
+
+The lock file names its owner, and whether that one serves: a server keeps the file for as long as it runs, and others
+reach it over HTTP. Any other owner has the file for a moment, so those who want it wait their turn. While they wait
+they share a lock on a second file, by which the owner knows that it is wanted, and lets go.
 """
 
 import errno
 import fcntl
+import logging
 import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from time import sleep
+from typing import NamedTuple
 
+from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreLocked, StoreUnavailable
+from duetime.forking import begin_anew_in_children
 
-_guard = Lock()
-_open_here: set[Path] = set()
+log = logging.getLogger("duetime.sqlite")
+
 _REMEDY = "stop it, or use PostgreSQL (DUETIME_DATABASE_URL)"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SERVES = "serves"
+_READ = 40
+_LOOK_EVERY = 0.02
+_TELL_AFTER = 1.0
+"""Seconds: a process that waits for longer says for whom."""
 
 
-def owner_of(path: Path) -> str | None:
-    """The process that holds the file, without taking it; None when nobody does."""
+class _Here:
+    """What this process has open. A forked child has nothing of it: locks stay with the parent."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+        begin_anew_in_children(self)
+
+    def begin_anew(self) -> object:
+        self.guard = Lock()
+        self.open: set[Path] = set()
+        return None
+
+
+_here = _Here()
+
+
+class Owner(NamedTuple):
+    process: str
+    serves: bool
+    """Whether it keeps the file for as long as it runs, and answers over HTTP."""
+
+
+def owner_of(path: Path) -> Owner | None:
+    """The process that holds the file, without taking it; None when none does."""
     resolved = path.resolve()
-    with _guard:
-        if resolved in _open_here:
-            return str(os.getpid())
+    with _here.guard:
+        if resolved in _here.open:
+            return Owner(str(os.getpid()), serves=False)
         try:
             handle = os.open(_lock_file(resolved), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -32,34 +71,55 @@ def owner_of(path: Path) -> str | None:
         try:
             fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return os.read(handle, 20).decode("ascii", "replace").strip() or "another one"
+            return _read_owner(handle)
         finally:
             os.close(handle)
     return None
+
+
+def is_wanted(path: Path) -> bool:
+    """Whether another process waits for the file."""
+    try:
+        handle = os.open(_waiting_file(path.resolve()), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _lock_file(resolved: Path) -> Path:
     return resolved.with_name(f"{resolved.name}.lock")
 
 
+def _waiting_file(resolved: Path) -> Path:
+    return resolved.with_name(f"{resolved.name}.waiting")
+
+
+def _read_owner(handle: int) -> Owner:
+    process, _, role = os.read(handle, _READ).decode("ascii", "replace").partition("\n")
+    return Owner(process.strip() or "another one", role.strip() == _SERVES)
+
+
 class Ownership:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, serves: bool = False, patience: float = 0.0) -> None:
         self._path = path
+        self._serves = serves
+        self._patience = patience
         self._resolved: Path | None = None
         self._handle: int | None = None
 
     def take(self) -> None:
+        """Take the file. Waits its turn for as long as `patience` says, unless a server has it; then raises
+        `StoreLocked`."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             resolved = self._path.resolve()
-            with _guard:
-                if resolved in _open_here:
-                    raise StoreLocked(
-                        f"the file {self._path} is open in this process already", remedy="share one store per file"
-                    )
-                self._handle = self._lock(_lock_file(resolved))
-                self._resolved = resolved
-                _open_here.add(resolved)
+            self._take_in_turn(resolved)
             # Made here, and not by SQLite, so that nobody else may read what jobs carry.
             os.close(os.open(resolved, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
@@ -71,27 +131,79 @@ class Ownership:
             raise StoreError(f"the file {self._path} cannot be used: {error.strerror}") from error
 
     def release(self) -> None:
-        with _guard:
+        with _here.guard:
             if self._handle is not None:
                 os.close(self._handle)
                 self._handle = None
             if self._resolved is not None:
-                _open_here.discard(self._resolved)
+                _here.open.discard(self._resolved)
                 self._resolved = None
+
+    def _take_in_turn(self, resolved: Path) -> None:
+        try:
+            self._try(resolved)
+        except StoreLocked as error:
+            if not self._patience or error.owner_serves:
+                raise
+        else:
+            return
+        began, told = monotonic(), False
+        with _waiting(resolved):
+            while True:
+                sleep(random.uniform(_LOOK_EVERY / 2, _LOOK_EVERY))
+                try:
+                    self._try(resolved)
+                except StoreLocked as error:
+                    waited = monotonic() - began
+                    if error.owner_serves or waited > self._patience:
+                        raise
+                    if waited > _TELL_AFTER and not told:
+                        log.warning("waiting, for up to %.0f s: %s", self._patience, error.message)
+                        told = True
+                else:
+                    return
+
+    def _try(self, resolved: Path) -> None:
+        with _here.guard:
+            if resolved in _here.open:
+                raise StoreLocked(
+                    f"the file {self._path} is open in this process already", remedy="share one store per file"
+                )
+            self._handle = self._lock(_lock_file(resolved))
+            self._resolved = resolved
+            _here.open.add(resolved)
 
     def _lock(self, path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()}\n".encode())
+            role = f"{_SERVES}\n" if self._serves else ""
+            os.write(handle, f"{os.getpid()}\n{role}".encode())
         except BlockingIOError:
-            owner = os.read(handle, 20).decode("ascii", "replace").strip()
+            owner = _read_owner(handle)
             os.close(handle)
-            raise StoreLocked(
-                f"the file {self._path} belongs to process {owner or 'another one'}", remedy=_REMEDY
-            ) from None
+            locked = StoreLocked(f"the file {self._path} belongs to process {owner.process}", remedy=_REMEDY)
+            locked.owner_serves = owner.serves
+            raise locked from None
         except BaseException:
             os.close(handle)
             raise
         return handle
+
+
+@contextmanager
+def _waiting(resolved: Path) -> Iterator[None]:
+    """Let the owner know that this process waits."""
+    handle = os.open(_waiting_file(resolved), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # Owners look by taking it for an instant: then there is another look soon.
+        for _ in range(5):
+            try:
+                fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                sleep(0.001)
+        yield
+    finally:
+        os.close(handle)

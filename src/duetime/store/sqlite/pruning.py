@@ -4,17 +4,18 @@ What belongs to a job that may live in any home (its labels, its payloads) is go
 at a time and round and round, and removed where the job is nowhere any more.
 """
 
-from datetime import timedelta
+import logging
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.ids import first_id_at
-from duetime.store.service_views import FIRST_ID, PARTS_OF_KEYS
+from duetime.store.service_views import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import microseconds, moment, places
+from duetime.store.sqlite.values import places, stamp
 
-_KEYS_OF_LIMITS = timedelta(hours=1)
-_EVENTS = timedelta(minutes=10)
+log = logging.getLogger("duetime.store")
+
 _LIVE_LOGS = timedelta(minutes=1)
 _A_PARTITION = timedelta(days=2)
 _FIRST_REF = (FIRST_ID.bytes, FIRST_ID.bytes)
@@ -35,35 +36,41 @@ class PruningRole(Role):
         batch: int = 1000,
         *,
         idempotency_retention: timedelta = timedelta(days=1),
+        now: datetime | None = None,
     ) -> int:
-        removed = await self._prune("prune_jobs", retention, batch)
-        await self._prune("prune_users", retention, batch)
-        removed += await self._prune("prune_graphs", retention, batch)
-        await self._prune("prune_followers", retention, batch)
-        removed += await self._prune("prune_dead_letters", dead_letter_retention, batch)
-        removed += await self._prune_keys(idempotency_retention, batch)
-        removed += await self._prune("prune_events", _EVENTS, batch)
-        await self._prune("prune_live_logs", _LIVE_LOGS, batch)
-        await self._prune("see_tasks", retention / 2, batch)
-        removed += await self._prune("prune_tasks", retention, batch)
-        removed += await self._prune("prune_limits", _KEYS_OF_LIMITS, batch)
+        if now is None:
+            now = self.database.clock.now()
+        past = now - retention
+        removed = await self._prune("prune_jobs", past, batch)
+        await self._prune("prune_users", past, batch)
+        removed += await self._prune("prune_graphs", past, batch)
+        await self._prune("prune_followers", past, batch)
+        removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
+        removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
+        removed += await self._prune("prune_events", now - EVENTS, batch, unread=stamp(now - UNREAD_EVENTS))
+        await self._prune("prune_live_logs", now - _LIVE_LOGS, batch)
+        await self._prune("see_tasks", now - retention / 2, batch)
+        removed += await self._prune("prune_tasks", past, batch)
+        removed += await self._prune("prune_limits", now - KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
-        removed += await self._prune("prune_deleted_jobs", longest, batch)
-        removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", retention, batch)
-        removed += await self._sweep_refs(retention, batch)
-        removed += await self._sweep("payloads", "payloads_in_turn", "sweep_payloads", retention, batch)
-        removed += await self._sweep("edges", "edges_in_turn", "sweep_edges", retention, batch)
-        return removed + await self._prune_history(retention, batch)
+        removed += await self._prune("prune_deleted_jobs", now - longest, batch)
+        removed += await self._prune("prune_lanes", now - longest, batch)
+        if woken := await self.database.run(self.lane_book.wake_used):
+            log.error("runs waited in %d lanes that were asleep", woken)
+        removed += await self._sweep("labels", "labels_in_turn", "sweep_labels", past, batch)
+        removed += await self._sweep_refs(past, batch)
+        removed += await self._sweep("payloads", "payloads_in_turn", "sweep_payloads", past, batch)
+        removed += await self._sweep("edges", "edges_in_turn", "sweep_edges", past, batch)
+        return removed + await self._prune_history(past, batch)
 
-    async def _prune(self, name: str, age: timedelta, batch: int) -> int:
-        def work(connection: Connection, now: int) -> int:
-            return connection.execute(name, {"now": now, "age": microseconds(age), "batch": batch})
+    async def _prune(self, name: str, before: datetime, batch: int, **more: int) -> int:
+        this = {"before": stamp(before), "batch": batch, **more}
+        return await self.database.run(lambda connection, now: connection.execute(name, {**this, "now": now}))
 
-        return await self.database.run(work)
+    async def _sweep(self, what: str, in_turn: str, sweep: str, past: datetime, batch: int) -> int:
+        before = first_id_at(past).bytes
 
-    async def _sweep(self, what: str, in_turn: str, sweep: str, retention: timedelta, batch: int) -> int:
-        def work(connection: Connection, now: int) -> int:
-            before = first_id_at(moment(now) - retention).bytes
+        def work(connection: Connection, _now: int) -> int:
             rows = connection.rows(in_turn, {"after": self._swept[what], "before": before, "batch": batch})
             self._swept[what] = rows[-1][0] if len(rows) >= batch else FIRST_ID.bytes
             ids = b"".join([row[0] for row in rows])
@@ -71,10 +78,12 @@ class PruningRole(Role):
 
         return await self.database.run(work)
 
-    async def _sweep_refs(self, retention: timedelta, batch: int) -> int:
-        def work(connection: Connection, now: int) -> int:
+    async def _sweep_refs(self, past: datetime, batch: int) -> int:
+        before = first_id_at(past).bytes
+
+        def work(connection: Connection, _now: int) -> int:
             payload, job = self._refs_after
-            wanted = {"payload": payload, "job": job, "before": first_id_at(moment(now) - retention).bytes}
+            wanted = {"payload": payload, "job": job, "before": before}
             rows = connection.rows("payload_refs_in_turn", {**wanted, "batch": batch})
             self._refs_after = rows[-1] if len(rows) >= batch else _FIRST_REF
             if not rows:
@@ -85,14 +94,18 @@ class PruningRole(Role):
 
         return await self.database.run(work)
 
-    async def _prune_keys(self, age: timedelta, batch: int) -> int:
+    async def _prune_keys(self, before: datetime, repeats_before: datetime, batch: int) -> int:
         """A few parts in turn. Keys that live long stay in front: passing by all of them would take ever longer."""
 
-        def work(connection: Connection, now: int) -> int:
-            part = {"after": self._keys_after, "before": now - microseconds(age)}
+        def work(connection: Connection, _now: int) -> int:
+            part = {"after": self._keys_after, "before": stamp(before)}
             until = connection.value("keys_in_turn", {**part, "batch": batch})
             self._keys_after = 0 if until is None else until
-            return connection.execute("prune_keys", {**part, "until": part["before"] if until is None else until})
+            bounds = {
+                "until": part["before"] if until is None else until,
+                "repeats_before": stamp(repeats_before),
+            }
+            return connection.execute("prune_keys", {**part, **bounds})
 
         removed = 0
         for _ in range(PARTS_OF_KEYS):
@@ -101,11 +114,12 @@ class PruningRole(Role):
                 break
         return removed
 
-    async def _prune_history(self, age: timedelta, batch: int) -> int:
+    async def _prune_history(self, past: datetime, batch: int) -> int:
         """The oldest rows stand first, except those that were written while the clock was ahead: they are passed by."""
+        before = stamp(past)
 
         def work(connection: Connection, now: int) -> int:
-            after, before = self._history_after, now - microseconds(age)
+            after = self._history_after
             rows = connection.rows("history_in_turn", {"after": after, "batch": batch})
             is_over = len(rows) < batch or any(before <= finished_at <= now for _, finished_at in rows)
             self._history_after = 0 if is_over else rows[-1][0]

@@ -1,20 +1,25 @@
 """Reaping: runs whose worker is gone are freed, judged one by one, and counted as lost."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from duetime.model.lane import trial_after
-from duetime.store.losses import lost_with_worker, past_timeout
+from duetime.model.lane import LaneKey
+from duetime.model.suspicion import Loss
+from duetime.store.losses import lost_with_worker, not_held, past_timeout
 from duetime.store.protocol import Hint
 from duetime.store.roles import JudgeLost
+from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.handing_over import reap_late
-from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.suspecting import suspect, tend_suspects
+from duetime.store.sqlite.sweeping import SweepingRole
 from duetime.store.sqlite.values import identity, microseconds, places
+from duetime.store.sweeping import NOT_HELD
 
 
-class ReapingRole(Role):
+class ReapingRole(SweepingRole, ClockRole):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         this = {"limit": limit, "overdue": microseconds(overdue)}
 
@@ -22,32 +27,49 @@ class ReapingRole(Role):
             judged = 0
             # Its row goes first: a worker that was reaped cannot renew, however late it comes to that.
             connection.execute("forget_dead_workers", {"now": now})
-            for claim in connection.rows("dead_claims", {**this, "now": now}):
-                judged += self._reap_dead(connection, _claim(claim, now), judge)
+            self.sweep_within(connection, now)
+            judged += self._reap_dead(connection, now, limit, judge)
             for claim in connection.rows("overdue_claims", {**this, "now": now}):
                 judged += _reap_overdue(connection, _claim(claim, now), judge, overdue)
             judged += reap_late(connection, now, limit, judge)
             connection.execute("forget_cancels", {})
+            tend_suspects(connection, now)
             return judged
 
+        await self.shift_back_in_turn()
         judged = await self.database.run(work)
         if judged:
             self.hints.give(Hint.READY)
         return judged
 
-    def _reap_dead(self, connection: Connection, claim: dict[str, Any], judge: JudgeLost) -> int:
-        rows = connection.records("lost_runs", claim)
-        if rows:
-            lanes = {row["id"]: self._trial_lane(connection, row["home_lane"], row["lost"] + 1) for row in rows}
-            worker_id = identity(claim["worker_id"])
-            apply(connection, claim["now"], worker_id, judge(lost_with_worker(rows)), lanes)
-        if not connection.value("count_claimed", claim):
-            connection.execute("delete_claims", claim)
-        return len(rows)
+    def _reap_dead(self, connection: Connection, now: int, limit: int, judge: JudgeLost) -> int:
+        dead = connection.rows("dead_claims", {"now": now, "limit": limit})
+        claims = [(_claim(claim, now), standing) for *claim, standing in dead]
+        lost = [connection.records("lost_runs", claim) for claim, _ in claims]
+        losses = [
+            Loss(
+                row["id"],
+                identity(claim["worker_id"]),
+                row["job_id"],
+                self._home(connection, row["home_lane"]),
+                row["lost"] + 1,
+            )
+            for (claim, standing), rows in zip(claims, lost, strict=True)
+            for row in (rows if standing != NOT_HELD else ())  # what a living worker does not hold has killed nothing
+        ]
+        lanes = suspect(connection, self.lane_book, now, losses)
+        for (claim, standing), rows in zip(claims, lost, strict=True):
+            if rows:
+                found = not_held(rows) if standing == NOT_HELD else lost_with_worker(rows)
+                apply(connection, now, identity(claim["worker_id"]), judge(found), lanes)
+            if not connection.value("count_claimed", claim):
+                connection.execute("delete_claims", claim)
+        return sum(map(len, lost))
 
-    def _trial_lane(self, connection: Connection, home_lane: int, lost: int) -> int:
-        key = self.lane_book.key(connection, home_lane).on_trial(trial_after(lost))
-        return self.lane_book.ids(connection, [key])[key]
+    def _home(self, connection: Connection, lane_id: int) -> LaneKey:
+        home = self.lane_book.key(connection, lane_id)
+        assert home is not None  # a lane with runs stays
+        return home
 
 
 def _reap_overdue(connection: Connection, claim: dict[str, Any], judge: JudgeLost, overdue: timedelta) -> int:
@@ -58,6 +80,6 @@ def _reap_overdue(connection: Connection, claim: dict[str, Any], judge: JudgeLos
     return len(lost)
 
 
-def _claim(row: tuple[Any, ...], now: int) -> dict[str, Any]:
+def _claim(row: Sequence[Any], now: int) -> dict[str, Any]:
     worker_id, claim_no, ids = row
     return {"worker_id": worker_id, "claim_no": claim_no, "ids": ids, "places": places(ids), "now": now}

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from duetime.model.calendar import Calendar
+from duetime.model.schedule import UnknownHere
 from duetime.store.recomputing import (
     NO_DAY_LEFT,
     ZONES,
@@ -15,6 +16,7 @@ from duetime.store.recomputing import (
     placed_at,
     reheld,
     rezoned,
+    stands_at,
 )
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
@@ -24,12 +26,22 @@ _dates = msgspec.json.Decoder(tuple[date, ...])
 
 
 class RecomputingRole(Role):
+    async def report_zones(self, version: str, *, starting: bool) -> bool:
+        def work(connection: Connection, now: int) -> bool:
+            zones = decode_zones(connection.value("find_meta", {"name": ZONES}))
+            zones, due = zones.reported(version, moment(now), starting=starting)
+            connection.execute("put_meta", {"name": ZONES, "value": encode_zones(zones)})
+            return due
+
+        return await self.database.run(work)
+
     async def recompute_zones(self, version: str, limit: int) -> int:
         def work(connection: Connection, now: int) -> int:
             zones = decode_zones(connection.value("find_meta", {"name": ZONES}))
-            if zones.version == version:
+            under_way = zones.heading(version, moment(now))
+            if under_way is None:
                 return 0
-            zones = zones.heading(version)
+            zones = under_way
             found = connection.rows("recurring_after", {"after": zones.after.bytes, "limit": limit})
             for row in _rows(connection, found):
                 if (cursor := rezoned(row, moment(now))) is not None:
@@ -42,12 +54,21 @@ class RecomputingRole(Role):
 
     async def recompute_calendars(self, limit: int) -> int:
         def work(connection: Connection, now: int) -> int:
-            found = connection.rows("stale_users", {"limit": limit})
-            for row in _rows(connection, found):
-                _rehold(connection, now, row)
-            for (job_id,) in found:
-                connection.execute("refresh_users", {"job_id": job_id})
-            return len(found)
+            after = bytes(16)
+            while found := connection.rows("stale_users", {"limit": limit, "after": after}):
+                unknown: set[bytes] = set()
+                for row in _rows(connection, found):
+                    try:
+                        _rehold(connection, now, row)
+                    except UnknownHere:  # another node may know it
+                        unknown.add(row["id"].bytes)
+                known = [job_id for (job_id,) in found if job_id not in unknown]
+                for job_id in known:
+                    connection.execute("refresh_users", {"job_id": job_id})
+                if known:
+                    return len(known)
+                after = found[-1][0]
+            return 0
 
         return await self.database.run(work)
 
@@ -76,10 +97,9 @@ def _rehold(connection: Connection, now: int, row: dict[str, Any]) -> None:
         withdrawn = connection.execute("withdraw_run", ahead)
     if job.moved is None:
         return
+    _put(connection, placed_at(row, stands_at(row, job), job.moved.last_fire_at, moment(now), withdrawn))
     if job.moved.next_fire_at is None:
         connection.execute("set_aside", {**of_job, "problem": NO_DAY_LEFT})
-    else:
-        _put(connection, placed_at(row, job.moved.next_fire_at, job.moved.last_fire_at, withdrawn))
 
 
 def _put(connection: Connection, cursor: Recomputed) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from duetime.clock import Clock, SystemClock
+from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
@@ -13,12 +14,24 @@ _SYSTEM_CLOCK = SystemClock()
 
 
 class Role:
-    def __init__(self, path: Path | Literal[":memory:"], *, clock: Clock = _SYSTEM_CLOCK) -> None:
-        self.lane_book = LaneBook()
+    def __init__(
+        self,
+        path: Path | Literal[":memory:"],
+        *,
+        clock: Clock = _SYSTEM_CLOCK,
+        lanes_per_tenant: int = LANES_PER_TENANT,
+        serves: bool = False,
+        patience: float = 0.0,
+    ) -> None:
+        """A store that `serves` keeps its file for as long as it is open, and others reach it over HTTP; `patience` is
+        how many seconds `open` waits for a file that another process has for a moment."""
+        self.lane_book = LaneBook(clock, lanes_per_tenant)
         self.hints = Hints()
         self.database = Database(
             None if path == ":memory:" else Path(path),
             clock,
             on_rollback=self.lane_book.forget,
             on_ends=lambda: self.hints.give(Hint.ENDED),
+            serves=serves,
+            patience=patience,
         )

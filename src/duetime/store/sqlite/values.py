@@ -34,6 +34,7 @@ _MOMENTS = frozenset(
         "expires_at",
         "finished_at",
         "first_died_at",
+        "first_started_at",
         "last_fire_at",
         "last_used_at",
         "live_started_at",

@@ -28,6 +28,7 @@ const VIEWS = {
       date.setHours(row);
       return date;
     },
+    next: (row, column) => [row + 1, column],
   },
   day: {
     step: HOUR / 12,
@@ -39,6 +40,7 @@ const VIEWS = {
       date.setHours(row, column * 5);
       return date;
     },
+    next: (row, column) => [row, column + 1],
   },
 };
 
@@ -68,11 +70,11 @@ export function Calendar() {
   return html`<${Head} title="Calendar" buttons=${buttons}>What fires when: herds are dark, gaps are empty.</${Head}>
     <${Wrong} error=${error} />
     ${!fires && !error && html`<${Loading} />`}
-    ${fires && html`<${Summary} cells=${cells} from=${from} view=${view} exact=${fires.exact} />
+    ${fires && html`<${Summary} cells=${cells} from=${from} view=${view} estimate=${fires.estimate} />
       <${Heat} cells=${cells} view=${view} name=${name} queue=${queue} from=${from} />`}`;
 }
 
-function Summary({ cells, from, view, exact }) {
+function Summary({ cells, from, view, estimate }) {
   const total = [...cells.values()].reduce((sum, each) => sum + each, 0);
   if (!total) return html`<p class="well">Nothing fires in this time.</p>`;
   const [at, most] = [...cells].reduce((found, each) => (each[1] > found[1] ? each : found));
@@ -88,8 +90,9 @@ function Summary({ cells, from, view, exact }) {
   }
   const says = (time) => `${day(new Date(time))}, ${clock(new Date(time))}`;
   return html`<p class="summary">
-    ${exact ? "" : "About "}<strong>${plural(total, "run")}</strong>, at most <strong>${number(most)}</strong> in ${length(view.step)}: ${says(at)}.
+    ${estimate ? "About " : ""}<strong>${plural(total, "run")}</strong>, at most <strong>${number(most)}</strong> in ${length(view.step)}: ${says(at)}.
     ${gap.seconds > view.step ? ` The longest gap is ${length(gap.seconds)}, from ${says(gap.from)}.` : ""}
+    ${estimate ? html` <span class="soft">Estimated: ${estimate}.</span>` : ""}
   </p>`;
 }
 
@@ -106,10 +109,12 @@ function Heat({ cells, view, name, queue, from }) {
         <th scope="row">${String(row).padStart(2, "0")}:00</th>
         ${columns.map((column, place) => {
           const at = view.at(row, place);
-          const value = cells.get(at.getTime()) || 0;
+          // Up to where the next cell begins: when clocks change, a cell has no time in it, or an hour more.
+          const until = view.at(...view.next(row, place));
+          let value = 0;
+          for (let time = at.getTime(); time < until.getTime(); time += view.step * 1000) value += cells.get(time) || 0;
           if (!value) return html`<td key=${column}><span class=${at < from ? "past" : ""}></span></td>`;
-          const until = new Date(at.getTime() + view.step * 1000);
-          const to = address("/jobs", { start_time: at.toISOString(), end_time: until.toISOString(), queue });
+          const to = address("/jobs", { fires_from: at.toISOString(), fires_until: until.toISOString(), queue });
           const says = `${day(at)}, ${clock(at)}: ${plural(value, "run")}`;
           return html`<td key=${column}><a class="h${level(value)}" href=${to} title=${says} aria-label=${says}>${value < 10000 ? number(value) : `${Math.round(value / 1000)}k`}</a></td>`;
         })}

@@ -160,7 +160,7 @@ function Preview({ schedule }) {
     ${!isNow && data && html`<p class="sentence">${data.schedule.sentence}</p>
       <p class="hint"><code>${data.schedule.exact}</code></p>
       <${FireList} fires=${data.fires} />
-      ${!data.fires.length && html`<p class="soft">It will not fire.</p>`}`}
-    <p class="hint">Words (<q>every monday at 8am</q>), cron lines (<code>0 9 * * 1-5</code>), intervals (<code>15m</code>) or a moment.</p>
+      ${!data.fires.length && html`<p class="soft">It will not fire: ${data.reason}.</p>`}`}
+    <p class="hint">Words (<q>every monday at 8am</q>), cron lines (<code>0 9 * * 1-5</code>), recurrence rules (<code>FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0</code>), intervals (<code>15m</code>) or a moment.</p>
   </aside>`;
 }

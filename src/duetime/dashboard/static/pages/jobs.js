@@ -14,7 +14,7 @@ import { JobButtons, nameOf } from "../parts/job_actions.js";
 
 const BY = ["name", "tag", "task", "owner", "key"];
 const STATUSES = ["ACTIVE", "PENDING", "RUNNING", "RETRYING", "BLOCKED", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "ENDED"];
-const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time"];
+const FILTERS = [...BY, "status", "queue", "recurring", "start_time", "end_time", "fires_from", "fires_until"];
 
 const filterOf = (query) => Object.fromEntries(FILTERS.filter((name) => query[name]).map((name) => [name, query[name]]));
 
@@ -63,8 +63,9 @@ function Finder({ filter }) {
     return go(address("/jobs", { [given.by]: text, status: given.status, queue: given.queue }));
   };
   const names = queues ? queues.items.map((queue) => queue.name) : [];
-  const span = filter.start_time && html`<p class="hint">
-    Due from ${moment(filter.start_time)} to ${moment(filter.end_time)}. <a href="/jobs">Show all</a>
+  const [from, until] = filter.fires_from ? [filter.fires_from, filter.fires_until] : [filter.start_time, filter.end_time];
+  const span = from && html`<p class="hint">
+    ${filter.fires_from ? "Jobs with a run" : "Due"} from ${moment(from)} to ${moment(until)}. <a href="/jobs">Show all</a>
   </p>`;
   return html`<form class="finder" role="search" onSubmit=${submit} key=${JSON.stringify(filter)}>
       <label>

@@ -151,8 +151,8 @@ function NextHour({ fires }) {
   const busiest = counts.indexOf(most);
   const to = (place) =>
     address("/jobs", {
-      start_time: new Date(times[place] * 1000).toISOString(),
-      end_time: new Date((times[place] + fires.step) * 1000).toISOString(),
+      fires_from: new Date(times[place] * 1000).toISOString(),
+      fires_until: new Date((times[place] + fires.step) * 1000).toISOString(),
     });
   const words = total
     ? html`${fires.exact ? "" : "≈ "}${plural(total, "run")}, most at${" "}

@@ -25,7 +25,7 @@ export function Run({ id }) {
   if (error && !run) return html`<${Head} title="Run" /><${Wrong} error=${error} />`;
   if (!run) return html`<${Head} title="Run" /><${Loading} />`;
   return html`<${Head} title=${run.task} buttons=${html`<${Buttons} run=${run} reload=${reload} />`}>
-      <${Badge} status=${run.status} /> due <${Moment} at=${run.due_at} />${run.lag !== null ? `, started ${length(run.lag)} later` : ""}
+      <${Badge} status=${run.status} /> due <${Moment} at=${run.due_at} />${run.lag !== null ? `, started ${length(run.lag)} later` : ""}${run.retry_delay !== null ? `, its last attempt ${length(run.retry_delay)} after that` : ""}
     </${Head}>
     <div class="two">
       <div class="stack">
@@ -136,7 +136,8 @@ function Facts({ run }) {
     ["Job", html`<a href="/jobs/${run.job_id}"><code class="small">${run.job_id}</code></a>`],
     ["Run", html`<code class="small">${run.run_id}</code>`],
     ["Due", html`<${Exact} at=${run.due_at} />`],
-    ["Started", html`<${Exact} at=${run.started_at} />`],
+    ["Started", html`<${Exact} at=${run.first_started_at} />`],
+    ["Last attempt", run.retry_delay !== null && html`<${Exact} at=${run.started_at} />`],
     ["Finished", html`<${Exact} at=${run.finished_at} />`],
     ["Attempts", `${run.attempt}${run.lost ? `, ${run.lost} lost` : ""}`],
     ["Queue", `${run.queue}, ${title(run.priority)} priority`],

@@ -1,7 +1,7 @@
 """Plain words: "every weekday at 9am" becomes a cron line, "every 2 weeks" an interval, "tomorrow at 8" a moment.
 
-The grammar is small and said in docs/schedules.md. What it does not understand is refused with the nearest phrases that
-it does understand; what could mean two things ("monday at 9": this one, or every one?) is refused as well.
+docs/schedule-syntax.md describes the grammar. What it does not understand is refused with the nearest phrases that it
+does understand; what could mean two things ("monday at 9": this one, or every one?) is refused as well.
 
     vocabulary    the words, and the phrases that show them at work
     tokens        a text as a row of words

@@ -1,5 +1,6 @@
-"""Times of the day: 9, 9am, 9:30, 17:30, noon, midnight; and lists of them."""
+"""Times of the day: 9, 9am, 9:30, 17:30, noon, midnight; lists of them, and times between two of them."""
 
+from collections.abc import Sequence
 from datetime import time
 
 from duetime.model.schedule.words.tokens import NotUnderstood, Words
@@ -39,29 +40,56 @@ def read_times(words: Words) -> Times:
     return sorted(set(times))
 
 
+def read_window(words: Words) -> tuple[time, time]:
+    """What follows "between" or "from": the first and the last time."""
+    joined = ("and",) if words.need("between", "from") == "between" else ("to", "until", "till", "through")
+    first = read_time(words)
+    words.need(*joined)
+    last = read_time(words)
+    if first.second or last.second:
+        raise NotUnderstood
+    if first == last:
+        raise words.place.refusal("begins and ends at the same time", "such as between 9:00 and 17:00")
+    return first, last
+
+
 def times_at(words: Words) -> Times:
     """What follows "at"; midnight if nothing is said."""
     return read_times(words) if words.take("at") else MIDNIGHT
 
 
-def time_fields(times: Times, words: Words) -> str:
-    """The fields of a cron line for these times, which one line can name only if they share hours or minutes."""
-    hours = sorted({item.hour for item in times})
-    minutes = sorted({item.minute for item in times})
-    seconds = sorted({item.second for item in times})
-    if len(hours) * len(minutes) * len(seconds) != len(times):
-        fitting = [item.replace(minute=times[0].minute, second=times[0].second) for item in times]
-        raise words.place.refusal(
-            f"{_shown(times)} do not fit into one schedule",
-            f"make a job for each of them; the nearest: at {_shown(sorted(set(fitting)))}",
-        )
-    fields = [_listed(minutes), _listed(hours)]
-    return " ".join(fields if seconds == [0] else [_listed(seconds), *fields])
+def time_fields(times: Sequence[time], step: int = 0) -> list[str]:
+    """The time fields of the cron lines that name these times: as few as possible, for a line names each of its minutes
+    in each of its hours. Times that go by a `step` in minutes keep its rhythm in the hours that they fill."""
+    lines = []
+    for second in sorted({item.second for item in times}):
+        by_hour: dict[int, list[int]] = {}
+        for item in sorted(times):
+            if item.second == second:
+                by_hour.setdefault(item.hour, []).append(item.minute)
+        for minutes in dict.fromkeys(map(tuple, by_hour.values())):
+            hours = [hour for hour, found in by_hour.items() if tuple(found) == minutes]
+            fields = [_minutes(minutes, step), _listed(hours)]
+            lines.append(" ".join([str(second), *fields] if second else fields))
+    return lines if len({len(line.split()) for line in lines}) == 1 else [_with_seconds(line) for line in lines]
 
 
-def _shown(times: Times) -> str:
-    return " and ".join(item.isoformat("auto" if item.second else "minutes") for item in times)
+def _with_seconds(line: str) -> str:
+    return line if len(line.split()) == 3 else f"0 {line}"
 
 
-def _listed(values: list[int]) -> str:
-    return ",".join(map(str, values))
+def _minutes(values: tuple[int, ...], step: int) -> str:
+    if step and len(values) > 1 and values == tuple(range(0, 60, step)):
+        return "*" if step == 1 else f"*/{step}"
+    return _listed(values)
+
+
+def _listed(values: Sequence[int]) -> str:
+    """Values with commas; three and more that follow each other as a range."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and runs[-1][-1] == value - 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)

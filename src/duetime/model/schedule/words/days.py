@@ -52,8 +52,11 @@ def read_weekday(words: Words) -> str:
     return words.need_one_of(WEEKDAY_NAMES)
 
 
-def read_month_days(words: Words) -> Days:
-    """Days of the month: "the 1st and 15th", "the last day", "the first and third monday", "the last weekday"."""
+def read_month_days(words: Words, *, every: bool = False) -> Days:
+    """Days of the month: "the 1st and 15th", "the last day", "the first and third monday", "the last weekday".
+
+    After "every" a count may mean an interval as well: "every second day" is not the 2nd of the month, and "every
+    second tuesday" may be every other one."""
     words.take("the")
     numbers = [_ordinal(words)]
     while words.separator():
@@ -61,14 +64,21 @@ def read_month_days(words: Words) -> Days:
         numbers.append(_ordinal(words))
     name = words.look_up(WEEKDAY_NAMES)
     if name is not None:
-        _of_the_month(words, needed=True)
+        if not _of_the_month(words) and every and len(numbers) == 1 and numbers[0] not in (1, -1):
+            day = next(full for full, short in WEEKDAY_NAMES.items() if short == name)
+            raise words.place.refusal(
+                f"every so many weeks, or once a month: number {numbers[0]} of {day} can mean both",
+                f"every {numbers[0]} weeks on {day}, or {numbers[0]}{_suffix(numbers[0])} {day} of the month",
+            )
         return Days(of_week=",".join(_nth_weekday(number, name) for number in numbers))
     if numbers == [-1] and words.take("weekday"):
-        _of_the_month(words, needed=True)
+        _of_the_month(words)
         return Days(of_month="LW")
-    if not words.take("day", "days") and -1 in numbers:
+    counts_days = bool(words.take("day", "days"))
+    if not counts_days and -1 in numbers:
         raise NotUnderstood
-    _of_the_month(words, needed=False)
+    if not _of_the_month(words) and every and counts_days and -1 not in numbers:
+        raise words.place.refusal("that can mean a day of the month", "every 2 days, or second day of the month")
     if any(number > 31 or number == 0 for number in numbers):
         raise words.place.refusal("a month has no such day", "1st to 31st, or last day")
     return Days(of_month=",".join("L" if number == -1 else str(number) for number in dict.fromkeys(numbers)))
@@ -101,22 +111,31 @@ def _nth_weekday(number: int, name: str) -> str:
     return f"{name}#{number}"
 
 
-def _of_the_month(words: Words, *, needed: bool) -> None:
-    if words.take("of"):
-        words.take("the", "every", "each")
-        words.need("month")
-    elif needed:
-        raise NotUnderstood
+def ordinal_of(text: str) -> int | None:
+    """The number of "second", "5th" or "last" (-1)."""
+    if text in ORDINALS:
+        return ORDINALS[text]
+    return int(text[:-2]) if text[:1].isdigit() and text[-2:].isalpha() and len(text) <= 6 else None
+
+
+def _suffix(number: int) -> str:
+    return {2: "nd", 3: "rd"}.get(number, "th")
+
+
+def _of_the_month(words: Words) -> bool:
+    if not words.take("of"):
+        return False
+    words.take("the", "every", "each")
+    words.need("month")
+    return True
 
 
 def _ordinal(words: Words) -> int:
-    number = words.look_up(ORDINALS)
-    if number is not None:
-        return number
-    text = words.take()
-    if not text[:1].isdigit() or not text[-2:].isalpha() or len(text) > 6:
+    number = ordinal_of(words.peek())
+    if number is None:
         raise NotUnderstood
-    return int(text[:-2])
+    words.take()
+    return number
 
 
 def _number(words: Words) -> int:

@@ -1,8 +1,8 @@
 """Phrases that mean again and again. Those with a clock time or a day become cron lines; those that only count become
 intervals, which are counted from creation or from the first time that is named."""
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import time, timedelta
 
 from duetime.model.schedule.cron import make_cron
 from duetime.model.schedule.every import Every
@@ -10,9 +10,10 @@ from duetime.model.schedule.line import read_line
 from duetime.model.schedule.moment import SECOND
 from duetime.model.schedule.period import Period
 from duetime.model.schedule.stored import Recurring
-from duetime.model.schedule.words.clock import time_fields, times_at
+from duetime.model.schedule.words.clock import read_window, time_fields, times_at
 from duetime.model.schedule.words.days import (
     Days,
+    ordinal_of,
     read_date_of_year,
     read_month_days,
     read_weekday,
@@ -20,10 +21,12 @@ from duetime.model.schedule.words.days import (
 )
 from duetime.model.schedule.words.single import read_count, times
 from duetime.model.schedule.words.tokens import NotUnderstood, Words
-from duetime.model.schedule.words.vocabulary import RHYTHMS, UNIT_NAMES
+from duetime.model.schedule.words.vocabulary import RHYTHMS, UNIT_NAMES, WEEKDAY_NAMES
 from duetime.model.schedule.zone import reach, wall_of, zone_named
 
-_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
+_MINUTE = timedelta(minutes=1)
+_DAY = 24 * 60
+"""In minutes."""
 
 
 def unit(words: Words) -> Recurring:
@@ -33,24 +36,31 @@ def unit(words: Words) -> Recurring:
         _need_every(words)
         name = words.need_one_of(UNIT_NAMES)
     if name == "second":
-        return _cron("* * *", Days(), words)
+        return _cron(["* * *"], read_weekdays_on(words), words)
     if name == "minute":
-        return _cron("* *", Days(), words)
+        return _narrowed(1, None, words)
     if name == "hour":
-        return _cron(f"{_past_the_hour(words)} *", Days(), words)
+        return _narrowed(60, _past_the_hour(words), words)
     return _cron_at(_days_of(name, words), words)
 
 
 def counted(words: Words) -> Recurring:
-    """Every so many units."""
+    """Every so many units; every other tuesday."""
     _need_every(words)
-    count = 2 if words.take("other") else read_count(words)
+    if words.take("other"):
+        if words.peek() in WEEKDAY_NAMES:
+            return _counted_from(Period(days=14), Days(of_week=read_weekday(words)), words)
+        count = 2
+    else:
+        count = _ordinal_count(words) or read_count(words)
     if count < 1:
         raise words.place.refusal("every 0 is no interval", "1 or more")
     period = times(count, words)
-    if not period.in_calendar:
-        return _on_days(period, words) if words.peek() == "on" else Every(period.exact, zone=words.place.zone)
-    return _through_the_calendar(period, words)
+    if period.in_calendar:
+        return _through_the_calendar(period, words)
+    if words.peek() in ("on", "between", "from"):
+        return _in_part(period, words)
+    return Every(period.exact, zone=words.place.zone)
 
 
 def weekdays(words: Words) -> Recurring:
@@ -63,8 +73,9 @@ def weekdays(words: Words) -> Recurring:
 
 def month_days(words: Words) -> Recurring:
     """On the 1st and 15th; last friday of the month."""
-    words.take("every", "each", "on")
-    return _cron_at(read_month_days(words), words)
+    every = bool(words.take("every", "each"))
+    words.take("on")
+    return _cron_at(read_month_days(words, every=every), words)
 
 
 def dates(words: Words) -> Recurring:
@@ -106,15 +117,56 @@ def _past_the_hour(words: Words) -> int:
     return minute
 
 
-def _on_days(period: Period, words: Words) -> Recurring:
-    """An interval on some days only, which a cron line can say if it goes evenly into an hour or a day."""
-    words.need("on")
-    days = read_weekdays(words, every=True)
-    for step, whole, fields in ((_MINUTE, 60, "*/{} *"), (_HOUR, 24, "0 */{}")):
-        count, left = divmod(period.exact, step)
+def _ordinal_count(words: Words) -> int:
+    """The count of "every second day" and "every 5th minute"; 0 where no unit follows, or the first is meant."""
+    number = ordinal_of(words.peek()) or 0
+    if number < 2 or words.peek(1) not in UNIT_NAMES:
+        return 0
+    words.take()
+    return number
+
+
+def read_weekdays_on(words: Words) -> Days:
+    """Days of the week that follow "on"; every day if nothing is said."""
+    return read_weekdays(words, every=True) if words.take("on") else Days()
+
+
+def _in_part(period: Period, words: Words) -> Recurring:
+    """An interval on some days only, or between two times of the day."""
+    minutes, left = divmod(period.exact, _MINUTE)
+    if left or not minutes:
+        raise words.place.refusal("an interval in seconds has no days or times", "such as every 15 minutes")
+    return _narrowed(minutes, None, words)
+
+
+def _narrowed(step: int, past: int | None, words: Words) -> Recurring:
+    """Every so many minutes, on some days or between two times of the day; every hour at a minute `past` it."""
+    days = read_weekdays_on(words)
+    if past == 0 and days != Days():
+        past = _past_the_hour(words)
+    window = read_window(words) if words.peek() in ("between", "from") else None
+    if days == Days():
+        days = read_weekdays_on(words)
+    if window is not None:
+        if days != Days() and window[1] < window[0]:
+            raise words.place.refusal("those times pass midnight, into another day", "a job for each part of the night")
+        return _cron(time_fields(_between(*window, step, past), step), days, words)
+    if past is not None:
+        return _cron([f"{past} *"], days, words)
+    for unit_minutes, whole, fields in ((1, 60, "*/{} *"), (60, 24, "0 */{}")):
+        count, left = divmod(step, unit_minutes)
         if not left and count < whole and whole % count == 0:
-            return _cron(fields.format(count), days, words)
+            return _cron([fields.format(count) if step > 1 else "* *"], days, words)
     raise words.place.refusal("that interval does not go evenly into an hour or a day", "such as every 15 minutes")
+
+
+def _between(first: time, last: time, step: int, past: int | None) -> list[time]:
+    """The times from the first to the last, both of which count: by a step from the first, or past each hour."""
+    begin, end = first.hour * 60 + first.minute, last.hour * 60 + last.minute
+    end += 0 if end > begin else _DAY
+    if past is not None:
+        begin += (past - begin) % 60
+    return [time(at % _DAY // 60, at % 60) for at in range(begin, end + 1, step)]
 
 
 def _through_the_calendar(period: Period, words: Words) -> Every:
@@ -128,6 +180,11 @@ def _through_the_calendar(period: Period, words: Words) -> Every:
             raise words.place.refusal("an interval of months is counted from one day of the month", "such as the 15th")
     if days == Days() and words.peek() != "at":
         return Every(period.exact, None, period.months, period.days, words.place.zone)
+    return _counted_from(period, days, words)
+
+
+def _counted_from(period: Period, days: Days, words: Words) -> Every:
+    """Counted from the first such day and time to come."""
     at = times_at(words)
     if len(at) > 1:
         raise words.place.refusal("an interval of days has one time", "make a job for each time")
@@ -140,11 +197,11 @@ def _through_the_calendar(period: Period, words: Words) -> Every:
 
 
 def _cron_at(days: Days, words: Words) -> Recurring:
-    return _cron(time_fields(times_at(words), words), days, words)
+    return _cron(time_fields(times_at(words)), days, words)
 
 
-def _cron(fields: str, days: Days, words: Words) -> Recurring:
-    return make_cron(f"{fields} {days.fields}", words.place.zone)
+def _cron(fields: Sequence[str], days: Days, words: Words) -> Recurring:
+    return make_cron("; ".join(f"{each} {days.fields}" for each in fields), words.place.zone)
 
 
 def _need_every(words: Words) -> None:

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 
-from duetime.model.schedule.making import delayed
-from duetime.model.schedule.moment import DAY, check_moment
+from duetime.model.schedule.making import delayed, once_at
+from duetime.model.schedule.moment import DAY
 from duetime.model.schedule.once import NOW, Once
 from duetime.model.schedule.period import MOST_DAYS, MOST_MONTHS, Period
 from duetime.model.schedule.words.clock import read_time
 from duetime.model.schedule.words.days import read_weekday
 from duetime.model.schedule.words.tokens import NotUnderstood, Words
 from duetime.model.schedule.words.vocabulary import NUMBERS, UNIT_NAMES, UNITS
-from duetime.model.schedule.zone import reach, wall_of, zone_named
+from duetime.model.schedule.zone import wall_of, zone_named
 
 _LONGEST = timedelta(days=MOST_DAYS)
 _WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
@@ -38,18 +38,18 @@ def at_a_time(words: Words) -> Once:
     words.need("at")
     at = read_time(words)
     today = _today(words)
-    moment = _moment(today, at, words)
-    return Once(at=moment if moment > words.place.now else _moment(today + DAY, at, words))
+    found = _once(today, at, words)
+    return found if found.at is not None and found.at > words.place.now else _once(today + DAY, at, words)
 
 
 def on_a_day(words: Words) -> Once:
     """On a day that is named, at a time."""
     day = _read_day(words)
     words.need("at")
-    moment = _moment(day, read_time(words), words)
-    if moment <= words.place.now:
+    found = _once(day, read_time(words), words)
+    if found.at is not None and found.at <= words.place.now:
         raise words.place.refusal("that time is over", "name one that is to come")
-    return Once(at=moment)
+    return found
 
 
 def read_length(words: Words) -> Period:
@@ -108,12 +108,11 @@ def _today(words: Words) -> date:
     return wall_of(words.place.now, zone_named(words.place.zone)).date()
 
 
-def _moment(day: date, at: time, words: Words) -> datetime:
+def _once(day: date, at: time, words: Words) -> Once:
     try:
-        moment = reach(datetime.combine(day, at), zone_named(words.place.zone))
+        return once_at(datetime.combine(day, at), words.place.zone, words.place.field)
     except OverflowError:
         raise words.place.refusal("there is no such day") from None
-    return check_moment(moment, words.place.field)
 
 
 SINGLE: tuple[Callable[[Words], Once], ...] = (at_once, after_a_while, at_a_time, on_a_day)

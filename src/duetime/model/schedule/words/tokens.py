@@ -52,9 +52,10 @@ class Words:
         self._position = 0
         self.place = place
 
-    def peek(self) -> str:
-        """The next word; empty at the end."""
-        return self._tokens[self._position] if self._position < len(self._tokens) else ""
+    def peek(self, ahead: int = 0) -> str:
+        """The next word, or one that is further ahead; empty at the end."""
+        at = self._position + ahead
+        return self._tokens[at] if at < len(self._tokens) else ""
 
     def take(self, *words: str) -> str:
         """The next word if it is one of these (any, if none is named); empty if it is not."""

@@ -50,6 +50,7 @@ MONTH_NAMES = (
 _LITTLE_WORDS = (
     *("a", "an", "the", "and", "of", "on", "at", "in", "to", "through", "every", "each", "other", "half", "next"),
     *("now", "immediately", "today", "tomorrow", "after", "noon", "midnight", "am", "pm", "o'clock", "past"),
+    *("between", "from", "until", "till", "right"),
 )
 VOCABULARY = sorted(
     {*UNIT_NAMES, *RHYTHMS, *NUMBERS, *ORDINALS, *WEEKDAY_NAMES, *WEEKDAY_GROUPS, *MONTH_NAMES, *_LITTLE_WORDS}
@@ -57,9 +58,15 @@ VOCABULARY = sorted(
 
 PHRASES = (
     "every weekday at 9am",
-    "every day at 9:00 and 17:00",
+    "every day at 9:00 and 17:30",
     "every 15 minutes",
     "every minute",
+    "every hour on weekdays",
+    "every hour between 9 and 17",
+    "every 15 minutes between 9:00 and 17:00 on weekdays",
+    "every other tuesday at 9",
+    "every second day at 9am",
+    "first monday at 9",
     "every hour at :15",
     "every 2 hours on weekdays",
     "every monday and thursday at 8pm",

@@ -14,7 +14,8 @@ create table duetime.tenants (
 insert into duetime.tenants (id, name) overriding system value values (1, 'default');
 select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);
 
--- Only ever added to, so that every process can keep them in memory.
+-- A lane is awake while it has runs, and for a while after: only those are looked at and kept in memory. One that is
+-- asleep costs nothing, keeps its id for what history says of it, and is woken before a run is stored in it.
 create table duetime.lanes (
     id integer generated always as identity primary key,
     tenant_id integer not null,
@@ -22,7 +23,21 @@ create table duetime.lanes (
     tier smallint not null,
     task text not null,
     trial smallint not null default 0,
+    nonce bigint not null default (random() * 9007199254740991)::bigint, -- of two rows with one id, after a rewind
+    awake boolean not null default false,
+    closing bigint, -- 0: no new run may use it; else also: the first transaction that knows
+    changed_at timestamptz not null default pg_catalog.now(), -- in no index: it is moved on for lanes that are in use
     unique (tenant_id, queue, tier, task, trial)
+);
+create index lanes_awake on duetime.lanes (id) where awake;
+
+-- Which lanes woke and fell asleep, in the order of the commits: those who keep lanes in memory read what is new.
+create table duetime.lane_changes (
+    turn bigint generated always as identity primary key,
+    nonce bigint not null default (random() * 9007199254740991)::bigint,
+    lane_id integer not null,
+    awake boolean not null,
+    at timestamptz not null
 );
 
 -- Home 1: what has a future. Wide, and not rewritten by firing.
@@ -73,6 +88,7 @@ create table duetime.runs (
     due_at timestamptz not null,
     ready_at timestamptz not null,
     started_at timestamptz,
+    first_started_at timestamptz, -- once it has started and waits again, or has begun anew: a claim does not write it
     timeout_ms integer,
     progress real,
     args bytea not null,
@@ -82,6 +98,8 @@ create table duetime.runs (
 ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.2);
 create index runs_ready on duetime.runs (lane_id, ready_at, id) where lane_id is not null;
 create index runs_of_job on duetime.runs (tenant_id, job_id);
+-- Said so that no plan takes it for runs of which more is known.
+create index runs_without_lane on duetime.runs (home_lane) where coalesce(lane_id, 0) = 0;
 
 -- Who holds what. One row per claim, not per run.
 create table duetime.workers (
@@ -100,6 +118,7 @@ create table duetime.claims (
     claimed_at timestamptz not null,
     deadline timestamptz,
     run_ids uuid[] not null,
+    standing smallint not null default 0, -- 1: found by the sweep, no claim listed its runs; 2: its worker does not hold it
     primary key (worker_id, claim_no)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -127,6 +146,7 @@ create table duetime.history (
     due_at timestamptz not null,
     ready_at timestamptz,
     started_at timestamptz,
+    first_started_at timestamptz, -- of the run, where this is not its first start
     finished_at timestamptz not null,
     worker_id uuid,
     timeout_ms integer,
@@ -162,12 +182,13 @@ create index dead_letters_by_age on duetime.dead_letters (died_at);
 -- Keys that callers chose. A row that moves house keeps its key.
 create table duetime.keys (
     tenant_id integer not null,
-    kind "char" not null, -- 'i' idempotency key, 'k' key of a live job
+    kind "char" not null, -- 'i' idempotency key, 'k' key of a live job, 'r' a run that was repeated
     key text not null,
     job_id uuid not null,
     run_id uuid,
     fingerprint bytea not null,
     next_run timestamptz,
+    answer bytea, -- to a request that submitted nothing
     created_at timestamptz not null,
     primary key (tenant_id, kind, key)
 );
@@ -178,7 +199,7 @@ create index keys_by_age on duetime.keys (created_at);
 -- joins without the primary key is a thousand times slower. The settings hold for the call alone, so that no session
 -- state is left on a connection.
 
--- The first unclaimed runs of each lane above its low-water mark, ready or not.
+-- The first unclaimed runs of each lane above its low-water mark, ready or not; of lanes that have some.
 create function duetime.look(lanes integer[], marks timestamptz[], depth integer)
 returns table (lane integer, ready timestamptz[], ids uuid[])
 language plpgsql stable
@@ -196,5 +217,6 @@ begin
             where r.lane_id = l.lane and r.ready_at >= l.mark and r.worker_id is null
             order by r.ready_at, r.id limit look.depth
         ) r
-    ) seen;
+    ) seen
+    where seen.ready is not null;
 end $$;

@@ -3,7 +3,8 @@
 alter table duetime.cursors
     add column exact boolean not null default false, -- decided when due: never fired ahead of its time
     add column made bigint not null default 0,
-    add column missed bigint not null default 0;
+    add column missed bigint not null default 0,
+    add column owed bytea; -- occurrences whose runs were withdrawn, to be decided about together with what is missed
 
 -- A run without a lane waits for something else than time; 1: for the other runs of its job.
 alter table duetime.runs
@@ -41,11 +42,12 @@ exception when invalid_parameter_value then
 end $$;
 
 -- The cursors in view, soonest first, held against other nodes. The join is by hashing: any other one would compare each
--- cursor with each job.
-create function duetime.cursors_in_view(most integer)
+-- cursor with each job. `since` is a low-water mark, and `without` are jobs that this node passes by.
+create function duetime.cursors_in_view(
+    most integer, since timestamptz default '1970-01-01Z', without uuid[] default '{}')
 returns table (
     job_id uuid, tenant_id integer, queue text, tier smallint, task text, schedule bytea, next_fire_at timestamptz,
-    options bytea, made bigint, exact boolean)
+    options bytea, made bigint, exact boolean, owed bytea)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_nestloop = off
 set enable_mergejoin = off set enable_hashjoin = on set jit = off set plan_cache_mode = force_generic_plan
@@ -54,10 +56,13 @@ as $$
 begin
     return query
     with due as materialized (
-        select c.job_id, c.scan_at, c.next_fire_at, c.made, c.exact from duetime.cursors c
-        where c.scan_at <= duetime.now() order by c.scan_at limit cursors_in_view.most for update skip locked
+        select c.job_id, c.scan_at, c.next_fire_at, c.made, c.exact, c.owed from duetime.cursors c
+        where c.scan_at >= cursors_in_view.since and c.scan_at <= duetime.now()
+            and c.job_id not in (select unnest(cursors_in_view.without))
+        order by c.scan_at limit cursors_in_view.most for update skip locked
     )
-    select d.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, d.next_fire_at, j.options, d.made, d.exact
+    select d.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, d.next_fire_at, j.options, d.made, d.exact,
+        d.owed
     from due d join duetime.jobs_by_id(array(select due.job_id from due)) j on j.id = d.job_id
     order by d.scan_at;
 end $$;

@@ -98,8 +98,7 @@ create table duetime.payload_refs (
     primary key (payload_id, job_id)
 );
 
--- What changed: a row per batch, tenant and kind, ordered by transaction so that nothing appears behind a reader.
--- Written only while `listening` says that somebody reads.
+-- What changed: a row per batch, tenant and kind. Written only while `listening` says that a reader exists.
 create table duetime.events (
     xid xid8 not null default pg_current_xact_id(),
     id bigint generated always as identity,
@@ -107,14 +106,94 @@ create table duetime.events (
     kind smallint not null,
     tenant_id integer not null,
     ids uuid[] not null,
+    place bigint, -- in the stream; null until a reader has found the row committed
+    placed_at timestamptz,
     primary key (xid, id)
 );
-create index events_by_age on duetime.events (at);
+create unique index events_in_order on duetime.events (place) where place is not null;
+create index events_by_age on duetime.events (placed_at) where placed_at is not null;
+-- The last place that was given, and what was committed by then.
+create table duetime.event_places (
+    one boolean primary key default true check (one),
+    last bigint not null,
+    seen pg_snapshot not null
+) with (fillfactor = 50);
+insert into duetime.event_places (last, seen) values (0, pg_current_snapshot());
 create table duetime.listening (
     one boolean primary key default true check (one),
     until timestamptz not null
 );
 insert into duetime.listening (until) values ('-infinity');
+
+-- Committed events that have no place, of the transactions that a snapshot did not see: those that were under way then, and
+-- those that began later. A snapshot from the future is of another cluster, whose rows were restored here.
+create function duetime.unplaced_events(seen pg_snapshot, most integer) returns table (xid xid8, id bigint)
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    since constant xid8 := case when pg_snapshot_xmax(seen) <= pg_snapshot_xmax(pg_current_snapshot())
+        then pg_snapshot_xmax(seen) else '0' end;
+    under_way constant xid8[] := array(select pg_snapshot_xip(seen));
+begin
+    return query
+    select e.xid, e.id from duetime.events e where e.xid >= since and e.place is null
+    union all
+    select e.xid, e.id from duetime.events e where e.xid = any(under_way) and e.xid < since and e.place is null
+    order by id limit most;
+end $$;
+
+-- Give places to events that were committed since the last call; returns the last place. Writers take no lock and wait for
+-- no reader. An event gets its place when it can be seen, so one that commits late comes after what was read meanwhile,
+-- and a transaction that stays open holds back nothing but its own events.
+create function duetime.place_events(most integer) returns bigint language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+    line duetime.event_places;
+    before bigint;
+    here pg_snapshot;
+    placed bigint;
+begin
+    select p.* into line from duetime.event_places p where p.one;
+    if not exists (select 1 from duetime.unplaced_events(line.seen, 1)) then
+        return line.last;
+    end if;
+    before := line.last;
+    -- One call after the other: what one has placed is committed before the next places more.
+    select p.* into line from duetime.event_places p where p.one for update skip locked;
+    if not found then
+        return before;
+    end if;
+    before := greatest(line.last, (extract(epoch from duetime.clock()) * 1000000)::bigint); -- no rewind repeats a place
+    with fresh as materialized (
+        select e.xid, e.id, row_number() over (order by e.id) as nth from duetime.unplaced_events(line.seen, most) e
+    ),
+    given as (
+        update duetime.events e set place = before + f.nth, placed_at = duetime.clock()
+        from fresh f where e.xid = f.xid and e.id = f.id returning 1
+    )
+    select pg_current_snapshot(), count(*) into here, placed from given;
+    update duetime.event_places p
+    set last = before + placed, seen = case when placed < most then here else line.seen end where p.one;
+    return before + placed;
+end $$;
+
+-- Events after a place, in the order of their places.
+create function duetime.read_events(after bigint, most integer)
+returns table (place bigint, at timestamptz, kind smallint, tenant_id integer, ids uuid[]) language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    perform duetime.place_events(10000);
+    return query
+    select e.place, e.at, e.kind, e.tenant_id, e.ids from duetime.events e
+    where e.place > read_events.after order by e.place limit read_events.most;
+end $$;
 
 -- Lease ready runs of each lane to a worker, without touching any index.
 create function duetime.claim(
@@ -130,15 +209,17 @@ as $$
 begin
     return query
     with open as materialized (
-        select l.lane, l.take, l.mark
+        select l.lane, l.take, l.mark, n.tenant_id
         from duetime.workers w cross join unnest(claim.lanes, claim.takes, claim.marks) as l(lane, take, mark)
-        where w.id = claim.worker and w.lease_until > duetime.now()
-            and (w.tenant_id is null or duetime.is_served(l.lane, w.tenant_id, w.queues))
+        join duetime.lanes n on n.id = l.lane
+        where w.id = claim.worker and w.lease_until > duetime.now() and (w.tenant_id is null
+            or n.tenant_id = w.tenant_id and (cardinality(w.queues) = 0 or n.queue = any(w.queues)))
     ),
     picked as materialized (
         select r.place from open l cross join lateral (
             select r.ctid as place from duetime.runs r
             where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id is not distinct from l.tenant_id
             order by r.ready_at, r.id limit l.take for update skip locked
         ) r
     ),
@@ -209,9 +290,10 @@ begin
     with picked as materialized (
         select r.place, row_number() over () as seat
         from unnest(claim_many.lanes, claim_many.takes, claim_many.marks, allowed) as l(lane, take, mark, allowed)
-        cross join lateral (
+        join duetime.lanes n on n.id = l.lane cross join lateral (
             select r.ctid as place from duetime.runs r
             where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id is not distinct from n.tenant_id
             order by r.ready_at, r.id limit l.take for update skip locked
         ) r
         where l.allowed limit cardinality(seats)
@@ -268,7 +350,8 @@ create function duetime.submit_job(
     job_id uuid, tenant_id integer, task text, queue text, tier smallint, due_at timestamptz,
     delay interval, args bytea, options bytea, timeout_ms integer,
     idempotency_key text default null, fingerprint bytea default '',
-    label_kinds text[] default '{}', label_values text[] default '{}', payload_id uuid default null
+    label_kinds text[] default '{}', label_values text[] default '{}', payload_id uuid default null,
+    most_lanes integer default 10000
 ) returns uuid language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     known duetime.keys;
@@ -312,6 +395,20 @@ begin
     if limits_problem is not null then
         raise exception using errcode = 'DT400', message = limits_problem;
     end if;
+    -- The scanner makes the lane. Until then it counts as asked for: no row here that another caller would wait for.
+    if (select 1 from duetime.lanes l where l.tenant_id = submit_job.tenant_id and l.queue = submit_job.queue
+            and l.tier = submit_job.tier and l.task = submit_job.task limit 1) is null
+        and (select 1 from duetime.lane_requests q where q.tenant_id = submit_job.tenant_id
+            and q.queue = submit_job.queue and q.tier = submit_job.tier and q.task = submit_job.task limit 1) is null
+    then
+        if duetime.lanes_used(submit_job.tenant_id, most_lanes) >= most_lanes then
+            raise exception using errcode = 'DT429', message = format(
+                'the tenant may use %s lanes within a day, and has used as many: a lane is a queue, a priority and a'
+                ' task, or the host of a call', most_lanes);
+        end if;
+        insert into duetime.lane_requests (tenant_id, queue, tier, task, at)
+            values (submit_job.tenant_id, submit_job.queue, submit_job.tier, submit_job.task, duetime.clock());
+    end if;
     if idempotency_key is not null then
         if not pg_try_advisory_xact_lock(hashtextextended('duetime i ' || tenant_id || ' ' || idempotency_key, 0)) then
             raise exception using errcode = 'DT409', message = 'another request holds this idempotency key';
@@ -334,7 +431,7 @@ begin
                     to_char(fire_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text, 'UTF8'),
                 false, submit_job.args, submit_job.options, submit_job.timeout_ms, duetime.clock());
     insert into duetime.cursors (job_id, scan_at, next_fire_at)
-        values (submit_job.job_id, fire_at - interval '15 seconds', fire_at);
+        values (submit_job.job_id, greatest(fire_at - interval '15 seconds', duetime.clock()), fire_at);
     insert into duetime.labels (tenant_id, kind, value, job_id)
         select submit_job.tenant_id, l.kind::"char", l.value, submit_job.job_id
         from unnest(label_kinds, label_values) as l(kind, value) on conflict do nothing;
@@ -562,8 +659,8 @@ end $$;
 create function duetime.history_by_run(tenant integer, before uuid, job uuid, state smallint, most integer)
 returns table (
     run_id uuid, job_id uuid, lane_id integer, attempt smallint, lost smallint, end_state smallint, failure smallint,
-    error text, due_at timestamptz, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
-    worker_id uuid, options bytea)
+    error text, due_at timestamptz, ready_at timestamptz, started_at timestamptz, first_started_at timestamptz,
+    finished_at timestamptz, worker_id uuid, options bytea)
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off
 set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
@@ -573,21 +670,21 @@ begin
     if job is not null then
         return query
         select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
-            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+            h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id, h.options
         from duetime.history h where h.tenant_id = tenant and h.job_id between job and job and h.run_id < before
             and h.end_state is not null
         order by h.job_id desc, h.run_id desc limit most;
     elsif state > 4 then
         return query
         select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
-            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+            h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id, h.options
         from duetime.history h where h.tenant_id = tenant and h.end_state = state and h.end_state is not null
             and h.end_state <> 4 and h.run_id < before
         order by h.run_id desc limit most;
     else
         return query
         select h.run_id, h.job_id, h.lane_id, h.attempt, h.lost, h.end_state, h.failure, left(h.error, 500), h.due_at,
-            h.ready_at, h.started_at, h.finished_at, h.worker_id, h.options
+            h.ready_at, h.started_at, h.first_started_at, h.finished_at, h.worker_id, h.options
         from duetime.history h where h.tenant_id = tenant and h.run_id < before
         order by h.run_id desc limit most;
     end if;

@@ -13,6 +13,199 @@ alter table duetime.lanes drop constraint lanes_tenant_id_queue_tier_task_trial_
 alter table duetime.lanes add unique (tenant_id, queue, tier, task, trial, keyed);
 create index lanes_keyed on duetime.lanes (id) where keyed;
 
+-- Which of these lanes a run must not be stored in: they are gone, asleep or about to be, or another lane has their id.
+-- The transaction has its number before the lanes are looked at: `tidy_lanes` waits for all that have a lower one.
+create function duetime.unusable_lanes(lanes integer[], nonces bigint[]) returns integer[] language plpgsql
+set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+    perform pg_current_xact_id();
+    return array(
+        select x.id from unnest(lanes, nonces) as x(id, nonce) where (
+            select l.nonce = x.nonce and l.awake and l.closing is null from duetime.lanes l where l.id = x.id limit 1
+        ) is not true);
+end $$;
+
+-- The same inside a statement that stores runs: it fails, and the lanes are looked up again.
+create function duetime.use_lanes(lanes integer[], nonces bigint[]) returns boolean language plpgsql
+set enable_seqscan = off set jit = off
+as $$
+begin
+    perform pg_current_xact_id();
+    if exists (
+        select 1 from unnest(lanes, nonces) as x(id, nonce) where (
+            select l.nonce = x.nonce and l.awake and l.closing is null from duetime.lanes l where l.id = x.id limit 1
+        ) is not true)
+    then
+        raise exception using errcode = 'DT410', message = 'a lane is gone or asleep';
+    end if;
+    return true;
+end $$;
+
+-- What callers inside their own transactions have asked for without a lane: they count like lanes, for a day.
+create table duetime.lane_requests (
+    tenant_id integer not null,
+    queue text not null,
+    tier smallint not null,
+    task text not null,
+    at timestamptz not null
+);
+create index lane_requests_of_tenant on duetime.lane_requests (tenant_id, queue, task, tier);
+
+-- How many lanes a tenant has used within a day, up to a number.
+create function duetime.lanes_used(tenant integer, most bigint) returns bigint language plpgsql stable
+set enable_seqscan = off set jit = off
+as $$
+begin
+    return (
+        select count(*) from (
+            select 1 from duetime.lanes l where l.tenant_id = tenant
+                and (l.awake or l.changed_at > duetime.now() - interval '1 day')
+            limit most) used) + (
+        select count(*) from (select 1 from duetime.lane_requests q where q.tenant_id = tenant limit most) asked);
+end $$;
+
+-- Wake lanes, and make those that are missing, one node at a time: who has read a turn has read all below it. `most`:
+-- how many a tenant may use; null: this is work that was accepted before.
+create function duetime.wake_lanes(tenants integer[], queues text[], tiers smallint[], tasks text[], trials smallint[],
+    keyeds boolean[], most integer)
+returns void language plpgsql set enable_seqscan = off set jit = off
+as $$
+declare
+    tenant record;
+begin
+    perform pg_advisory_xact_lock(hashtextextended('duetime lanes', 0));
+    if most is not null then
+        for tenant in
+            select x.tenant_id as id, count(*) as lanes
+            from unnest(tenants, queues, tiers, tasks, trials, keyeds) as x(tenant_id, queue, tier, task, trial, keyed)
+            where (
+                select 1 from duetime.lanes l
+                where l.tenant_id = x.tenant_id and l.queue = x.queue and l.tier = x.tier and l.task = x.task
+                    and l.trial = x.trial and l.keyed = x.keyed
+                    and (l.awake or l.changed_at > duetime.now() - interval '1 day')
+            ) is null and x.tenant_id > 0 -- what a node makes for itself is no tenant's
+            group by x.tenant_id
+        loop
+            if duetime.lanes_used(tenant.id, most) + tenant.lanes > most then
+                raise exception using errcode = 'DT429', message = format(
+                    'the tenant may use %s lanes within a day, and has used as many: a lane is a queue, a priority and'
+                    ' a task, or the host of a call', most);
+            end if;
+        end loop;
+    end if;
+    -- In two steps: an insert that meets a row takes a number for it all the same, and the ids would be used up in months.
+    with woken as (
+        update duetime.lanes l set awake = true, closing = null, changed_at = duetime.now()
+        where l.id = any(array(
+                select k.id
+                from unnest(tenants, queues, tiers, tasks, trials, keyeds) as x(tenant_id, queue, tier, task, trial, keyed)
+                cross join lateral (
+                    select o.id from duetime.lanes o
+                    where o.tenant_id = x.tenant_id and o.queue = x.queue and o.tier = x.tier and o.task = x.task
+                        and o.trial = x.trial and o.keyed = x.keyed limit 1) k))
+            and (not l.awake or l.closing is not null)
+        returning l.id
+    ),
+    made as (
+        insert into duetime.lanes (tenant_id, queue, tier, task, trial, keyed, awake, changed_at)
+        select distinct x.*, true, duetime.now()
+        from unnest(tenants, queues, tiers, tasks, trials, keyeds) as x(tenant_id, queue, tier, task, trial, keyed)
+        where (
+            select 1 from duetime.lanes o
+            where o.tenant_id = x.tenant_id and o.queue = x.queue and o.tier = x.tier and o.task = x.task
+                and o.trial = x.trial and o.keyed = x.keyed limit 1) is null
+        returning id
+    )
+    insert into duetime.lane_changes (lane_id, awake, at)
+    select c.id, true, duetime.now() from (select w.id from woken w union all select m.id from made m) c order by c.id;
+end $$;
+
+-- Whether a lane must stay awake: runs stand in it, are parked, wait without a lane, or are on trial beside it.
+create function duetime.is_needed(lane duetime.lanes) returns boolean language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    -- From the end, where what lives is: before it may lie any number of entries of runs that are over.
+    return (select 1 from duetime.runs r where r.lane_id = lane.id order by r.ready_at desc limit 1) is not null
+        or (select 1 from duetime.runs r where r.lane_id = -lane.id limit 1) is not null
+        or (select 1 from duetime.runs r where coalesce(r.lane_id, 0) = 0 and r.home_lane = lane.id limit 1) is not null
+        or lane.trial = 0 and (
+            select 1 from duetime.lanes l
+            where l.tenant_id = lane.tenant_id and l.queue = lane.queue and l.tier = lane.tier and l.task = lane.task
+                and l.trial > 0 and l.keyed = lane.keyed and l.awake limit 1) is not null
+        -- New runs of a suspect are put on trial in the statement that makes them: it cannot wake a lane.
+        or lane.trial > 0 and (
+            select 1 from duetime.suspects s where s.tenant_id = lane.tenant_id and s.task = lane.task limit 1) is not null;
+end $$;
+
+-- Let lanes without runs fall asleep. A process that knows a lane may be storing a run in it at this moment, so this
+-- takes three calls. The first marks the lane: from its commit on no statement uses it. The second, which sees the
+-- mark, notes its own number: who did not see the mark has a lower one. Once all of those have ended, what they stored
+-- can be seen; where there is nothing, there never will be. Until then the lane is looked at like any other.
+-- Returns how many fell asleep. Others wait for their turn at lanes meanwhile, so it deals with a part of them at a time;
+-- those that are in use are not looked at again for a while.
+create function duetime.tidy_lanes(idle interval, most integer) returns bigint language plpgsql
+set enable_seqscan = off set jit = off
+as $$
+declare
+    ended bigint;
+    rested bigint;
+    ids integer[];
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('duetime lanes', 0)) then
+        return 0; -- another node is at it
+    end if;
+    ended := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    ids := array(select l.id from duetime.lanes l where l.awake and l.closing between 1 and ended limit most);
+    with quiet as (
+        update duetime.lanes l set awake = false, closing = null, changed_at = duetime.now()
+        where l.id = any(ids) and not duetime.is_needed(l) returning l.id
+    )
+    insert into duetime.lane_changes (lane_id, awake, at) select q.id, false, duetime.now() from quiet q order by q.id;
+    get diagnostics rested = row_count;
+    update duetime.lanes l set closing = null, changed_at = duetime.now() where l.id = any(ids) and l.awake;
+    update duetime.lanes l set closing = pg_current_xact_id()::text::bigint where l.awake and l.closing = 0;
+    ids := array(
+        select l.id from duetime.lanes l
+        where l.awake and l.closing is null and l.changed_at <= duetime.now() - idle limit most);
+    update duetime.lanes l set closing = case when n.needed then null else 0 end,
+        changed_at = case when n.needed then duetime.now() + 4 * idle else l.changed_at end
+    from (select c.id, duetime.is_needed(c) as needed from duetime.lanes c where c.id = any(ids) offset 0) n
+    where l.id = n.id;
+    delete from duetime.lane_changes c
+    where c.at < duetime.now() - interval '1 hour' and c.turn < (select max(n.turn) from duetime.lane_changes n);
+    delete from duetime.lane_requests q where q.at < duetime.now() - interval '1 day' or (
+        select 1 from duetime.lanes l where l.tenant_id = q.tenant_id and l.queue = q.queue and l.tier = q.tier
+            and l.task = q.task limit 1) is not null;
+    return rested;
+end $$;
+
+-- Wake lanes that runs wait in though they are asleep, from the runs: whatever has put them there, they are found.
+create function duetime.wake_used_lanes() returns bigint language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off
+as $$
+declare
+    woken bigint;
+begin
+    perform pg_advisory_xact_lock(hashtextextended('duetime lanes', 0));
+    with recursive used as (
+        (select r.lane_id from duetime.runs r where r.lane_id > 0 order by r.lane_id limit 1)
+        union all
+        select (select r.lane_id from duetime.runs r where r.lane_id > u.lane_id order by r.lane_id limit 1)
+        from used u where u.lane_id is not null
+    ),
+    lost as (
+        update duetime.lanes l set awake = true, closing = null, changed_at = duetime.now()
+        from used u where l.id = u.lane_id and not l.awake returning l.id
+    )
+    insert into duetime.lane_changes (lane_id, awake, at) select l.id, true, duetime.now() from lost l;
+    get diagnostics woken = row_count;
+    return woken;
+end $$;
+
 -- What is held while it is decided who may start. Rows of keys are made by the first run that names them.
 create table duetime.limits (
     id bigint generated always as identity primary key,
@@ -22,20 +215,23 @@ create table duetime.limits (
     running integer,
     rate integer,
     period interval,
-    used_at timestamptz not null,
+    used_at timestamptz not null, -- to ten minutes: most claims lock a limit and leave its row as it is
+    counted_from timestamptz not null default '-infinity', -- no hold of it is older
     set_at timestamptz, -- nodes may not have heard yet of a limit on what runs: what they claim is looked for at each count
     unique (tenant_id, kind, name)
 ) with (fillfactor = 50);
 create index limits_set on duetime.limits (kind) where kind in (2, 5);
 
--- Who runs under which limit. A row counts only as long as its run is claimed under this fence: it cannot leak.
+-- Who runs under which limit. A row counts only as long as its run is claimed under this fence: it cannot leak. A row one
+-- fence ahead of its run says that the run was given its lane back for a slot of this limit, and has not been claimed yet.
 create table duetime.holds (
     limit_id bigint not null,
     run_id uuid not null,
     fence integer not null,
-    primary key (limit_id, run_id)
+    since timestamptz not null, -- by the clock, and not before its limit's `counted_from`
+    primary key (run_id, limit_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
-create index holds_of_run on duetime.holds (run_id);
+create index holds_of_limit on duetime.holds (limit_id, since);
 
 -- How many have started, in steps of a hundredth of the period; a row counts until its time is over.
 create table duetime.starts (
@@ -74,49 +270,105 @@ create table duetime.attempts (
     primary key (tenant_id, target, at)
 ) with (fillfactor = 80);
 
--- How many runs are claimed under a limit, counted from the claims that live.
-create function duetime.live_holds(of_limit bigint) returns bigint
+-- How many slots of a limit are taken: by runs that are claimed, and by those that were given their lanes back for one.
+-- Where the latter are not claimed within two seconds (their queue is paused, no worker has their task), others may try.
+-- Here and below, what is looked up for a row is a query of its own (`limit`, `offset 0`): where the planner believes that a
+-- table is empty, it would join by walking the whole of it for each row.
+create function duetime.taken_slots(of_limit bigint) returns bigint
 language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
+declare
+    moment constant timestamptz := duetime.clock();
 begin
     return (
-        select count(*) from duetime.holds h
-        join duetime.runs r on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
-        where h.limit_id = of_limit);
+        select count(*) from (
+            select h.run_id, h.fence from duetime.holds h
+            where h.limit_id = of_limit
+                and h.since >= (select l.counted_from from duetime.limits l where l.id = of_limit)
+            order by h.since offset 0
+        ) h where (
+            select 1 from duetime.runs r where r.id = h.run_id and (
+                r.fence = h.fence and r.worker_id is not null
+                or r.fence = h.fence - 1 and r.worker_id is null and r.lane_id > 0
+                    and r.ready_at > moment - interval '2 seconds' and r.ready_at <= moment)
+            limit 1) is not null);
 end $$;
 
--- Hold limits in the one order in which everybody does, and make those of keys that nobody has named before.
+-- Hold limits that no other transaction holds, and make those of keys that no run has named before. A limit that is not
+-- returned is busy, which is as good as full: no claim waits for one. Nothing is written where nothing changes, or each
+-- claim would leave a version of the row behind, which no snapshot held open lets go.
 create function duetime.hold_limits(tenants integer[], kinds smallint[], names text[], runnings integer[],
     rates integer[], periods interval[])
 returns table (id bigint, tenant_id integer, kind smallint, name text) language plpgsql
-set enable_seqscan = off set enable_hashjoin = off set jit = off set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    moment constant timestamptz := duetime.clock();
+    seen bigint;
 begin
     return query
-    insert into duetime.limits as l (tenant_id, kind, name, running, rate, period, used_at)
-    select x.tenant_id, x.kind, x.name, x.running, x.rate, x.period, duetime.clock()
-    from unnest(tenants, kinds, names, runnings, rates, periods) as x(tenant_id, kind, name, running, rate, period)
-    order by x.tenant_id, x.kind, x.name collate "C"
-    on conflict (tenant_id, kind, name) do update
-    set used_at = excluded.used_at, running = coalesce(excluded.running, l.running),
-        rate = coalesce(excluded.rate, l.rate), period = coalesce(excluded.period, l.period)
+    with held as materialized (
+        select l.*, x.running, x.rate, x.period
+        from unnest(tenants, kinds, names, runnings, rates, periods) as x(tenant_id, kind, name, running, rate, period)
+        cross join lateral (
+            select l.id, l.tenant_id, l.kind, l.name from duetime.limits l
+            where l.tenant_id = x.tenant_id and l.kind = x.kind and l.name = x.name collate "C" for update skip locked
+        ) l
+    ),
+    said as (
+        update duetime.limits l
+        set used_at = moment, running = coalesce(h.running, l.running), rate = coalesce(h.rate, l.rate),
+            period = coalesce(h.period, l.period)
+        from held h
+        where l.id = h.id and (coalesce(h.running, l.running) is distinct from l.running
+            or coalesce(h.rate, l.rate) is distinct from l.rate
+            or coalesce(h.period, l.period) is distinct from l.period
+            or l.used_at not between moment - interval '10 minutes' and moment)
+    )
+    select h.id, h.tenant_id, h.kind, h.name from held h;
+    get diagnostics seen = row_count;
+    if seen = cardinality(names) then
+        return;
+    end if;
+    -- Two transactions that make the same row would wait for each other. One of them finds the lock taken instead; the
+    -- locks are few, and shared by many names, because the server has room for some sixty in each transaction.
+    return query
+    with missing as materialized (
+        select x.* from unnest(tenants, kinds, names, runnings, rates, periods)
+            as x(tenant_id, kind, name, running, rate, period)
+        where (
+            select 1 from duetime.limits l
+            where l.tenant_id = x.tenant_id and l.kind = x.kind and l.name = x.name collate "C" limit 1) is null
+    ),
+    places as materialized (
+        select p.place, pg_try_advisory_xact_lock(hashtextextended('duetime limits', p.place)) as is_ours
+        from (select distinct abs(hashtextextended(m.name, m.tenant_id) % 64) as place from missing m) p
+    )
+    insert into duetime.limits as l (tenant_id, kind, name, running, rate, period, used_at, counted_from)
+    select m.tenant_id, m.kind, m.name, m.running, m.rate, m.period, moment, moment
+    from missing m join places p on p.place = abs(hashtextextended(m.name, m.tenant_id) % 64) and p.is_ours
+    on conflict (tenant_id, kind, name) do nothing
     returning l.id, l.tenant_id, l.kind, l.name;
 end $$;
 
--- How limits stand that are held; what does not count any more is removed.
+-- How limits stand that are held; what does not count any more is removed. Of holds that are gone, a snapshot held open
+-- keeps the entries in the index: a low-water mark for each limit passes them by. It is moved every ten seconds at most,
+-- since that rewrites the row. Holds are added by those alone who hold the limit, so none is ever added below the mark.
 create function duetime.count_limits(ids bigint[])
 returns table (id bigint, now timestamptz, running integer, live bigint, rate integer, period interval, started bigint,
     free_at timestamptz, is_due boolean, first_at timestamptz, last_at timestamptz)
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
     moment constant timestamptz := duetime.clock();
+    stale uuid[];
 begin
     perform duetime.hold_running(l.id) from duetime.limits l where l.id = any(ids) and l.set_at is not null;
     if found then
@@ -124,17 +376,42 @@ begin
         update duetime.limits l set set_at = case when l.set_at > moment then moment end
         where l.id = any(ids) and (l.set_at < moment - interval '2 seconds' or l.set_at > moment);
     end if;
-    delete from duetime.holds h where h.limit_id = any(ids) and not exists (
-        select 1 from duetime.runs r where r.id = h.run_id and r.fence = h.fence and r.worker_id is not null);
+    stale := array(
+        select h.run_id from duetime.limits l cross join lateral (
+            select h.run_id, h.fence from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+            order by h.since offset 0
+        ) h
+        where l.id = any(ids) and (
+            select 1 from duetime.runs r where r.id = h.run_id
+                and (r.fence < h.fence or r.fence = h.fence and r.worker_id is not null) limit 1) is null);
+    if cardinality(stale) > 0 then
+        -- Those that a completion is about to remove are left to it.
+        delete from duetime.holds h where h.ctid = any(array(
+            select k.ctid from duetime.holds k where k.run_id = any(stale) and k.limit_id = any(ids) and (
+                select 1 from duetime.runs r where r.id = k.run_id
+                    and (r.fence < k.fence or r.fence = k.fence and r.worker_id is not null) limit 1) is null
+            for update skip locked));
+    end if;
+    update duetime.limits l set counted_from = coalesce((
+        select h.since from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+        order by h.since limit 1), moment)
+    where l.id = any(ids) and l.counted_from < moment - interval '10 seconds' and coalesce((
+        select h.since from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+        order by h.since limit 1), moment) > l.counted_from + interval '10 seconds';
     delete from duetime.starts s where s.limit_id = any(ids) and s.until <= moment;
     return query
     select l.id, moment, case l.kind when 1 then t.running_runs else l.running end,
-        (select count(*) from duetime.holds h where h.limit_id = l.id), l.rate, l.period,
-        (select coalesce(sum(s.count), 0)::bigint from duetime.starts s where s.limit_id = l.id),
-        (select min(s.until) from duetime.starts s where s.limit_id = l.id),
-        l.rate is not null and exists (
+        (select count(*) from (
+            select h.run_id, h.fence from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+            order by h.since offset 0) h
+            where h.fence = (select r.fence from duetime.runs r where r.id = h.run_id and r.worker_id is not null limit 1)
+        ), l.rate, l.period,
+        (select coalesce(sum(s.count), 0)::bigint from duetime.starts s where s.limit_id = l.id and s.until > moment),
+        (select min(s.until) from duetime.starts s where s.limit_id = l.id and s.until > moment),
+        l.rate is not null and (
             select 1 from duetime.runs r
-            where r.put_off_by = l.id and r.ready_at <= moment and r.lane_id > 0 and r.worker_id is null),
+            where r.put_off_by = l.id and r.ready_at <= moment and r.lane_id > 0 and r.worker_id is null
+            order by r.ready_at limit 1) is not null,
         case when l.rate is not null then (
             select min(r.ready_at) from duetime.runs r
             where r.put_off_by = l.id and r.ready_at > moment and r.lane_id > 0 and r.worker_id is null) end,
@@ -245,9 +522,10 @@ begin
     with wanted as materialized (
         select r.place
         from unnest(claim_limited.lanes, claim_limited.takes, claim_limited.marks, allowed) as l(lane, take, mark, allowed)
-        cross join lateral (
+        join duetime.lanes n on n.id = l.lane cross join lateral (
             select r.ctid as place from duetime.runs r
             where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id is not distinct from n.tenant_id
             order by r.ready_at, r.id limit l.take for update skip locked
         ) r
         where l.allowed
@@ -255,6 +533,7 @@ begin
     named as materialized (
         select r.ctid as place from duetime.runs r
         where r.id = any(chosen) and r.worker_id is null and r.lane_id > 0 and r.ready_at <= duetime.now()
+            and (select n.tenant_id from duetime.lanes n where n.id = r.lane_id) = r.tenant_id
         for update skip locked
     ),
     picked as materialized (
@@ -285,56 +564,97 @@ begin
     from taken t;
 end $$;
 
--- Give their lanes back to parked runs, as many as there is room for, those that have been due for longest first.
-create function duetime.unpark(ids bigint[]) returns bigint language plpgsql
+-- Give their lanes back to parked runs, as many as there is room for, those that have been due for longest first. A limit
+-- that another transaction holds is left alone and returned as busy: that transaction may have counted before the caller's
+-- runs were over, and may be about to park one more. So the caller has to come back for it. This may be called at any time
+-- and any number of times: what was given its lane back and has not been claimed yet takes up room.
+create function duetime.unpark(ids bigint[], out given bigint, out busy bigint[]) language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
-    given bigint;
+    free bigint[];
 begin
-    -- Whoever parks a run holds its limit, so after this everything that was parked can be seen.
-    perform 1 from (
-        select l.id from duetime.limits l where l.id = any(ids) order by l.tenant_id, l.kind, l.name for update) held;
-    update duetime.runs r set lane_id = -r.lane_id, parked_by = null, ready_at = duetime.clock()
-    where r.id = any(array(
-        select p.id from unnest(ids) as x(id) join duetime.limits l on l.id = x.id cross join lateral (
-            select n.id from duetime.runs n where n.parked_by = l.id order by n.due_at, n.id
-            limit case when l.running is null then 100000 else greatest(0, l.running - duetime.live_holds(l.id)) end
+    -- A transaction that parks a run holds its limit, so after this everything that was parked can be seen.
+    free := array(select l.id from duetime.limits l where l.id = any(ids) for update skip locked);
+    if cardinality(free) < cardinality(ids) then
+        busy := array(select l.id from duetime.limits l where l.id = any(ids) and l.id <> all(free));
+        free := array(select x.id from unnest(ids) as x(id) where x.id <> all(busy)); -- also those that were forgotten
+    end if;
+    with picked as materialized (
+        select x.id as limit_id, l.counted_from, p.id, p.fence from unnest(free) as x(id)
+        left join lateral (
+            select o.id, o.running, o.counted_from from duetime.limits o where o.id = x.id offset 0
+        ) l on true
+        cross join lateral (
+            select n.id, n.fence from duetime.runs n where n.parked_by = x.id order by n.due_at, n.id
+            limit case when l.running is null then 100000 else greatest(0, l.running - duetime.taken_slots(l.id)) end
             for update skip locked
-        ) p));
+        ) p
+    ),
+    kept as (
+        insert into duetime.holds (limit_id, run_id, fence, since)
+        select k.limit_id, k.id, k.fence + 1, greatest(duetime.clock(), k.counted_from) from picked k
+        where k.counted_from is not null
+        on conflict (limit_id, run_id) do update set fence = excluded.fence, since = excluded.since
+    )
+    update duetime.runs r set lane_id = -r.lane_id, parked_by = null, ready_at = duetime.clock()
+    where r.id = any(array(select k.id from picked k));
     get diagnostics given = row_count;
-    return given;
 end $$;
 
--- Runs are not running any more: what they held is free, and goes to those that wait for it.
-create function duetime.free_holds(ids uuid[]) returns bigint language plpgsql
+-- Runs are over, or wait again: they hold nothing any more. Returns the limits that other runs may be parked by. A hold of
+-- the same run under another fence stays, whichever worker reports the run: a claim may be writing it at this moment.
+create function duetime.free_holds(ids uuid[]) returns bigint[] language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     freed bigint[];
 begin
+    if not exists (select 1 from duetime.lanes l where l.keyed) then
+        return null; -- only runs with keys are ever parked, and what does not count any more is removed at the next count
+    end if;
     with gone as (
-        delete from duetime.holds h where h.run_id = any(ids) returning h.limit_id
+        delete from duetime.holds h where h.run_id = any(ids) and (
+            select 1 from duetime.runs r where r.id = h.run_id
+                and (r.fence < h.fence or r.fence = h.fence and r.worker_id is not null) limit 1) is null
+        returning h.limit_id
     )
     select array_agg(distinct g.limit_id) into freed
-    from gone g join duetime.limits l on l.id = g.limit_id where l.kind in (3, 5);
-    return case when freed is null then 0 else duetime.unpark(freed) end;
+    from gone g where (select l.kind from duetime.limits l where l.id = g.limit_id) in (3, 5);
+    return freed;
+end $$;
+
+-- The limits that runs are parked by although there is room: a process ended before it gave the lanes back, or a limit was
+-- raised.
+create function duetime.parked_limits(most integer) returns setof bigint language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query
+    with recursive waiting (id) as (
+        (select r.parked_by from duetime.runs r where r.parked_by is not null order by r.parked_by limit 1)
+        union all
+        select (select r.parked_by from duetime.runs r where r.parked_by > w.id order by r.parked_by limit 1)
+        from waiting w where w.id is not null
+    )
+    select w.id from waiting w left join lateral (
+        select o.id, o.running from duetime.limits o where o.id = w.id offset 0
+    ) l on true
+    where w.id is not null and (l.running is null or l.running > duetime.taken_slots(l.id)) limit most;
 end $$;
 
 -- The hot path of completing: end runs that succeeded without a word. Nearly all were claimed under the same fence; `others`
--- are those that were not (null: none), with theirs. What a run with keys held is free at once; where no lane has such runs
--- this is one probe. Returns the runs that were accepted; null: all of them, which need not be said. No index serves
--- `is not distinct from`, so runs are found by their ids alone.
+-- are those that were not (null: none), with theirs. Returns the runs that were accepted (null: all of them, which need not
+-- be said), and the limits that they held (null: none; where no run has keys this is one probe). No index serves `is not
+-- distinct from`, so runs are found by their ids alone.
 create function duetime.succeed_runs(ids uuid[], fence integer, others uuid[], other_fences integer[], worker uuid,
-    closed bigint[])
-returns uuid[] language plpgsql
+    closed bigint[], out accepted uuid[], out freed bigint[]) language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
-declare
-    accepted uuid[];
 begin
     with done as (
         delete from duetime.runs r
@@ -344,13 +664,14 @@ begin
         returning r.*
     ),
     gone as (
-        delete from duetime.claims c where c.worker_id = succeed_runs.worker and c.claim_no = any(succeed_runs.closed)
+        delete from duetime.claims c
+        where c.worker_id = succeed_runs.worker and c.claim_no = any(succeed_runs.closed) and c.standing = 0
     ),
     kept as (
         insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-            due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options)
+            due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options)
         select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.attempt, d.lost, 1, 4, d.due_at, d.ready_at,
-            d.started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options
+            d.started_at, d.first_started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options
         from done d
     ),
     told as (
@@ -359,10 +680,8 @@ begin
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by d.tenant_id
     )
     select array_agg(d.id) into accepted from done d;
-    if accepted is not null and exists (select 1 from duetime.lanes l where l.keyed) then
-        perform duetime.free_holds(accepted);
-    end if;
-    return case when cardinality(accepted) = cardinality(succeed_runs.ids) then null else coalesce(accepted, '{}') end;
+    freed := duetime.free_holds(succeed_runs.ids);
+    accepted := case when cardinality(accepted) = cardinality(succeed_runs.ids) then null else coalesce(accepted, '{}') end;
 end $$;
 
 -- End runs in any other way; failed ones become dead letters too. Returns those that were accepted.
@@ -386,14 +705,16 @@ begin
             r.attempt - (x.attempt_state = 3)::int as spent, r.lost + (x.attempt_state = 3)::int as lost_by_now
     ),
     gone as (
-        delete from duetime.claims c where c.worker_id = end_runs.worker and c.claim_no = any(end_runs.closed)
+        delete from duetime.claims c
+        where c.worker_id = end_runs.worker and c.claim_no = any(end_runs.closed) and c.standing = 0
     ),
     kept as (
         insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-            failure, due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs, error)
+            failure, due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options,
+            result, logs, error)
         select d.id, d.job_id, d.tenant_id, d.home_lane, d.fence, d.spent, d.lost_by_now, d.attempt_state, d.end_state,
-            d.failure, d.due_at, d.ready_at, d.started_at, duetime.now(), d.worker_id, d.timeout_ms, d.args, d.options,
-            d.result, d.log, d.error
+            d.failure, d.due_at, d.ready_at, d.started_at, d.first_started_at, duetime.now(), d.worker_id, d.timeout_ms,
+            d.args, d.options, d.result, d.log, d.error
         from done d
     ),
     dead as (
@@ -402,6 +723,10 @@ begin
         select d.id, d.job_id, d.tenant_id, d.home_lane, d.spent, d.lost_by_now, d.failure, d.error, d.due_at,
             duetime.now(), d.timeout_ms, d.args, d.options
         from done d where d.end_state = 5
+        -- A run that died before, and was made again under its id: its end must not be refused for ever.
+        on conflict (run_id) do update set attempt = excluded.attempt, lost = excluded.lost,
+            failure = excluded.failure, error = excluded.error, died_at = excluded.died_at, args = excluded.args,
+            options = excluded.options
     ),
     told as (
         insert into duetime.events (at, kind, tenant_id, ids)
@@ -409,9 +734,6 @@ begin
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by d.tenant_id, d.end_state
     )
     select array_agg(d.id) into accepted from done d;
-    if accepted is not null and exists (select 1 from duetime.lanes l where l.keyed) then
-        perform duetime.free_holds(accepted);
-    end if;
     return accepted;
 end $$;
 
@@ -429,7 +751,9 @@ begin
         update duetime.runs r
         set worker_id = null, claim_no = null, ready_at = duetime.clock() + x.delay,
             attempt = r.attempt - (not x.spent)::int, lost = r.lost + (x.attempt_state = 3)::int,
-            lane_id = coalesce(x.lane, r.lane_id)
+            -- One that failed has shown that it kills no worker.
+            lane_id = coalesce(x.lane, case when x.attempt_state = 2 then r.home_lane else r.lane_id end),
+            first_started_at = coalesce(r.first_started_at, r.started_at)
         from unnest(retry_runs.ids, retry_runs.fences, attempt_states, failures, errors, retry_runs.logs, delays, spents,
             retry_runs.lanes) as x(id, fence, attempt_state, failure, error, log, delay, spent, lane)
         where r.id = any(array[x.id]) and r.fence = x.fence and r.worker_id = retry_runs.worker and not r.cancel_requested
@@ -438,9 +762,9 @@ begin
     ),
     kept as (
         insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, failure,
-            due_at, started_at, finished_at, worker_id, timeout_ms, logs, error)
+            due_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, logs, error)
         select a.id, a.job_id, a.tenant_id, a.home_lane, a.fence, a.tried, a.lost, a.attempt_state, a.failure, a.due_at,
-            a.started_at, duetime.now(), retry_runs.worker, a.timeout_ms, a.log, a.error
+            a.started_at, nullif(a.first_started_at, a.started_at), duetime.now(), retry_runs.worker, a.timeout_ms, a.log, a.error
         from again a
     ),
     told as (
@@ -449,14 +773,12 @@ begin
         where (select l.until > duetime.now() from duetime.listening l where l.one) group by a.tenant_id
     )
     select array_agg(a.id) into accepted from again a;
-    if accepted is not null and exists (select 1 from duetime.lanes l where l.keyed) then
-        perform duetime.free_holds(accepted);
-    end if;
     return accepted;
 end $$;
 
 -- Completing a run inside the caller's own transaction: effect and completion are one commit. False when the run
--- belongs to someone else by now.
+-- belongs to another worker by now. That transaction may last: it locks nothing but its own run. The limits that the run
+-- held are free when it commits, since its holds count no more; the worker's report gives the lanes back, or a scanner.
 create function duetime.complete_run(run_id uuid, fence integer, worker_id uuid, result bytea, logs bytea)
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -470,16 +792,13 @@ begin
         return false;
     end if;
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-            due_at, ready_at, started_at, finished_at, worker_id, timeout_ms, args, options, result, logs)
+            due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options, result, logs)
         values (done.id, done.job_id, done.tenant_id, done.home_lane, done.fence, done.attempt, done.lost, 1, 4,
-            done.due_at, done.ready_at, done.started_at, moment, done.worker_id, done.timeout_ms, done.args,
+            done.due_at, done.ready_at, done.started_at, done.first_started_at, moment, done.worker_id, done.timeout_ms, done.args,
             done.options, complete_run.result, complete_run.logs);
     insert into duetime.events (at, kind, tenant_id, ids)
         select moment, 4, done.tenant_id, array[done.id] from duetime.listening l
         where l.one and l.until > duetime.now();
-    if exists (select 1 from duetime.lanes l where l.keyed) then
-        perform duetime.free_holds(array[done.id]);
-    end if;
     return true;
 end $$;
 revoke execute on function duetime.complete_run from public;

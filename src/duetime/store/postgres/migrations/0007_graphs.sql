@@ -28,7 +28,9 @@ as $$
 begin
     insert into duetime.ended (run_id, job_id, tenant_id, end_state, started_at, finished_at)
         select h.run_id, h.job_id, h.tenant_id, h.end_state, h.started_at, h.finished_at from duetime.history h
-        where h.tenant_id = old.tenant_id and h.run_id = old.id and h.end_state is not null
+        where h.tenant_id = old.tenant_id and h.run_id = old.id
+            and h.end_state is not null
+            and (h.end_state <> 7 or h.fence > 0) -- an occurrence that no worker was given: nothing follows from it
         order by h.fence desc limit 1
     on conflict do nothing;
     if found then

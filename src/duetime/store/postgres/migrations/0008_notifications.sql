@@ -11,9 +11,9 @@ create table duetime.subscriptions (
 -- at it says so, to spare the others the work: two at once tell nothing twice.
 create table duetime.notifying (
     one boolean primary key default true check (one),
-    xid bigint,
     number bigint,
     holder uuid,
+    taken_at timestamptz not null default '-infinity',
     held_until timestamptz not null default '-infinity'
 );
 insert into duetime.notifying default values;

@@ -50,7 +50,7 @@ select (select count(*) from (
         select 1 from duetime.lanes l cross join lateral (
             select 1 from duetime.runs r
             where r.lane_id = l.id and r.worker_id is null and r.ready_at <= duetime.now() limit $3) r
-        where l.tenant_id = $1 and l.task = $2 limit $3) w)
+        where l.tenant_id = $1 and l.task = $2 and l.awake limit $3) w)
     + (select count(*) from (
         select 1 from duetime.limits o cross join lateral (
             select 1 from duetime.runs r where r.parked_by = o.id limit $3) r

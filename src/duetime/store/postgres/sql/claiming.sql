@@ -1,7 +1,12 @@
--- look: the first unclaimed runs of each lane above its low-water mark, ready or not; and the snapshot it was seen in
-select lane, ready, ids, (select duetime.now()), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint),
-    (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
-from duetime.look($1::int[], $2::timestamptz[], $3);
+-- look: the first unclaimed runs of each lane above its low-water mark, ready or not; the snapshot they were seen in; and,
+-- a while after $4, a number that is above all transactions that have begun
+select l.lane, l.ready, l.ids, s.now, s.oldest, s.unborn
+from (
+    select duetime.now() as now, pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest,
+        case when $4::timestamptz is null or duetime.now() >= $4 + interval '1.2 seconds'
+            then pg_current_xact_id()::text::bigint end as unborn
+    offset 0
+) s left join duetime.look($1::int[], $2::timestamptz[], $3) l on true;
 
 -- claim: lease ready runs of each lane to a worker, without touching any index
 select id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),

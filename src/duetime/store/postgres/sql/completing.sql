@@ -1,5 +1,7 @@
--- succeed_runs: end runs that succeeded without a word: the short road
-select duetime.succeed_runs($1::uuid[], $2::int, $3::uuid[], $4::int[], $5, $6::bigint[]);
+-- succeed_runs: end runs that succeeded without a word: the short road. Unless the transaction goes on, also give the lanes
+-- back that they made room for; the limits that this is left to do for
+select accepted, case when freed is not null and not $7::boolean then (duetime.unpark(freed)).busy else freed end
+from duetime.succeed_runs($1::uuid[], $2::int, $3::uuid[], $4::int[], $5, $6::bigint[]);
 
 -- end_runs: end runs; failed ones become dead letters too
 select duetime.end_runs($1::uuid[], $2::int[], $3, $4::bigint[], $5::smallint[], $6::smallint[], $7::smallint[],
@@ -21,7 +23,8 @@ with held as materialized (
     select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update
 )
 update duetime.runs r
-set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
+set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock(),
+    first_started_at = coalesce(first_started_at, started_at)
 from held join unnest($2::uuid[], $3::int[]) as x(id, fence) on x.id = held.id
 where r.id = any(array[held.id]) and r.fence = x.fence and r.worker_id = $1
 returning r.id, r.tenant_id, r.cancel_requested;

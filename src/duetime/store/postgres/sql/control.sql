@@ -4,9 +4,9 @@ with done as (
 ),
 kept as (
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-        failure, due_at, ready_at, finished_at, timeout_ms, args, options, error)
-    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, duetime.now(), timeout_ms,
-        args, options, $3
+        failure, due_at, ready_at, first_started_at, finished_at, timeout_ms, args, options, error)
+    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, first_started_at,
+        duetime.now(), timeout_ms, args, options, $3
     from done
 ),
 told as (
@@ -60,18 +60,20 @@ where tenant_id = $1 and id = $2;
 
 -- lock_schedule: a job in its home with its cursor, held against firing and editing
 select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.args, j.options, j.timeout_ms,
-    c.next_fire_at, c.last_fire_at, c.exact
+    j.problem, c.next_fire_at, c.last_fire_at, c.exact, c.owed
 from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2 and not exists (select 1 from duetime.deleted_jobs d where d.job_id = j.id)
 for update of j;
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
 update duetime.cursors
-set scan_at = '9999-01-01Z', next_fire_at = $2, last_fire_at = $3, made = greatest(0, made - $4) where job_id = $1;
+set scan_at = '9999-01-01Z', next_fire_at = $2, last_fire_at = $3, owed = $4, made = greatest(0, made - $5)
+where job_id = $1;
 
 -- put_cursor: bring a cursor back into view
 insert into duetime.cursors (job_id, scan_at, next_fire_at, exact, made, missed)
-select id, $2::timestamptz, $3::timestamptz, $4::boolean, made, missed from duetime.jobs where id = $1
+select id, greatest($2::timestamptz, duetime.clock()), $3::timestamptz, $4::boolean, made, missed
+from duetime.jobs where id = $1
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
 
 -- set_job_state: pause a job, or make it active again

@@ -6,15 +6,17 @@ where tenant_id = $1 and id = $2;
 
 -- place_cursor: put the cursor of an edited job; its counts go on
 insert into duetime.cursors (job_id, scan_at, next_fire_at, last_fire_at, exact, made, missed)
-select id, $2::timestamptz, $3::timestamptz, $4::timestamptz, $5::boolean, made, missed from duetime.jobs where id = $1
+select id, greatest($2::timestamptz, duetime.clock()), $3::timestamptz, $4::timestamptz, $5::boolean, made, missed
+from duetime.jobs where id = $1
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
-    last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = greatest(0, cursors.made - $6::int);
+    last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = greatest(0, cursors.made - $6::int),
+    owed = case when $7::boolean then null else cursors.owed end;
 
 -- revise_runs: let waiting runs of a job say what it says now; what changes its lane, or was put off, is ready anew
 update duetime.runs r
 set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = $3::int,
     lane_id = case when r.lane_id is null then null else $3::int end, parked_by = null, put_off_by = null,
-    ready_at = case when r.home_lane = $3::int and coalesce(r.lane_id, 1) > 0 and r.put_off_by is null
+    ready_at = case when r.home_lane = $3::int and coalesce(r.lane_id, $3::int) = $3::int and r.put_off_by is null
         then r.ready_at else greatest(r.due_at, duetime.clock()) end
 from duetime.jobs j
 where j.id = $2 and r.tenant_id = $1 and r.job_id = $2 and r.fence = 0 and not r.manual;

@@ -5,17 +5,15 @@ select duetime.now(), $1, $2, $3::uuid[] from duetime.listening l where l.one an
 -- keep_listening: have events written for a while
 update duetime.listening set until = greatest(until, duetime.now() + $1::interval) where one;
 
--- last_mark: the place after which new events come: behind everything that may have been written before this snapshot
-select pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1;
+-- last_mark: the place after which new events come; what was committed until now has one
+select duetime.place_events(10000);
 
--- list_events: events after a place, as far as nothing can appear before them any more
-select xid::text::bigint, id, at, kind, tenant_id, ids from duetime.events
-where (xid, id) > ($1::text::xid8, $2) and xid < pg_snapshot_xmin(pg_current_snapshot())
-order by xid, id limit $3;
+-- list_events: events after a place, in order
+select place, at, kind, tenant_id, ids from duetime.read_events($1, $2);
 
--- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for a day. The
--- oldest by their time come first: those in front may have been written while the clock was ahead.
+-- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for longer. Their
+-- age counts from when they could be read. The oldest come first: those in front may have been placed while the clock was
+-- ahead.
 delete from duetime.events e using duetime.notifying n
-where (e.xid, e.id) in (
-        select xid, id from duetime.events where at < duetime.now() - $1::interval order by at limit $2)
-    and (n.xid is null or (e.xid, e.id) <= (n.xid::text::xid8, n.number) or e.at < duetime.now() - interval '1 day');
+where (e.xid, e.id) in (select xid, id from duetime.events where placed_at < $1::timestamptz order by placed_at limit $3)
+    and (n.number is null or e.place <= n.number or e.placed_at < $2::timestamptz);

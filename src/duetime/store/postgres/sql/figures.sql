@@ -1,5 +1,5 @@
--- Figures are read across tenants where that is what bounds the effort (the newest end of history, the cursors of a
--- stretch of time), as the service's own role; each statement then keeps what belongs to its tenant.
+-- The newest end of history is read across tenants, which bounds the effort, as the service's own role; the statement
+-- then keeps what belongs to its tenant. Everything else reads the rows of one tenant alone.
 
 -- blocks_of_day: how long the partitions of these names are, in blocks
 select coalesce(pg_relation_size(to_regclass(n.name)), 0) / current_setting('block_size')::int as blocks
@@ -8,12 +8,12 @@ from unnest($1::text[]) with ordinality as n(name, place) order by n.place;
 -- recent_attempts: what ended lately, from the newest blocks of up to two days; as (kind, number, states, text, value)
 with tail as materialized (
     select 0 as day, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
-        h.finished_at
+        h.first_started_at, h.finished_at
     from duetime.history h
     where h.finished_at >= $4 and h.finished_at < $5 and h.ctid >= ('(' || $6::bigint || ',0)')::tid
     union all
     select 1, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
-        h.finished_at
+        h.first_started_at, h.finished_at
     from duetime.history h
     where h.finished_at >= $7 and h.finished_at < $8 and h.ctid >= ('(' || $9::bigint || ',0)')::tid
 ),
@@ -22,7 +22,7 @@ mine as materialized (
 ),
 lags as materialized (
     select extract(epoch from m.started_at - m.due_at)::float8 as lag from mine m
-    where m.attempt = 1 and m.lost = 0 and m.started_at is not null
+    where m.first_started_at is null and m.started_at is not null
 ),
 tasks as (
     select n.task, count(*) filter (where m.attempt_state in (2, 3)) as failed, count(*) as attempts
@@ -52,28 +52,39 @@ explain (format json) select from duetime.jobs where tenant_id = $1;
 select n.task, n.queue, r.ready_at from duetime.lanes n cross join lateral (
     select r.ready_at from duetime.runs r where r.lane_id = n.id and r.worker_id is null
     order by r.ready_at limit 1) r
-where n.tenant_id = $1 and r.ready_at <= duetime.now() order by r.ready_at;
+where n.tenant_id = $1 and n.awake and r.ready_at <= duetime.now() order by r.ready_at;
 
--- upcoming_cursors: the first cursors of each stretch of time; of those of others only that they are there
-select (b.place - 1)::int as stretch, c.next_fire_at, j.id as job_id, j.queue, j.recurring, j.schedule, j.options
-from unnest($2::timestamptz[], $3::timestamptz[]) with ordinality as b(start, until, place)
-cross join lateral (
-    select c.job_id, c.next_fire_at from duetime.cursors c where c.scan_at >= b.start and c.scan_at < b.until
-    order by c.scan_at limit $4) c
-left join lateral (
-    select * from duetime.jobs j where j.id = c.job_id and j.tenant_id = $1 and j.state = 0 limit 1) j on true
-order by b.place;
+-- runs_ahead: how many runs of a tenant are made and due later, by stretch of time and queue
+select m.queue, div((extract(epoch from m.due_at - $4::timestamptz) * 1000000)::numeric,
+    (extract(epoch from $5::interval) * 1000000)::numeric)::int as stretch, count(*) as runs
+from (
+    select n.queue, r.due_at from duetime.lanes n cross join lateral (
+        select r.due_at from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= $2
+            and r.ready_at < $3 and r.due_at >= $2 and r.due_at < $3
+        order by r.ready_at limit $6) r
+    where n.tenant_id = $1 and n.awake limit $6) m
+group by 1, 2;
 
--- count_cursors: how many cursors there are in a stretch of time, up to a cap
-select count(*) from (
-    select 1 from duetime.cursors where scan_at >= $1 and scan_at < $2 limit $3) c;
+-- jobs_of_runs_ahead: jobs with such a run, newest first between two ids
+select distinct r.job_id, n.queue from duetime.lanes n cross join lateral (
+    select r.job_id from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= $2
+        and r.ready_at < $3 and r.due_at >= $2 and r.due_at < $3 and r.job_id < $4 and r.job_id >= $5
+    order by r.ready_at) r
+where n.tenant_id = $1 and n.awake order by r.job_id desc limit $6;
 
--- upcoming_runs: runs of a tenant that are made, and become ready later
-select r.ready_at, n.queue from duetime.lanes n cross join lateral (
-    select r.ready_at from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= $2
-        and r.ready_at < $3
-    order by r.ready_at limit $4) r
-where n.tenant_id = $1 limit $4;
+-- job_ids: the newest jobs of a tenant below an id
+select id from duetime.jobs_below($1, $2, $3) as j(id);
+
+-- sample_jobs: how many jobs a tenant has, up to a cap, and some of them by the last bytes of their ids, which are drawn
+-- by lot
+select count(*) as there, array_agg(j.id) filter (where substring(uuid_send(j.id) from 15) < $2::bytea) as ids
+from (select j.id from duetime.jobs j where j.tenant_id = any (array[$1::int]) limit $3) j;
+
+-- coming_jobs: what the fires of these jobs depend on, of those that have a cursor
+select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
+from duetime.jobs_by_id($2::uuid[]) j cross join lateral (
+    select c.next_fire_at, c.made, c.owed from duetime.cursors c where c.job_id = j.id limit 1) c
+where j.tenant_id = $1 and j.state = 0;
 
 -- recent_runs: the last ends of each of these jobs, newest first
 select h.job_id, h.run_id, h.end_state, h.due_at, h.started_at, h.finished_at

@@ -1,5 +1,5 @@
--- due_cursors: the cursors in view, held against other nodes
-select * from duetime.cursors_in_view($1);
+-- due_cursors: the cursors in view above a low-water mark, held against other nodes; not those that this node passes by
+select * from duetime.cursors_in_view($1, $2, $3);
 
 -- live_runs_of: the live runs of jobs that are decided when they are due
 select r.job_id, r.id, r.worker_id is not null
@@ -57,8 +57,9 @@ with fire as materialized (
 ),
 moved as (
     update duetime.cursors c
-    set next_fire_at = f.next_fire_at, scan_at = f.scan_at, last_fire_at = f.last_fire_at, made = c.made + f.made,
-        missed = c.missed + f.missed
+    set next_fire_at = f.next_fire_at, scan_at = greatest(f.scan_at, duetime.clock()),
+        last_fire_at = coalesce(f.last_fire_at, c.last_fire_at), made = c.made + f.made, missed = c.missed + f.missed,
+        owed = null
     from fire f where c.job_id = any(array[f.job_id]) and f.next_fire_at is not null
 ),
 over as (
@@ -71,20 +72,25 @@ ended as (
 )
 delete from duetime.jobs j using fire f where j.id = any(array[f.job_id]) and not f.recurring;
 
--- set_aside: pause jobs that cannot be processed, and say why
-with cursor_of as (delete from duetime.cursors where job_id = any($1::uuid[]) returning job_id, made, missed)
-update duetime.jobs j set state = 1, problem = x.problem, made = c.made, missed = c.missed
-from unnest($1::uuid[], $2::text[]) as x(job_id, problem) join cursor_of c on c.job_id = x.job_id
-where j.id = any(array[x.job_id]);
+-- set_aside: pause jobs that cannot be processed where they stand, and say why
+with held as (update duetime.cursors set scan_at = '9999-01-01Z' where job_id = any($1::uuid[]))
+update duetime.jobs j set state = 1, problem = x.problem
+from unnest($1::uuid[], $2::text[]) as x(job_id, problem) where j.id = any(array[x.job_id]);
 
--- unblock: give their lanes to runs that waited for other runs of their job, now that those are over
+-- unblock: give their lanes to runs that waited for other runs of their job, now that those are over. Of several that
+-- wait, only the first: it is what the next one waits for
 update duetime.runs r set lane_id = r.home_lane, waits = 0, ready_at = greatest(r.due_at, duetime.clock())
 where r.ctid = any(array(
     select b.ctid from duetime.runs b
     where b.lane_id is null and b.waits = 1 and (
         select 1 from duetime.runs o
-        where o.tenant_id = b.tenant_id and o.job_id = b.job_id and o.lane_id is not null limit 1) is null
+        where o.tenant_id = b.tenant_id and o.job_id = b.job_id and (o.lane_id is not null or o.id < b.id)
+        limit 1) is null
     limit $1 for update skip locked));
 
--- next_scan: how long until the next cursor comes into view
-select min(scan_at) - duetime.clock() from (select scan_at from duetime.cursors order by scan_at limit 1) c;
+-- next_scan: the first cursor above a low-water mark, the time, and the snapshot it was seen in; a while after $2 also a
+-- number that is above all transactions that have begun
+select (select c.scan_at from duetime.cursors c where c.scan_at >= $1 order by c.scan_at limit 1), duetime.clock(),
+    duetime.now(), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+    case when $2::timestamptz is null or duetime.now() >= $2 + interval '1.2 seconds'
+        then pg_current_xact_id()::text::bigint end;

@@ -43,9 +43,9 @@ with done as (
 ),
 kept as (
     insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-        failure, due_at, ready_at, finished_at, timeout_ms, args, options, error)
-    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, duetime.now(), timeout_ms,
-        args, options, reason
+        failure, due_at, ready_at, first_started_at, finished_at, timeout_ms, args, options, error)
+    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, first_started_at,
+        duetime.now(), timeout_ms, args, options, reason
     from done
 ),
 told as (
@@ -245,10 +245,12 @@ left join lateral (
 ) e on true
 where n.graph_id = $2 and n.tenant_id = $1 order by n.place;
 
--- edges_of_graph: what depends on what in a graph, by place
+-- edges_of_graph: what depends on what in a graph, by place. Each edge is looked up: before a new graph has been analyzed, a
+-- planner that may join believes in a few rows, and compares all with all
 select p.place, c.place from duetime.nodes c
-join duetime.edges e on e.child_id = c.job_id
-join duetime.nodes p on p.job_id = e.parent_id and p.graph_id = c.graph_id
+cross join lateral (select e.parent_id from duetime.edges e where e.child_id = c.job_id offset 0) e
+cross join lateral (
+    select p.place from duetime.nodes p where p.job_id = e.parent_id and p.graph_id = c.graph_id limit 1) p
 where c.graph_id = $2 and c.tenant_id = $1 order by c.place, p.place;
 
 -- live_runs_of_graph: the runs of a graph that are not over, in the order in which everybody holds them
@@ -306,7 +308,7 @@ select tenant_id, job_id, options from duetime.runs where worker_id = $1 and id 
 -- prune_graphs: remove graphs that ended long ago, with their nodes
 with gone as (
     delete from duetime.graphs where id in (
-        select id from duetime.graphs where ended_at < duetime.now() - $1::interval order by ended_at limit $2
+        select id from duetime.graphs where ended_at < $1::timestamptz order by ended_at limit $2
         for update skip locked)
     returning id
 )

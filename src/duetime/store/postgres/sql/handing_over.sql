@@ -10,7 +10,11 @@ select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.timeou
     duetime.clock() - r.started_at as ran_for
 from duetime.runs r join duetime.handovers h on h.run_id = any(array[r.id]) and h.fence = r.fence
 where r.id = any(array(
-        (select h.run_id from duetime.handovers h where h.deadline <= duetime.clock() order by h.deadline limit $1)
+        (select h.run_id from duetime.handovers h cross join duetime.clock_watch c
+        -- A step of the clock takes nothing of the time that the receiver has: it begins anew.
+        where h.deadline <= duetime.clock() and (c.stepped_at is null or h.handed_at >= c.stepped_at
+            or c.stepped_at + (h.deadline - h.handed_at) <= duetime.clock())
+        order by h.deadline limit $1)
         union
         select c.run_id from duetime.cancels c join duetime.handovers h on h.run_id = c.run_id))
     and r.claim_no is null and r.worker_id is not null

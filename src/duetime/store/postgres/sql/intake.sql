@@ -1,17 +1,3 @@
--- make_lanes: add the lanes that are missing, one node at a time: whoever has seen an id has seen all below it
-with turn as materialized (
-    select pg_advisory_xact_lock(hashtextextended('duetime lanes', 0))
-)
-insert into duetime.lanes (tenant_id, queue, tier, task, trial, keyed)
-select l.* from turn, unnest($1::int[], $2::text[], $3::smallint[], $4::text[], $5::smallint[], $6::boolean[]) as l
-on conflict do nothing;
-
--- lanes_after: the lanes above an id
-select id, tenant_id, queue, tier, task, trial, keyed from duetime.lanes where id > $1 order by id;
-
--- lane: what a lane is
-select tenant_id, queue, tier, task, trial, keyed from duetime.lanes where id = $1;
-
 -- insert_once: store one-off jobs; those due within the look-ahead go straight to their runs
 with job as materialized (
     select j.*, greatest(coalesce(j.at, duetime.now() + coalesce(j.delay, interval '0')), duetime.now()) as due_at
@@ -32,7 +18,8 @@ later as (
 ),
 cursor_of as (
     insert into duetime.cursors (job_id, scan_at, next_fire_at)
-    select id, due_at - $15::interval, due_at from job where due_at > duetime.now() + $15::interval
+    select id, greatest(due_at - $15::interval, duetime.clock()), due_at
+    from job where due_at > duetime.now() + $15::interval
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
@@ -40,12 +27,13 @@ told as (
 )
 select id, due_at, due_at <= duetime.now() + $15::interval as soon from job;
 
--- insert_ready: store one-off jobs that are all due now: the short road to their runs
+-- insert_ready: store one-off jobs that are all due now, in lanes that hold: the short road to their runs
 with stored as (
     insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, due_at, ready_at, args, options, timeout_ms)
     select j.run_id, j.id, $1, j.lane_id, j.lane_id, duetime.now(), duetime.clock(), j.args, j.options, j.timeout_ms
     from unnest($2::uuid[], $3::uuid[], $4::int[], $5::bytea[], $6::bytea[], $7::int[])
         as j(id, run_id, lane_id, args, options, timeout_ms)
+    where (select duetime.use_lanes($8::int[], $9::bigint[]))
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
@@ -63,14 +51,16 @@ told as (
     insert into duetime.events (at, kind, tenant_id, ids)
     select duetime.now(), 1, $2::int, array[$1::uuid] from duetime.listening l where l.one and l.until > duetime.now()
 )
-insert into duetime.cursors (job_id, scan_at, next_fire_at, exact) values ($1, $11, $12, $13);
+insert into duetime.cursors (job_id, scan_at, next_fire_at, exact)
+values ($1, greatest($11, duetime.clock()), $12, $13);
 
 -- clock: the database's time at this very moment
 select duetime.clock();
 
--- try_lock_keys: take the transaction's lock on each key without waiting; false where someone else has it
-select bool_and(pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || $1::int || ' ' || k.key, 0)))
-from unnest($2::text[], $3::text[]) as k(kind, key);
+-- try_lock_keys: take the transaction's lock on each key without waiting; the first that another transaction holds
+select k.kind, k.key from unnest($2::text[], $3::text[]) as k(kind, key)
+where not pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || $1::int || ' ' || k.key, 0))
+limit 1;
 
 -- find_keys: what these keys lead to
 select k.kind::text, k.key, k.job_id, k.run_id, k.fingerprint, k.next_run
@@ -105,7 +95,11 @@ where tenant_id = $1 and job_id = $2
 order by uuid_send(id) for update;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
-delete from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual;
+with held as materialized (
+    select id from duetime.runs where tenant_id = $1 and job_id = $2 and fence = 0 and not manual
+    order by uuid_send(id) for update
+)
+delete from duetime.runs r using held where r.id = any(array[held.id]) returning r.id, r.due_at, r.home_lane;
 
 -- restamp_runs: runs that were held and stay are ready anew, above the mark of any claim that passed over them
 update duetime.runs set ready_at = greatest(ready_at, duetime.clock())

@@ -17,6 +17,7 @@ set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at
 with gone as (
     delete from duetime.claims c
     where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
+        and c.standing = 0
     returning c.claim_no, c.run_ids
 ),
 held as materialized (
@@ -29,6 +30,11 @@ update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
 from held where r.id = any(array[held.id]) and r.worker_id = $1 and r.claim_no = held.claim_no
 returning r.id, r.tenant_id, r.cancel_requested;
+
+-- disown_claims: of claims that the sweep has found, those that their worker does not hold are for the reaper to judge
+update duetime.claims c set standing = 2
+where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
+    and c.standing = 1;
 
 -- cancels_of_worker: runs that a worker holds and is asked to stop
 select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
@@ -55,7 +61,7 @@ select id, lease_until,
         where c.worker_id = renewed.id order by c.run_id),
     (
         select 1 from duetime.claims c
-        where c.worker_id = renewed.id and c.claimed_at < duetime.now() - $2::interval
+        where c.worker_id = renewed.id and c.claimed_at < duetime.now() - $2::interval and c.standing < 2
             and not exists (
                 select 1 from unnest($3::uuid[], $4::bigint[]) as o(worker_id, claim_no)
                 where o.worker_id = c.worker_id and o.claim_no = c.claim_no)

@@ -1,12 +1,17 @@
--- rules: what has to be known before claiming: weights of tenants (0), and limits that are set (their kinds)
-select 0::smallint as kind, id as tenant_id, '' as name, weight from duetime.tenants where weight <> 100
+-- rules: what has to be known before claiming: weights of tenants (0), limits that are set (their kinds), and suspects
+select 0::smallint as kind, id as tenant_id, '' as name, weight, null::float8 as age from duetime.tenants
+where weight <> 100
 union all
-select 1, id, '', null from duetime.tenants where running_runs is not null
+select 1, id, '', null, null from duetime.tenants where running_runs is not null
 union all
-select kind, tenant_id, name, null from duetime.limits
-where kind in (2, 5) and (running is not null or rate is not null);
+select kind, tenant_id, name, null, null from duetime.limits
+where kind in (2, 5) and (running is not null or rate is not null)
+union all
+select case when job_id = '00000000-0000-0000-0000-000000000000' then 9 else 10 end, tenant_id, task, losses,
+    extract(epoch from duetime.clock() - lost_at)::float8
+from duetime.suspects;
 
--- hold_limits: hold limits in the order in which everybody does, and make those that are missing
+-- hold_limits: hold limits that no other transaction holds, and make those that are missing
 select * from duetime.hold_limits($1::int[], $2::smallint[], $3::text[], $4::int[], $5::int[], $6::interval[]);
 
 -- count_limits: how limits stand that are held
@@ -15,32 +20,16 @@ select * from duetime.count_limits($1::bigint[]);
 -- candidates: the first ready runs of limited lanes
 select * from duetime.candidates($1::int[], $2::timestamptz[], $3);
 
--- fail_waiting: end runs that wait and can never start; they become dead letters too
+-- leave_runs: runs whose limits this node cannot read wait for a node that can; the longer they are due, the less often they
+-- are looked at
 with held as materialized (
-    select id from duetime.runs where id = any($1::uuid[]) and worker_id is null order by id for update skip locked
-),
-done as (
-    delete from duetime.runs r
-    using held join unnest($1::uuid[], $2::text[], $3::text[]) as x(id, error, fingerprint) on x.id = held.id
-    where r.id = any(array[held.id]) returning r.*, x.error, x.fingerprint
-),
-kept as (
-    insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
-        failure, due_at, ready_at, finished_at, timeout_ms, args, options, error)
-    select id, job_id, tenant_id, home_lane, fence, attempt, lost, 2, 5, 1, due_at, ready_at, duetime.now(), timeout_ms,
-        args, options, error
-    from done
-),
-told as (
-    insert into duetime.events (at, kind, tenant_id, ids)
-    select duetime.now(), 5, tenant_id, array_agg(id) from done
-    where (select l.until > duetime.now() from duetime.listening l where l.one) group by tenant_id
+    select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked
 )
-insert into duetime.dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
-    timeout_ms, args, options, fingerprint)
-select id, job_id, tenant_id, home_lane, attempt, lost, 1, error, due_at, duetime.now(), timeout_ms, args, options,
-    fingerprint
-from done;
+update duetime.runs r
+set ready_at = duetime.clock() + least($3::interval, greatest($4::interval, (duetime.clock() - r.due_at) / 4)),
+    message = x.message
+from held join unnest($1::uuid[], $2::text[]) as x(id, message) on x.id = held.id
+where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 
 -- claim_limited: lease ready runs while limits are held
 select worker_id, id, job_id, lane_id, fence, attempt, lost, duetime.stamp(due_at), duetime.stamp(ready_at),
@@ -49,9 +38,12 @@ from duetime.claim_limited($1::int[], $2::int[], $3::timestamptz[], $4::uuid[], 
     $7::int[]);
 
 -- keep_holds: remember which runs run under which limits
-insert into duetime.holds (limit_id, run_id, fence)
-select * from unnest($1::bigint[], $2::uuid[], $3::int[])
-on conflict (limit_id, run_id) do update set fence = excluded.fence;
+insert into duetime.holds as h (limit_id, run_id, fence, since)
+select x.limit_id, x.run_id, x.fence,
+    greatest(duetime.clock(), (select l.counted_from from duetime.limits l where l.id = x.limit_id))
+from unnest($1::bigint[], $2::uuid[], $3::int[]) as x(limit_id, run_id, fence)
+on conflict (limit_id, run_id) do update set fence = excluded.fence, since = excluded.since
+where h.fence <> excluded.fence;
 
 -- hold_running: let what is running already count under a limit of a tenant or a queue
 select duetime.hold_running($1);
@@ -85,21 +77,14 @@ select duetime.lay_lines($1::bigint[], $2::timestamptz[], $3::interval[], $4);
 -- leave_lines: let those who wait for a rate be decided about anew
 select duetime.leave_lines($1, $2);
 
--- free_holds: runs that wait again hold nothing any more; what they held goes to those that wait for it
+-- free_holds: runs that are over or wait again hold nothing any more; the limits that other runs may be parked by
 select duetime.free_holds($1::uuid[]);
 
--- parked_limits: limits that runs have been waiting for, while nobody has asked for them for a while
-with recursive waiting as (
-    (select r.parked_by from duetime.runs r where r.parked_by is not null order by r.parked_by limit 1)
-    union all
-    select (select r.parked_by from duetime.runs r where r.parked_by > w.parked_by order by r.parked_by limit 1)
-    from waiting w where w.parked_by is not null
-)
-select l.id from waiting w join duetime.limits l on l.id = w.parked_by
-where l.used_at < duetime.clock() - interval '2 seconds' limit $1;
+-- parked_limits: limits that runs are parked by although there is room
+select duetime.parked_limits($1);
 
--- unpark: give their lanes back to runs, as many as there is room for
-select duetime.unpark($1::bigint[]);
+-- unpark: give their lanes back to parked runs, as many as there is room for; how many, and the limits that are busy
+select given, busy from duetime.unpark($1::bigint[]);
 
 -- set_queue_limits: what a queue may do at most
 insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at, set_at)
@@ -113,14 +98,17 @@ insert into duetime.limits (tenant_id, kind, name, used_at, set_at) values ($1, 
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at, set_at = excluded.set_at
 returning id;
 
--- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
+-- prune_limits: forget keys that were not used for long, and that no run waits for or runs under
 with unused as materialized (
-    select o.id from duetime.limits o where o.kind in (3, 4) and o.used_at < duetime.now() - interval '1 hour'
-        and not exists (select 1 from duetime.holds h where h.limit_id = o.id)
-        and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > duetime.now())
+    select o.id from duetime.limits o where o.kind in (3, 4) and o.used_at < $2::timestamptz
+        and not exists (
+            select 1 from duetime.holds h where h.limit_id = o.id and (
+                select 1 from duetime.runs r where r.id = any(array[h.run_id]) and r.fence <= h.fence limit 1) is not null)
+        and not exists (select 1 from duetime.starts s where s.limit_id = o.id and s.until > $2::timestamptz)
         and (select 1 from duetime.runs r where r.parked_by = o.id limit 1) is null
         and (select 1 from duetime.runs r where r.put_off_by = o.id limit 1) is null
     limit $1 for update skip locked
 ),
-starts as (delete from duetime.starts s using unused u where s.limit_id = u.id)
+starts as (delete from duetime.starts s using unused u where s.limit_id = u.id),
+holds as (delete from duetime.holds h using unused u where h.limit_id = u.id)
 delete from duetime.limits l using unused u where l.id = u.id;

@@ -123,12 +123,12 @@ wanted as materialized (
 ),
 looked as materialized (
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
-        r.started_at, r.options
+        r.started_at, r.first_started_at, r.options
     from wanted w cross join lateral (select * from duetime.runs r where r.id = w.id and r.tenant_id = $1 limit 1) r
 ),
 found as (
     select l.id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
-        l.ready_at, l.started_at, l.options
+        l.ready_at, l.started_at, l.first_started_at, l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.home_lane limit 1) n
     where l.id < $2
         and ($6::int is null or $6 = case when l.worker_id is not null then 2 when l.lane_id is null then 1
@@ -149,7 +149,8 @@ with looked as materialized (
 ),
 found as (
     select l.run_id as id, l.job_id, $1::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
     where l.end_state is not null and ($4::smallint is null or l.end_state = $4)
         and ($6::text is null or n.task = $6) and ($7::text is null or n.queue = $7)

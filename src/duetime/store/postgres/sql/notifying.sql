@@ -13,37 +13,32 @@ delete from duetime.subscriptions where tenant_id = $1 and name = $2;
 
 -- listen_for_good: have events written, whether or not a server is up to read them, from now on
 with heard as (update duetime.listening set until = 'infinity' where one and until < 'infinity')
-update duetime.notifying set xid = pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1,
-    number = 9223372036854775807
-where one and xid is null;
+update duetime.notifying set number = $1 where one and number is null;
 
 -- listen_no_more: nobody wants to be told any more; whoever watches keeps events coming for himself
 with heard as (
     update duetime.listening set until = duetime.now() + interval '5 minutes'
     where one and until = 'infinity' and not exists (select 1 from duetime.subscriptions)
 )
-update duetime.notifying set xid = null, number = null
+update duetime.notifying set number = null
 where one and not exists (select 1 from duetime.subscriptions);
 
--- take_notifying: the place up to which everything was told, for a node that is at it from now on, unless another is.
--- A place in the future is of another cluster, whose rows were restored here: then it begins anew. Nothing is told twice.
-update duetime.notifying set holder = $1, held_until = duetime.now() + $2::interval,
-    xid = case when xid < pg_snapshot_xmax(pg_current_snapshot())::text::bigint then xid else 0 end,
-    number = case when xid < pg_snapshot_xmax(pg_current_snapshot())::text::bigint then number else 0 end
-where one and xid is not null and (holder is null or holder = $1 or held_until <= duetime.now())
-returning xid, number;
+-- take_notifying: the place up to which everything was told, for a node that is at it from now on, unless another is
+update duetime.notifying set holder = $1, taken_at = duetime.now(), held_until = duetime.now() + $2::interval
+where one and number is not null and (holder is null or holder = $1 or held_until <= duetime.now())
+returning number;
 
 -- notified: everything up to a place was told
-update duetime.notifying set xid = $1, number = $2 where one and (xid, number) < ($1::bigint, $2::bigint);
+update duetime.notifying set number = $1 where one and number < $1;
 
 -- news_of_runs: what notifications say of the attempts of runs that started, or ended, at a moment; else of how they stand
-select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, null::timestamptz as finished_at,
+select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, r.first_started_at, null::timestamptz as finished_at,
     null::smallint as failure, null::text as error, r.options
 from unnest($2::uuid[]) as wanted(id) join duetime.runs r on r.id = any(array[wanted.id]) and r.tenant_id = $1
 join duetime.lanes l on l.id = r.home_lane
 where $4::timestamptz is null and ($3::timestamptz is null or r.started_at = $3)
 union all
-select h.run_id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.finished_at, h.failure,
+select h.run_id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.first_started_at, h.finished_at, h.failure,
     left(h.error, 2000), h.options
 from unnest($2::uuid[]) as wanted(id) join duetime.history h on h.tenant_id = $1 and h.run_id = wanted.id
     and case when $4 is not null then h.finished_at = $4 when $3 is not null then h.started_at = $3
@@ -68,7 +63,7 @@ select coalesce(sum(w.waiting), 0) from duetime.lanes l cross join lateral (
     select count(*) as waiting from (
         select 1 from duetime.runs r
         where r.lane_id = l.id and r.ready_at <= duetime.now() and r.worker_id is null limit $3) r) w
-where l.tenant_id = $1 and ($2::text is null or l.queue = $2) and l.queue <> $4;
+where l.tenant_id = $1 and l.awake and ($2::text is null or l.queue = $2) and l.queue <> $4;
 
 -- held_slots: how many runs each worker holds
 select c.worker_id, count(*) from duetime.claims c cross join lateral (

@@ -1,18 +1,18 @@
 -- prune_jobs: remove recurring jobs that ended long ago
 delete from duetime.jobs where id = any(array(
-    select id from duetime.jobs where ended_at < duetime.now() - $1::interval order by ended_at limit $2
+    select id from duetime.jobs where ended_at < $1::timestamptz order by ended_at limit $2
     for update skip locked));
 
 -- prune_dead_letters: remove dead letters that nobody replayed for long
 delete from duetime.dead_letters where run_id in (
-    select run_id from duetime.dead_letters where died_at < duetime.now() - $1::interval order by died_at limit $2
+    select run_id from duetime.dead_letters where died_at < $1::timestamptz order by died_at limit $2
     for update skip locked);
 
 -- prune_keys: remove old keys whose job or graph is not alive any more, a part in turn; where the part ends, and how many went
 with part as materialized (
-    select coalesce($3::timestamptz, '-infinity') as after, duetime.now() - $1::interval as before, (
+    select coalesce($3::timestamptz, '-infinity') as after, $1::timestamptz as before, (
         select k.created_at from duetime.keys k
-        where k.created_at > coalesce($3::timestamptz, '-infinity') and k.created_at < duetime.now() - $1::interval
+        where k.created_at > coalesce($3::timestamptz, '-infinity') and k.created_at < $1::timestamptz
         order by k.created_at offset $2 - 1 limit 1) as until
 ),
 gone as (
@@ -20,6 +20,8 @@ gone as (
         select k.ctid from duetime.keys k
         where k.created_at > (select after from part) and k.created_at < (select before from part)
             and k.created_at <= (select coalesce(until, before) from part)
+            -- As long as the run that was repeated can be found.
+            and (k.kind <> 'r' or k.created_at < $4::timestamptz)
             -- A probe for each: `not exists` could be a join with all jobs, where the part is thought to be large.
             and (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2) is null
             and (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is null
@@ -31,7 +33,7 @@ select until, (select count(*) from gone) from part;
 
 -- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
 delete from duetime.deleted_jobs where job_id in (
-    select job_id from duetime.deleted_jobs where deleted_at < duetime.now() - $1::interval order by deleted_at limit $2
+    select job_id from duetime.deleted_jobs where deleted_at < $1::timestamptz order by deleted_at limit $2
     for update skip locked);
 
 -- sweep_labels: forget the labels of jobs that are nowhere any more; how many jobs were looked at, and the last of them
@@ -85,17 +87,17 @@ select (select count(*) from part), (select id from part order by id desc limit 
 
 -- prune_live_logs: forget what attempts logged that are over by now
 delete from duetime.live_logs where run_id in (
-    select g.run_id from duetime.live_logs g where g.at < duetime.clock() - $1::interval
+    select g.run_id from duetime.live_logs g where g.at < $1::timestamptz
         and (select true from duetime.runs r where r.id = g.run_id and r.fence = g.fence limit 1) is null
     order by g.at limit $2);
 
 -- see_tasks: what live workers have is not forgotten, however long ago they began
 update duetime.tasks set seen_at = duetime.clock() where ctid in (
-    select t.ctid from duetime.tasks t where t.seen_at < duetime.clock() - $1::interval and exists (
+    select t.ctid from duetime.tasks t where t.seen_at < $1::timestamptz and exists (
         select 1 from duetime.workers w where t.name = any(w.tasks) and w.tenant_id is not distinct from t.tenant_id)
     for update of t skip locked);
 
 -- prune_tasks: forget what was told of tasks that nobody has had for long
 delete from duetime.tasks where ctid in (
-    select t.ctid from duetime.tasks t where t.seen_at < duetime.clock() - $1::interval order by t.seen_at limit $2
+    select t.ctid from duetime.tasks t where t.seen_at < $1::timestamptz order by t.seen_at limit $2
     for update skip locked);

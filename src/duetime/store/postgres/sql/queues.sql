@@ -13,10 +13,10 @@ with known as (
     where l.tenant_id = $1 and ($2::text is null or l.queue = $2)
         and not exists (select 1 from duetime.queues q where q.tenant_id = $1 and q.name = l.queue)
     union all
-    select o.name, null::timestamptz from duetime.limits o
+    select o.name collate "default", null::timestamptz from duetime.limits o
     where o.tenant_id = $1 and o.kind = 2 and ($2::text is null or o.name = $2)
         and not exists (select 1 from duetime.queues q where q.tenant_id = $1 and q.name = o.name)
-        and not exists (select 1 from duetime.lanes l where l.tenant_id = $1 and l.queue = o.name)
+        and (select 1 from duetime.lanes l where l.tenant_id = $1 and l.queue = o.name collate "default" limit 1) is null
 )
 select k.name, k.paused_at, l.tier, (
     select count(*) from (
@@ -30,15 +30,19 @@ select k.name, k.paused_at, l.tier, (
         select count(*) from duetime.holds h join duetime.runs r
             on r.id = any(array[h.run_id]) and r.fence = h.fence and r.worker_id is not null
         where h.limit_id = o.id) as live
-from known k left join duetime.lanes l on l.tenant_id = $1 and l.queue = k.name
-left join duetime.limits o on o.tenant_id = $1 and o.kind = 2 and o.name = k.name
-order by k.name, l.tier;
+from known k
+-- A probe for each, in the collation of its index. What is asleep has nothing waiting.
+left join lateral (
+    select * from duetime.lanes l where l.tenant_id = $1 and l.queue = k.name and l.awake offset 0) l on true
+left join lateral (
+    select * from duetime.limits o where o.tenant_id = $1 and o.kind = 2 and o.name = k.name collate "C" offset 0) o on true
+order by k.name collate "C", l.tier;
 
 -- paused_lanes: the lanes that nobody may claim from now
-select l.id from duetime.queues q join duetime.lanes l on l.tenant_id = q.tenant_id and l.queue = q.name
+select l.id from duetime.queues q join duetime.lanes l on l.tenant_id = q.tenant_id and l.queue = q.name and l.awake
 where q.paused_at is not null
 union
-select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id where t.state = 1;
+select l.id from duetime.tenants t join duetime.lanes l on l.tenant_id = t.id and l.awake where t.state = 1;
 
 -- list_tasks: the tasks of live workers for a tenant, one row for each worker
 select t.name, w.queues from duetime.workers w cross join lateral unnest(w.tasks) as t(name)

@@ -1,7 +1,7 @@
 -- end_abandoned: end sessions of ours whose client is gone in the middle of a transaction, and with them what they hold
 with abandoned as materialized (
     select pid, query, clock_timestamp() - state_change as since from pg_stat_activity
-    where datname = current_database() and usename = session_user and application_name = 'duetime'
+    where datname = current_database() and usename = session_user and starts_with(query, $2)
         and state <> 'idle' and wait_event = 'ClientRead' and state_change < clock_timestamp() - $1::interval
 )
 select pid, query, since, pg_terminate_backend(pid) from abandoned;
@@ -10,9 +10,9 @@ select pid, query, since, pg_terminate_backend(pid) from abandoned;
 delete from duetime.workers where id in (
     select w.id from duetime.workers w where w.lease_until <= duetime.clock() order by w.id for update skip locked);
 
--- dead_claims: claims of workers that are gone, held against other nodes
-select c.worker_id, c.claim_no, c.run_ids from duetime.claims c
-where not exists (select 1 from duetime.workers w where w.id = c.worker_id)
+-- dead_claims: claims of workers that are gone or do not hold them, held against other nodes
+select c.worker_id, c.claim_no, c.run_ids, c.standing from duetime.claims c
+where c.standing = 2 or not exists (select 1 from duetime.workers w where w.id = c.worker_id)
 order by c.claimed_at limit $1 for update of c skip locked;
 
 -- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it
@@ -21,9 +21,10 @@ where c.deadline < duetime.clock() - $2::interval
 order by c.deadline limit $1 for update of c skip locked;
 
 -- lost_runs: the runs of a claim, held, and how long they ran under an unbroken lease; not those being completed
-select r.id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.home_lane, r.started_at, r.timeout_ms,
-    duetime.clock() - greatest(r.started_at, w.held_since) as ran_for
+select r.id, r.job_id, r.fence, r.attempt, r.lost, r.options, r.cancel_requested, r.home_lane, r.started_at, r.timeout_ms,
+    duetime.clock() - greatest(least(r.started_at, c.claimed_at), w.held_since) as ran_for
 from duetime.runs r left join duetime.workers w on w.id = r.worker_id
+left join duetime.claims c on c.worker_id = r.worker_id and c.claim_no = r.claim_no
 where r.id = any($1::uuid[]) and r.worker_id = $2 and r.claim_no = $3
 order by r.id for update of r skip locked;
 
@@ -36,7 +37,7 @@ select count(*) from duetime.runs where id = any($1::uuid[]) and worker_id = $2 
 
 -- next_deadline: when the next run of a claim is past its timeout
 update duetime.claims c set deadline = (
-    select min(greatest(r.started_at, w.held_since) + r.timeout_ms * interval '1 millisecond')
+    select min(greatest(least(r.started_at, c.claimed_at), w.held_since) + r.timeout_ms * interval '1 millisecond')
     from duetime.runs r left join duetime.workers w on w.id = r.worker_id
     where r.id = any(c.run_ids) and r.worker_id = c.worker_id and r.claim_no = c.claim_no)
 where c.worker_id = $1 and c.claim_no = $2;

@@ -8,7 +8,6 @@ create table tenants (
 ) strict;
 insert into tenants (id, name, created_at) values (1, 'default', unixepoch() * 1000000);
 
--- Only ever added to, so that they can be kept in memory.
 create table lanes (
     id integer primary key,
     tenant_id integer not null,
@@ -65,6 +64,7 @@ create table runs (
     due_at integer not null,
     ready_at integer not null,
     started_at integer,
+    first_started_at integer, -- once it has started and waits again, or has begun anew: a claim does not write it
     timeout_ms integer,
     progress real,
     args blob not null,
@@ -92,6 +92,7 @@ create table claims (
     claimed_at integer not null,
     deadline integer,
     run_ids blob not null,
+    standing integer not null default 0, -- 1: found by the sweep, no claim listed its runs; 2: its worker does not hold it
     primary key (worker_id, claim_no)
 ) strict;
 
@@ -119,6 +120,7 @@ create table history (
     due_at integer not null,
     ready_at integer,
     started_at integer,
+    first_started_at integer, -- of the run, where this is not its first start
     finished_at integer not null,
     worker_id blob,
     timeout_ms integer,
@@ -154,12 +156,13 @@ create index dead_letters_by_age on dead_letters (died_at);
 -- Keys that callers chose. A row that moves house keeps its key.
 create table keys (
     tenant_id integer not null,
-    kind text not null, -- 'i' idempotency key, 'k' key of a live job
+    kind text not null, -- 'i' idempotency key, 'k' key of a live job, 'r' a run that was repeated
     key text not null,
     job_id blob not null,
     run_id blob,
     fingerprint blob not null,
     next_run integer,
+    answer blob, -- to a request that submitted nothing
     created_at integer not null,
     primary key (tenant_id, kind, key)
 ) strict, without rowid;

@@ -2,18 +2,32 @@
 
 -- Runs with keys of their own stand in lanes apart, so that claims from all other lanes stay as short as they were.
 alter table lanes rename to old_lanes;
+-- A lane is awake while it has runs, and for a while after: only those are looked at and kept in memory. One that is
+-- asleep costs nothing, keeps its id for what history says of it, and is woken before a run is stored in it.
 create table lanes (
-    id integer primary key,
+    id integer primary key autoincrement, -- never used for another lane
     tenant_id integer not null,
     queue text not null,
     tier integer not null,
     task text not null,
     trial integer not null default 0,
     keyed integer not null default 0,
+    awake integer not null default 0,
+    changed_at integer not null default 0,
     unique (tenant_id, queue, tier, task, trial, keyed)
 ) strict;
 insert into lanes (id, tenant_id, queue, tier, task, trial) select id, tenant_id, queue, tier, task, trial from old_lanes;
 drop table old_lanes;
+create index lanes_awake on lanes (id) where awake;
+create index lanes_asleep on lanes (changed_at) where not awake;
+
+-- Which lanes woke and fell asleep: those who keep lanes in memory read what is new.
+create table lane_changes (
+    turn integer primary key autoincrement,
+    lane_id integer not null,
+    awake integer not null,
+    at integer not null
+) strict;
 
 -- What is decided by who may start. Rows of keys are made by the first run that names them.
 create table limits (

@@ -5,6 +5,7 @@ create table handovers (
     run_id blob primary key,
     tenant_id integer not null,
     fence integer not null,
+    handed_at integer not null,
     deadline integer not null
 ) strict, without rowid;
 create index handovers_by_deadline on handovers (deadline);

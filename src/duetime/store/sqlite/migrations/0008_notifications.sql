@@ -12,6 +12,7 @@ create table notifying (
     one integer primary key check (one = 1),
     number integer,
     holder blob,
+    taken_at integer not null default 0,
     held_until integer not null default 0
 ) strict;
 insert into notifying (one) values (1);

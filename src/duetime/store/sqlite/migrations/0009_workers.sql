@@ -14,3 +14,23 @@ create table live_logs (
     at integer not null
 ) strict, without rowid;
 create index live_logs_by_age on live_logs (at);
+
+-- How often recurring jobs, and tasks (under the id of no job), have lost workers in a row: `model/suspicion.py`.
+create table suspects (
+    tenant_id integer not null,
+    task text not null,
+    job_id blob not null,
+    losses integer not null,
+    lost_at integer not null,
+    primary key (tenant_id, task, job_id)
+) strict, without rowid;
+create index suspects_by_job on suspects (job_id);
+
+-- What nodes have seen of the clock, for a process that has just started and remembers nothing of it.
+create table clock_watch (
+    one integer primary key check (one = 1),
+    seen_at integer, -- what it showed when a node looked last
+    stepped_at integer, -- what it showed when it was first seen after a step forward, or after a time in which no node looked
+    trusted_at integer -- the time from which the pruner counts ages
+) strict;
+insert into clock_watch (one) values (1);

@@ -39,7 +39,7 @@ delete from attempts where at < :now - :age and not exists (
 -- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
         select 1 from lanes l join runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now
-        where l.tenant_id = :tenant_id and l.task = :target limit :cap))
+        where l.tenant_id = :tenant_id and l.task = :target and l.awake limit :cap))
     + (select count(*) from (
         select 1 from limits o join runs r on r.parked_by = o.id
         where o.tenant_id = :tenant_id and o.kind = 5 and o.name = :target limit :cap))

@@ -8,12 +8,14 @@ from json_each(:lane_ids) l;
 -- claim: lease ready runs of one lane to a worker that is alive
 select id, job_id, lane_id, fence + 1, attempt + 1, lost, due_at, ready_at, :now, args, options, timeout_ms, checkpoint
 from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+    and +tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
 order by ready_at, id limit :take;
 update runs
 set worker_id = :worker_id, claim_no = :claim_no, fence = fence + 1, attempt = attempt + 1, started_at = :now,
     progress = null, message = null
 where id in (
     select id from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
+        and +tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
     order by ready_at, id limit :take);
 
 -- claimed_before: the runs of a claim whose answer was lost

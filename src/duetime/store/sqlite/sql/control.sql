@@ -3,9 +3,9 @@ insert into ended (run_id, job_id, tenant_id, end_state, finished_at)
 select id, job_id, tenant_id, 6, :now from runs
 where tenant_id = :tenant_id and id = :run_id and worker_id is null and followed;
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
-    due_at, ready_at, finished_at, timeout_ms, args, options, error)
-select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, :now, timeout_ms, args,
-    options, :error
+    due_at, ready_at, first_started_at, finished_at, timeout_ms, args, options, error)
+select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, first_started_at, :now,
+    timeout_ms, args, options, :error
 from runs where tenant_id = :tenant_id and id = :run_id and worker_id is null;
 delete from runs where tenant_id = :tenant_id and id = :run_id and worker_id is null;
 
@@ -36,13 +36,13 @@ update jobs set state = 3, ended_at = :now where tenant_id = :tenant_id and id =
 
 -- lock_schedule: a job in its home with its cursor
 select j.task, j.queue, j.tier, j.recurring, j.state, j.version, j.schedule, j.args, j.options, j.timeout_ms,
-    c.next_fire_at, c.last_fire_at, c.exact
+    j.problem, c.next_fire_at, c.last_fire_at, c.exact, c.owed
 from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_id and j.id = :job_id
     and not exists (select 1 from deleted_jobs d where d.job_id = j.id);
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
 update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, last_fire_at = :last_fire_at,
-    made = max(0, made - :withdrawn)
+    owed = :owed, made = max(0, made - :withdrawn)
 where job_id = :job_id;
 
 -- put_cursor: bring a cursor back into view

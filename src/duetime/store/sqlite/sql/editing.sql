@@ -9,13 +9,14 @@ where tenant_id = :tenant_id and id = :job_id;
 insert into cursors (job_id, scan_at, next_fire_at, last_fire_at, exact, made, missed)
 select id, :scan_at, :next_fire_at, :last_fire_at, :exact, made, missed from jobs where id = :job_id
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
-    last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = max(0, cursors.made - :withdrawn);
+    last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = max(0, cursors.made - :withdrawn),
+    owed = case when :starts_anew then null else cursors.owed end;
 
 -- revise_runs: let waiting runs of a job say what it says now; what changes its lane, or was put off, is ready anew
 update runs
 set args = j.args, options = j.options, timeout_ms = j.timeout_ms, home_lane = :lane_id,
     lane_id = case when runs.lane_id is null then null else :lane_id end, parked_by = null, put_off_by = null,
-    ready_at = case when runs.home_lane = :lane_id and coalesce(runs.lane_id, 1) > 0 and runs.put_off_by is null
+    ready_at = case when runs.home_lane = :lane_id and coalesce(runs.lane_id, :lane_id) = :lane_id and runs.put_off_by is null
         then runs.ready_at else max(runs.due_at, :now) end
 from jobs j
 where j.id = :job_id and runs.tenant_id = :tenant_id and runs.job_id = :job_id and runs.fence = 0 and not runs.manual;

@@ -16,7 +16,7 @@ select coalesce(max(seq), 0) from sqlite_sequence where name = 'events';
 -- list_events: events after a place
 select id, at, kind, tenant_id, ids from events where id > :after order by id limit :limit;
 
--- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for a day. The
--- oldest by their time come first: those in front may have been written while the clock was ahead.
-delete from events where id in (select id from events where at < :now - :age order by at limit :batch)
-    and (id <= coalesce((select number from notifying where one = 1), id) or at < :now - 86400000000);
+-- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for
+-- longer. The oldest by their time come first: those in front may have been written while the clock was ahead.
+delete from events where id in (select id from events where at < :before order by at limit :batch)
+    and (id <= coalesce((select number from notifying where one = 1), id) or at < :unread);

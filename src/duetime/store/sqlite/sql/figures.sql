@@ -1,6 +1,7 @@
 -- recent_attempts: what ended lately, from the newest rows; as (kind, number, states, text, value)
 with tail as materialized (
-    select h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at, h.finished_at
+    select h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
+        h.first_started_at, h.finished_at
     from history h where h.rowid > (select coalesce(max(rowid), 0) from history) - :most
 ),
 mine as materialized (
@@ -9,7 +10,7 @@ mine as materialized (
 lags as materialized (
     select m.started_at - m.due_at as lag, row_number() over (order by m.started_at - m.due_at) as place,
         count(*) over () as total
-    from mine m where m.attempt = 1 and m.lost = 0 and m.started_at is not null
+    from mine m where m.first_started_at is null and m.started_at is not null
 ),
 tasks as (
     select n.task, count(*) filter (where m.attempt_state in (2, 3)) as failed, count(*) as attempts
@@ -38,21 +39,35 @@ select (select count(*) from (select 1 from jobs where tenant_id = :tenant_id li
 -- waiting_lanes: since when the first run of each lane is ready and has not started
 select n.task, n.queue, (
     select min(r.ready_at) from runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at <= :now) as ready_at
-from lanes n where n.tenant_id = :tenant_id order by ready_at;
+from lanes n where n.tenant_id = :tenant_id and n.awake order by ready_at;
 
--- upcoming_cursors: the first cursors of each stretch of time; of those of others only that they are there
-select c.next_fire_at, j.id as job_id, j.queue, j.recurring, j.schedule, j.options
-from (select job_id, next_fire_at from cursors where scan_at >= :start and scan_at < :until
-    order by scan_at limit :each) c
-left join jobs j on j.id = c.job_id and j.tenant_id = :tenant_id and j.state = 0;
+-- runs_ahead: how many runs of a tenant are made and due later, by stretch of time and queue
+select (due_at - :start) / :step as stretch, queue, count(*) as runs from (
+    select r.due_at, n.queue from lanes n join runs r on r.lane_id = n.id and r.worker_id is null
+        and r.ready_at >= :since and r.ready_at < :until and r.due_at >= :since and r.due_at < :until
+    where n.tenant_id = :tenant_id and n.awake limit :most)
+group by 1, 2;
 
--- count_cursors: how many cursors there are in a stretch of time, up to a cap
-select count(*) from (select 1 from cursors where scan_at >= :start and scan_at < :until limit :cap);
+-- jobs_of_runs_ahead: jobs with such a run, newest first between two ids
+select distinct r.job_id, n.queue from lanes n join runs r on r.lane_id = n.id and r.worker_id is null
+    and r.ready_at >= :since and r.ready_at < :until and r.due_at >= :since and r.due_at < :until
+where n.tenant_id = :tenant_id and n.awake and r.job_id < :before and r.job_id >= :floor
+order by r.job_id desc limit :most;
 
--- upcoming_runs: runs of a tenant that are made, and become ready later
-select r.ready_at, n.queue from lanes n join runs r on r.lane_id = n.id and r.worker_id is null
-    and r.ready_at >= :start and r.ready_at < :until
-where n.tenant_id = :tenant_id limit :most;
+-- job_ids: the newest jobs of a tenant below an id
+select id from jobs where tenant_id = :tenant_id and id < :before order by id desc limit :most;
+
+-- count_jobs_to_sample: how many jobs a tenant has, up to a cap
+select count(*) from (select 1 from jobs where tenant_id = :tenant_id limit :most);
+
+-- sample_jobs: some of them, by the last bytes of their ids, which are drawn by lot
+select id from (select id from jobs where tenant_id = :tenant_id limit :most) where substr(id, 15) < :bound;
+
+-- coming_jobs: what the fires of these jobs depend on, of those that have a cursor
+select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
+from json_each(:places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16)
+    and j.tenant_id = :tenant_id and j.state = 0
+join cursors c on c.job_id = j.id;
 
 -- recent_runs: the last ends of a job, newest first
 select job_id, run_id, end_state, due_at, started_at, finished_at from history indexed by history_of_job

@@ -1,5 +1,6 @@
 -- due_cursors: the cursors in view
-select c.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, c.next_fire_at, j.options, c.made, c.exact
+select c.job_id, j.tenant_id, j.queue, j.tier, j.task, j.schedule, c.next_fire_at, j.options, c.made, c.exact,
+    c.owed
 from cursors c join jobs j on j.id = c.job_id
 where c.scan_at <= :now order by c.scan_at limit :limit;
 
@@ -21,26 +22,27 @@ select :run_id, j.id, j.tenant_id, :lane_id, 0, 0, 0, 6, 7, :due_at, :now, :reas
 from jobs j where j.id = :job_id;
 
 -- move_cursors: move the cursor of a recurring job on, and the row of a one-off out
-update cursors set next_fire_at = :next_fire_at, scan_at = :scan_at, last_fire_at = :last_fire_at,
-    made = made + :made, missed = missed + :missed
+update cursors set next_fire_at = :next_fire_at, scan_at = :scan_at, 
+    last_fire_at = coalesce(:last_fire_at, last_fire_at), made = made + :made, missed = missed + :missed, owed = null
 where job_id = :job_id and :next_fire_at is not null;
 update jobs set state = 2, ended_at = :now, made = c.made + :made, missed = c.missed + :missed
 from cursors c where c.job_id = :job_id and jobs.id = :job_id and :recurring and :next_fire_at is null;
 delete from cursors where job_id = :job_id and :next_fire_at is null;
 delete from jobs where id = :job_id and not :recurring;
 
--- set_aside: pause jobs that cannot be processed, and say why
-update jobs set state = 1, problem = :problem, made = c.made, missed = c.missed
-from cursors c where c.job_id = :job_id and jobs.id = :job_id;
-delete from cursors where job_id = :job_id;
+-- set_aside: pause a job that cannot be processed where it stands, and say why
+update jobs set state = 1, problem = :problem where id = :job_id;
+update cursors set scan_at = 253370764800000000 where job_id = :job_id;
 
--- unblock: give their lanes to runs that waited for other runs of their job, now that those are over
+-- unblock: give their lanes to runs that waited for other runs of their job, now that those are over. Of several that
+-- wait, only the first: it is what the next one waits for
 update runs set lane_id = home_lane, waits = 0, ready_at = max(due_at, :now)
 where id in (
     select b.id from runs b where b.lane_id is null and b.waits = 1 and not exists (
-        select 1 from runs o where o.tenant_id = b.tenant_id and o.job_id = b.job_id and o.lane_id is not null)
+        select 1 from runs o where o.tenant_id = b.tenant_id and o.job_id = b.job_id
+            and (o.lane_id is not null or o.id < b.id))
     limit :limit)
 returning id;
 
--- next_scan: when the next cursor comes into view
-select min(scan_at) from cursors;
+-- next_scan: the first cursor above a moment
+select min(scan_at) from cursors where scan_at >= :since;

@@ -36,9 +36,9 @@ where id = :run_id and lane_id is null and waits = 2;
 insert into ended (run_id, job_id, tenant_id, end_state, finished_at)
 select id, job_id, tenant_id, 6, :now from runs where id = :run_id and lane_id is null and waits = 2 and followed;
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
-    due_at, ready_at, finished_at, timeout_ms, args, options, error)
-select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, :now, timeout_ms, args,
-    options, :reason
+    due_at, ready_at, first_started_at, finished_at, timeout_ms, args, options, error)
+select id, job_id, tenant_id, home_lane, fence, attempt, lost, 5, 6, 4, due_at, ready_at, first_started_at, :now,
+    timeout_ms, args, options, :reason
 from runs where id = :run_id and lane_id is null and waits = 2;
 delete from runs where id = :run_id and lane_id is null and waits = 2;
 
@@ -209,8 +209,8 @@ select tenant_id, job_id, options from runs where worker_id = :worker_id and id 
 
 -- prune_graphs: remove graphs that ended long ago, with their nodes
 delete from nodes where graph_id in (
-    select id from graphs where ended_at < :now - :age order by ended_at limit :batch);
-delete from graphs where id in (select id from graphs where ended_at < :now - :age order by ended_at limit :batch);
+    select id from graphs where ended_at < :before order by ended_at limit :batch);
+delete from graphs where id in (select id from graphs where ended_at < :before order by ended_at limit :batch);
 
 -- edges_in_turn: jobs that depend on others, from old to young
 select job_id from dependents where job_id > :after and job_id < :before order by job_id limit :batch;

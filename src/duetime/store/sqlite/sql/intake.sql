@@ -1,9 +1,3 @@
--- make_lanes: add the lanes that are missing
-insert into lanes (tenant_id, queue, tier, task, trial, keyed) values (?, ?, ?, ?, ?, ?) on conflict do nothing;
-
--- lanes_after: the lanes above an id
-select id, tenant_id, queue, tier, task, trial, keyed from lanes where id > :after order by id;
-
 -- insert_once: store one-off jobs that are not due within the look-ahead, each with its cursor
 insert into jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, options, timeout_ms, version, created_at)
 values (:id, :tenant_id, :task, :queue, :tier, :schedule, 0, :args, :options, :timeout_ms, :version, :now);
@@ -31,7 +25,8 @@ on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_i
 select id, fence = 0 as unclaimed, due_at from runs where tenant_id = :tenant_id and job_id = :job_id order by id;
 
 -- withdraw_runs: take back runs that no worker has ever held; this is not an end state
-delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual;
+delete from runs where tenant_id = :tenant_id and job_id = :job_id and fence = 0 and not manual
+returning id, due_at, home_lane;
 
 -- put_labels: remember what jobs are found by
 insert into labels (tenant_id, kind, value, job_id) values (?, ?, ?, ?) on conflict do nothing;

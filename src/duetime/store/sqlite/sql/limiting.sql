@@ -1,9 +1,12 @@
--- rules: what has to be known before claiming: weights of tenants (0), and limits that are set (their kinds)
-select 0 as kind, id as tenant_id, '' as name, weight from tenants where weight <> 100
+-- rules: what has to be known before claiming: weights of tenants (0), limits that are set (their kinds), and suspects
+select 0 as kind, id as tenant_id, '' as name, weight, null as age from tenants where weight <> 100
 union all
-select 1, id, '', null from tenants where running_runs is not null
+select 1, id, '', null, null from tenants where running_runs is not null
 union all
-select kind, tenant_id, name, null from limits where kind in (2, 5) and (running is not null or rate is not null);
+select kind, tenant_id, name, null, null from limits
+where kind in (2, 5) and (running is not null or rate is not null)
+union all
+select case when job_id = zeroblob(16) then 9 else 10 end, tenant_id, task, losses, (:now - lost_at) / 1e6 from suspects;
 
 -- hold_limits: a limit, made where it is missing
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
@@ -33,17 +36,10 @@ from limits l join tenants t on t.id = l.tenant_id where l.id = :id;
 select id, put_off_by is not null, options from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
 order by ready_at, id limit :depth;
 
--- fail_waiting: end a run that waits and can never start; it becomes a dead letter too
-insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
-    due_at, ready_at, finished_at, timeout_ms, args, options, error)
-select id, job_id, tenant_id, home_lane, fence, attempt, lost, 2, 5, 1, due_at, ready_at, :now, timeout_ms, args,
-    options, :error
-from runs where id = :run_id and worker_id is null;
-insert into dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
-    timeout_ms, args, options, fingerprint)
-select id, job_id, tenant_id, home_lane, attempt, lost, 1, :error, due_at, :now, timeout_ms, args, options, :fingerprint
-from runs where id = :run_id and worker_id is null;
-delete from runs where id = :run_id and worker_id is null;
+-- leave_runs: a run whose limits this node cannot read waits for one that can; the longer it is due, the less often it is
+-- looked at
+update runs set ready_at = :now + min(:at_most, max(:at_least, (:now - due_at) / 4)), message = :message
+where id = :run_id and worker_id is null;
 
 -- claim_limited: lease chosen runs to a worker that is alive
 select r.id, r.job_id, r.lane_id, r.fence + 1, r.attempt + 1, r.lost, r.due_at, r.ready_at, :now, r.args, r.options,
@@ -125,11 +121,11 @@ insert into limits (tenant_id, kind, name, used_at) values (:tenant_id, 1, '', :
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at
 returning id;
 
--- prune_limits: forget keys that nobody has used for an hour, and that nobody waits for or runs under
+-- prune_limits: forget keys that were not used for long, and that no run waits for or runs under
 delete from limits where id in (
-    select o.id from limits o where o.kind in (3, 4) and o.used_at < :now - :age
+    select o.id from limits o where o.kind in (3, 4) and o.used_at < :before
         and not exists (select 1 from holds h where h.limit_id = o.id)
-        and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :now)
+        and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :before)
         and not exists (select 1 from runs r where r.parked_by = o.id)
         and not exists (select 1 from runs r where r.put_off_by = o.id)
     limit :batch);

@@ -98,26 +98,28 @@ select run_id from handovers;
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with looked as materialized (
     select * from (
-        select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at, options
+        select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at,
+            first_started_at, options
         from runs where :job_id is null and :held is null and not :everybodys and tenant_id = :tenant_id and id < :before
         order by tenant_id, job_id limit :bound)
     union all
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
-        r.started_at, r.options
+        r.started_at, r.first_started_at, r.options
     from runs r where :job_id is not null and r.tenant_id = :tenant_id and r.job_id = :job_id and r.id < :before
     union all
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
-        r.started_at, r.options
+        r.started_at, r.first_started_at, r.options
     from json_each(:held_places) x cross join runs r on r.id = substr(:held, x.key * 16 + 1, 16)
     where :job_id is null and r.tenant_id = :tenant_id and r.id < :before
     union all
     select * from (
-        select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at, options
+        select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at,
+            first_started_at, options
         from runs where :everybodys and id < :before order by id desc limit :bound)
 ),
 found as (
     select l.id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
-        l.ready_at, l.started_at, l.options
+        l.ready_at, l.started_at, l.first_started_at, l.options
     from looked l join lanes n on n.id = l.home_lane
     where l.tenant_id = :tenant_id
         and (:state is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
@@ -131,13 +133,14 @@ select b.seen, b.lowest, f.* from (select count(*) as seen, min(id) as lowest fr
 -- list_ended_runs: runs that are over, newest first
 with looked as materialized (
     select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-        started_at, finished_at, worker_id, options
+        started_at, first_started_at, finished_at, worker_id, options
     from history indexed by history_of_tenant where tenant_id = :tenant_id and run_id < :before
     order by run_id desc limit :bound
 ),
 found as (
     select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
     from looked l join lanes n on n.id = l.lane_id
     where l.end_state is not null and (:state is null or l.end_state = :state)
         and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
@@ -150,14 +153,15 @@ from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest fro
 -- list_ended_runs_of_job: the same of one job
 with looked as materialized (
     select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-        started_at, finished_at, worker_id, options
+        started_at, first_started_at, finished_at, worker_id, options
     from history indexed by history_of_job
     where tenant_id = :tenant_id and job_id = :job_id and run_id < :before and end_state is not null
     order by run_id desc limit :bound
 ),
 found as (
     select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
     from looked l join lanes n on n.id = l.lane_id
     where l.end_state is not null and (:state is null or l.end_state = :state)
         and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
@@ -170,7 +174,7 @@ from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest fro
 -- list_ended_runs_by_state: the same of those that ended in one of the rare states
 with looked as materialized (
     select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-        started_at, finished_at, worker_id, options
+        started_at, first_started_at, finished_at, worker_id, options
     from history indexed by history_ends_of_runs
     where tenant_id = :tenant_id and end_state = :state and end_state is not null and end_state <> 4
         and run_id < :before
@@ -178,7 +182,8 @@ with looked as materialized (
 ),
 found as (
     select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.finished_at, l.worker_id, l.options
+        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
+        l.options
     from looked l join lanes n on n.id = l.lane_id
     where l.end_state is not null and (:state is null or l.end_state = :state)
         and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)

@@ -19,7 +19,7 @@ where one = 1 and until = 9223372036854775807 and not exists (select 1 from subs
 update notifying set number = null where one = 1 and not exists (select 1 from subscriptions);
 
 -- take_notifying: the place up to which everything was told, for a node that is at it from now on, unless another is
-update notifying set holder = :holder, held_until = :until
+update notifying set holder = :holder, taken_at = :now, held_until = :until
 where one = 1 and number is not null and (holder is null or holder = :holder or held_until <= :now)
 returning number;
 
@@ -27,14 +27,14 @@ returning number;
 update notifying set number = :number where one = 1 and number < :number;
 
 -- news_of_live_runs: what notifications say of runs that are not over
-select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, null as finished_at, null as failure,
+select r.id, r.job_id, l.task, l.queue, r.attempt, r.due_at, r.started_at, r.first_started_at, null as finished_at, null as failure,
     null as error, r.options
 from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16) and r.tenant_id = :tenant_id
 join lanes l on l.id = r.home_lane
 where :ended is null and (:started is null or r.started_at = :started);
 
 -- news_of_attempts: what they say of attempts that started, or ended, at a moment; else of runs that are over
-select h.run_id as id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.finished_at, h.failure,
+select h.run_id as id, h.job_id, l.task, l.queue, h.attempt, h.due_at, h.started_at, h.first_started_at, h.finished_at, h.failure,
     substr(h.error, 1, 2000) as error, h.options
 from json_each(:places) x cross join history h
     on h.tenant_id = :tenant_id and h.run_id = substr(:ids, x.key * 16 + 1, 16)
@@ -59,7 +59,7 @@ select count(*) from (
 select coalesce(sum((
     select count(*) from (
         select 1 from runs r where r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now limit :cap))), 0)
-from lanes l where l.tenant_id = :tenant_id and (:queue is null or l.queue = :queue) and l.queue <> :without;
+from lanes l where l.tenant_id = :tenant_id and l.awake and (:queue is null or l.queue = :queue) and l.queue <> :without;
 
 -- put_alert: set a rule; one that says something else begins anew
 insert into alerts (tenant_id, name, rule) values (:tenant_id, :name, :rule)

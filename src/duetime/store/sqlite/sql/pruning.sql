@@ -1,5 +1,5 @@
 -- prune_jobs: remove recurring jobs that ended long ago
-delete from jobs where id in (select id from jobs where ended_at < :now - :age order by ended_at limit :batch);
+delete from jobs where id in (select id from jobs where ended_at < :before order by ended_at limit :batch);
 
 -- history_in_turn: when what stands first in history was over
 select rowid, finished_at from history where rowid > :after order by rowid limit :batch;
@@ -9,7 +9,7 @@ delete from history where rowid > :after and rowid <= :until and finished_at < :
 
 -- prune_dead_letters: remove dead letters that nobody replayed for long
 delete from dead_letters where run_id in (
-    select run_id from dead_letters where died_at < :now - :age order by died_at limit :batch);
+    select run_id from dead_letters where died_at < :before order by died_at limit :batch);
 
 -- keys_in_turn: where a part of the old keys ends
 select created_at from keys where created_at > :after and created_at < :before order by created_at
@@ -19,13 +19,15 @@ limit 1 offset :batch - 1;
 delete from keys where (tenant_id, kind, key) in (
     select k.tenant_id, k.kind, k.key from keys k
     where k.created_at > :after and k.created_at < :before and k.created_at <= :until
+        -- As long as the run that was repeated can be found.
+        and (k.kind <> 'r' or k.created_at < :repeats_before)
         and not exists (select 1 from jobs j where j.id = k.job_id and j.state < 2)
         and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
         and not exists (select 1 from graphs g where g.id = k.job_id and g.ended_at is null));
 
 -- prune_deleted_jobs: forget jobs that were deleted so long ago that nothing of them is left
 delete from deleted_jobs where job_id in (
-    select job_id from deleted_jobs where deleted_at < :now - :age order by deleted_at limit :batch);
+    select job_id from deleted_jobs where deleted_at < :before order by deleted_at limit :batch);
 
 -- labels_in_turn: jobs with labels, from old to young
 select distinct job_id from labels where job_id > :after and job_id < :before order by job_id limit :batch;
@@ -61,14 +63,14 @@ delete from payloads where id in (select substr(:ids, x.key * 16 + 1, 16) from j
 
 -- prune_live_logs: forget what attempts logged that are over by now
 delete from live_logs where run_id in (
-    select g.run_id from live_logs g where g.at < :now - :age
+    select g.run_id from live_logs g where g.at < :before
         and not exists (select 1 from runs r where r.id = g.run_id and r.fence = g.fence)
     order by g.at limit :batch);
 
 -- see_tasks: what live workers have is not forgotten, however long ago they began
 update tasks set seen_at = :now
-where seen_at < :now - :age and exists (
+where seen_at < :before and exists (
     select 1 from workers w, json_each(w.tasks) x where x.value = tasks.name and w.tenant_id is tasks.tenant_id);
 
 -- prune_tasks: forget what was told of tasks that nobody has had for long
-delete from tasks where rowid in (select rowid from tasks where seen_at < :now - :age order by seen_at limit :batch);
+delete from tasks where rowid in (select rowid from tasks where seen_at < :before order by seen_at limit :batch);

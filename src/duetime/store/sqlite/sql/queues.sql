@@ -30,15 +30,15 @@ select k.name, k.paused_at, l.tier, (
         select count(*) from holds h join runs r
             on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
         where h.limit_id = o.id) as live
-from known k left join lanes l on l.tenant_id = :tenant_id and l.queue = k.name
+from known k left join lanes l on l.tenant_id = :tenant_id and l.queue = k.name and l.awake
 left join limits o on o.tenant_id = :tenant_id and o.kind = 2 and o.name = k.name
 order by k.name, l.tier;
 
 -- paused_lanes: the lanes that nobody may claim from now
-select l.id from queues q join lanes l on l.tenant_id = q.tenant_id and l.queue = q.name
+select l.id from queues q join lanes l on l.tenant_id = q.tenant_id and l.queue = q.name and l.awake
 where q.paused_at is not null
 union
-select l.id from tenants t join lanes l on l.tenant_id = t.id where t.state = 1;
+select l.id from tenants t join lanes l on l.tenant_id = t.id and l.awake where t.state = 1;
 
 -- list_tasks: the tasks of live workers for a tenant, one row for each worker
 select t.value, w.queues from workers w, json_each(w.tasks) t

@@ -1,13 +1,14 @@
--- stale_users: jobs whose cursor was computed with an earlier version of a calendar
+-- stale_users: jobs whose cursor was computed with an earlier version of a calendar, after an id
 select distinct u.job_id from calendar_users u
 join calendars c on c.tenant_id = u.tenant_id and c.name = u.name and c.version <> u.version
-order by u.job_id limit :limit;
+where u.job_id > :after order by u.job_id limit :limit;
 
 -- recurring_after: recurring jobs that have a future, in order of id
 select id from jobs where id > :after and recurring and state < 2 order by id limit :limit;
 
 -- hold_schedules: a job with its cursor
-select j.id, j.tenant_id, j.schedule, j.options, j.state, j.recurring, c.next_fire_at, c.last_fire_at
+select j.id, j.tenant_id, j.schedule, j.options, j.state, j.recurring, c.next_fire_at, c.last_fire_at,
+    c.owed
 from jobs j left join cursors c on c.job_id = j.id where j.id = :job_id;
 
 -- hold_calendars_of: the calendars that a job uses

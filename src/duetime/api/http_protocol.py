@@ -1,0 +1,137 @@
+"""HTTP/1.1 as uvicorn reads it, with bounds on what a client may send before it is known who it is.
+
+uvicorn's parser takes headers of any number and length, and a connection that sends nothing stays open. Here the
+bytes of a message that are not its body are counted as they come in, whatever they are: a long request line, many
+headers, one endless header, chunk extensions, trailers.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from duetime.api.connections import Connections
+
+MAX_HEADER = 32 * 1024
+"""Bytes of a request line and its headers."""
+MAX_HEADERS = 100
+_FRAMING = 16
+"""Bytes of framing that each byte of a chunked body may cost."""
+
+
+class _Refused(Exception):
+    """Ends the parser in the middle of a message."""
+
+
+def bounded(connections: Connections) -> Callable[..., asyncio.Protocol]:
+    """The protocol for uvicorn's `http`, with this table of connections."""
+
+    class Bounded(BoundedProtocol):
+        table = connections
+
+    return Bounded
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    table: Connections
+
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **more: Any) -> None:
+        super().__init__(config, server_state, app_state, **more)
+        self.address = ""
+        self._admitted = False
+        self._framing = 0
+        self._body = 0
+        self._begun = False
+        self._refusal = 400
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self._admitted = self.table.admit(self)
+        if not self._admitted:
+            self._answer(503, "There are too many connections. Ask again later.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._admitted:
+            self._admitted = False
+            self.table.leave(self)
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        self.transport.abort()
+        if self._admitted:
+            self._admitted = False
+            self.table.leave(self)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._admitted:
+            return
+        self._begun = False
+        body = self._body
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        # A chunk in which a message begins is not counted: how much of it belongs to the one before is not known here.
+        if not self._begun:
+            self._framing += len(data) - (self._body - body)
+        if self._framing > MAX_HEADER + _FRAMING * self._body:
+            self._refuse(431, "header bytes")
+
+    def send_400_response(self, msg: str) -> None:
+        if self._refusal == 431:
+            self._refuse(431, "headers")
+        else:
+            self._refuse(400, "not HTTP")
+
+    def on_message_begin(self) -> None:
+        self._begun = True
+        self._framing = self._body = 0
+        super().on_message_begin()
+        if self.cycle is not None and self.cycle.response_complete:
+            self.table.waits(self)
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MAX_HEADER:
+            self._too_much()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        # Trailers come here too, after the headers.
+        if len(self.headers) > MAX_HEADERS or len(value) > MAX_HEADER:
+            self._too_much()
+
+    def on_headers_complete(self) -> None:
+        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > MAX_HEADER:
+            self._too_much()
+        self.table.works(self)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._admitted and not self.pipeline and not self.transport.is_closing():
+            self.table.idles(self)
+
+    def _too_much(self) -> None:
+        self._refusal = 431
+        raise _Refused
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.table.refuse(reason)
+        text = "The request is not HTTP." if status == 400 else "The request line and its headers are too long."
+        self._answer(status, text)
+
+    def _answer(self, status: int, text: str) -> None:
+        body = b'{"title":"%s","status":%d}' % (text.encode(), status)
+        head = (
+            b"HTTP/1.1 %d \r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head % (status, len(body)) + body)
+        self.transport.close()

@@ -1,0 +1,42 @@
+-- suspect_jobs: count the workers that a recurring job has lost; returns how many it has in a row
+insert into suspects (tenant_id, task, job_id, losses, lost_at)
+select :tenant_id, :task, j.id, :losses, :now from jobs j where j.id = :job_id and j.recurring
+on conflict (tenant_id, task, job_id) do update
+set losses = min(1000, losses + excluded.losses), lost_at = excluded.lost_at
+returning job_id, losses;
+
+-- suspect_tasks: remember the most workers that something of a task has lost in a row
+insert into suspects (tenant_id, task, job_id, losses, lost_at) values (:tenant_id, :task, zeroblob(16), :losses, :now)
+on conflict (tenant_id, task, job_id) do update set losses = max(losses, excluded.losses), lost_at = excluded.lost_at;
+
+-- has_suspects: whether anything has lost a worker of late
+select exists (select 1 from suspects);
+
+-- clear_suspects: forget jobs and tasks of which an attempt has come to its end since, and what was long ago
+delete from suspects
+where lost_at > :now
+    or lost_at < :now - case when job_id = zeroblob(16) then :forget_tasks else :forget_jobs end
+    or job_id = zeroblob(16) and exists (
+        select 1 from attempts a
+        where a.tenant_id = suspects.tenant_id and a.target = suspects.task and a.at > suspects.lost_at and a.tried > 0)
+    or exists (
+        select 1 from (
+            select h.attempt_state, h.finished_at from history h
+            where h.tenant_id = suspects.tenant_id and h.job_id = suspects.job_id and h.end_state is not null
+            order by h.run_id desc limit 5) h
+        where h.attempt_state in (1, 2) and h.finished_at > suspects.lost_at);
+
+-- put_on_trial: move runs that no worker has held to the trial lanes that their jobs are due, all or those of some jobs
+update runs
+set lane_id = sign(lane_id) * x.lane, ready_at = max(ready_at, :now)
+from (
+    select w.id, t.id as lane
+    from suspects s cross join runs w on w.tenant_id = s.tenant_id and w.job_id = s.job_id
+        and w.worker_id is null and w.fence = 0 and w.lane_id is not null
+    join lanes h on h.id = w.home_lane
+    join lanes t on t.tenant_id = h.tenant_id and t.queue = h.queue and t.tier = h.tier and t.task = h.task
+        and t.keyed = h.keyed and t.trial = min(s.losses, 3) and t.awake
+    where abs(w.lane_id) <> t.id
+        and (:jobs is null or s.job_id in (select substr(:jobs, x.key * 16 + 1, 16) from json_each(:places) x))
+) x
+where runs.id = x.id;

@@ -1,0 +1,181 @@
+"""Connections that send nothing, little, or far too much: they are refused, and other clients do not notice."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from duetime.api.connections import Connections, room_for_connections
+from duetime.api.http_protocol import MAX_HEADER, MAX_HEADERS
+from duetime.clock import monotonic_from
+from tests.support.served import Served, served
+
+
+class Silent:
+    """A connection that sends what it is told to, and no more."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def pour(self, data: bytes) -> None:
+        """Send it piece by piece, for as long as the server takes it."""
+        with contextlib.suppress(ConnectionError):
+            for start in range(0, len(data), 8192):
+                await self.send(data[start : start + 8192])
+                await asyncio.sleep(0.001)
+
+    async def told(self) -> bytes:
+        """What the server says until it closes the connection."""
+        async with asyncio.timeout(20.0):
+            try:
+                return await self.reader.read()
+            except ConnectionError:
+                return b""
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[Any]:
+    opened: list[Silent] = []
+
+    async def connect(to: Served, source: str = "127.0.0.1") -> Silent:
+        place = urlsplit(to.url)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port, local_addr=(source, 0))
+        opened.append(Silent(reader, writer))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.writer.transport.abort()
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+async def test_a_header_has_a_length(api: Served, silent: Any) -> None:
+    endless = await silent(api)
+    await endless.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
+    await endless.pour(b"a" * 4 * MAX_HEADER)
+    assert b" 200 " not in await endless.told()  # it is cut off, and may not live to read why
+    for head in (b"X: " + b"a" * MAX_HEADER, b"\r\n".join(b"x%d: 1" % n for n in range(MAX_HEADERS + 1))):
+        long = await silent(api)
+        await long.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\n")
+        assert status(await long.told()) == 431
+    line = await silent(api)
+    await line.send(b"GET /" + b"a" * 2 * MAX_HEADER + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status(await line.told()) == 431
+    assert (await api.get("/livez", key=None)).status == 200
+    assert b'duetime_http_refused_total{reason="headers"}' in (await api.get("/metrics")).body
+
+
+async def test_framing_and_trailers_of_a_body_have_a_length(api: Served, silent: Any) -> None:
+    head = b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for rest in (b"1;" + b"a" * 20 * MAX_HEADER, b"0\r\n" + b"".join(b"t%d: 1\r\n" % n for n in range(5_000))):
+        connection = await silent(api)
+        await connection.send(head)
+        await connection.pour(rest)
+        await connection.told()  # it comes to an end
+
+
+async def test_a_large_body_in_small_chunks_is_no_offence(api: Served) -> None:
+    async def parts() -> Any:
+        yield b'{"task": "t", "args": {"x": "'
+        for _ in range(2_000):
+            yield b"abcdefgh"
+        yield b'"}}'
+
+    headers = {"Authorization": f"Bearer {api.root}", "Content-Type": "application/json"}
+    async with api.http.post(api.url + "/v1/jobs", data=parts(), headers=headers) as answer:
+        assert answer.status == 201
+
+
+async def test_the_header_must_come_in_time(database_url: str, silent: Any) -> None:
+    async with served(database_url, header_timeout=timedelta(seconds=1)) as api:
+        mute, slow = await silent(api), await silent(api)
+        await slow.send(b"GET /healthz HTTP/1.1\r\nHos")
+        assert await mute.told() == b""
+        assert await slow.told() == b""
+        assert (await api.get("/livez", key=None)).status == 200
+
+
+async def test_silent_connections_make_room_for_others(database_url: str, silent: Any) -> None:
+    async with served(database_url, max_connections=20, max_connections_per_address=15) as api:
+        quiet = [await silent(api, f"127.0.0.{2 + number % 4}") for number in range(60)]
+        for _ in range(5):
+            assert (await api.get("/livez", key=None, headers={"Connection": "close"})).status == 200
+        assert await quiet[0].told() == b""
+        assert b"made room for a new connection" in (await api.get("/metrics")).body
+
+
+async def test_one_address_cannot_take_all_connections(api: Served, caplog: pytest.LogCaptureFixture) -> None:
+    table = Connections(10, 4, header_timeout=10.0, idle_timeout=75.0)
+    refused: list[str] = []
+    table.on_refusal = refused.append
+
+    class Connection:
+        def __init__(self, address: str) -> None:
+            self.address = address
+
+        def drop(self) -> None:
+            table.leave(self)
+
+    greedy = [Connection("a") for _ in range(5)]
+    for connection in greedy[:4]:
+        assert table.admit(connection)
+        table.works(connection)
+    assert not table.admit(greedy[4])
+    assert refused == ["connections of one address"]
+    table.waits(greedy[0])
+    assert table.admit(greedy[4])
+    others = [Connection(f"b{number}") for number in range(7)]
+    for connection in others[:6]:
+        assert table.admit(connection)
+        table.works(connection)
+    table.works(greedy[4])
+    assert not table.admit(others[6])
+    assert len(table) == 10
+
+
+async def test_what_waits_too_long_is_dropped() -> None:
+    now = 1000.0
+    with monotonic_from(lambda: now):
+        table = Connections(10, 10, header_timeout=10.0, idle_timeout=75.0)
+
+        class Connection:
+            address = "a"
+
+            def drop(self) -> None:
+                table.leave(self)
+
+        header, idle = Connection(), Connection()
+        assert table.admit(header)
+        assert table.admit(idle)
+        table.works(idle)
+        table.idles(idle)
+        now += 9.0
+        table.sweep()
+        assert len(table) == 2
+        now += 2.0
+        table.sweep()
+        assert len(table) == 1
+        now += 65.0
+        table.sweep()
+        assert len(table) == 0
+
+
+def test_descriptors_are_kept_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (256, 4096))
+    assert room_for_connections(0, 20) == 256 - 20 - 64
+    assert room_for_connections(50, 20) == 50
+    assert room_for_connections(1000, 20) == 172
+    monkeypatch.setattr("resource.getrlimit", lambda _: (64, 64))
+    assert room_for_connections(0, 20) == 16

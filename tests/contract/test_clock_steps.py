@@ -1,0 +1,367 @@
+"""The store's clock steps, forward and back, while processes run or start: what may be ended and removed, and when.
+
+Time and clock are two things here: `moments.wait` lets both go on, `moments.step` moves the clock alone.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from duetime.engine import clock_guard
+from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.pruner import Pruner
+from duetime.engine.reaper import Reaper
+from duetime.ids import new_id
+from duetime.model.alert import AlertRule, Figure
+from duetime.model.attempt import Claimed
+from duetime.model.breaker import BreakerPolicy, BreakerState, Tally
+from duetime.model.failure import FailureClass
+from duetime.model.job import Options, encode_options
+from duetime.model.notification import Subscription, Topic, Webhook
+from duetime.model.run import RunState
+from duetime.model.schedule import Every
+from duetime.store.postgres import clocks as postgres_clocks
+from duetime.store.protocol import Store
+from duetime.store.sqlite import clocks as sqlite_clocks
+from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
+from tests.contract.test_handing_over import over
+from tests.contract.worlds import Time, World
+
+DAY = timedelta(days=1)
+HALF = LEASE.total_seconds() / 2
+
+
+class Moments:
+    """Monotonic time beside the store's clock."""
+
+    def __init__(self, clock: Time) -> None:
+        self.monotonic = 1000.0
+        self._clock = clock
+
+    def wait(self, seconds: float) -> None:
+        self.monotonic += seconds
+        self._clock.advance(seconds=seconds)
+
+    def step(self, **by: float) -> None:
+        self._clock.advance(**by)
+
+
+@pytest.fixture
+def moments(time: Time, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moments]:
+    made = Moments(time)
+    for module in (clock_guard, postgres_clocks, sqlite_clocks):
+        monkeypatch.setattr(module, "monotonic", lambda: made.monotonic)
+    return made
+
+
+async def steady(store: Store, moments: Moments, *living: Hand) -> Reaper:
+    """A node that has seen the clock run evenly for long; workers renew meanwhile."""
+    reaper = Reaper(store, lease=LEASE)
+    for _ in range(4):
+        await reaper.tick()
+        await pass_half_a_lease(store, moments, *living)
+    await reaper.tick()
+    return reaper
+
+
+async def pass_half_a_lease(store: Store, moments: Moments, *living: Hand) -> None:
+    moments.wait(HALF)
+    for worker in living:
+        await store.renew(worker.id, LEASE, list(range(1, worker.claim_no + 1)))
+
+
+async def known(store: Store) -> set[UUID]:
+    return {worker.id for worker in await store.workers()}
+
+
+# Leases.
+
+
+@pytest.mark.parametrize("noticed", [True, False], ids=["noticed", "not noticed"])
+async def test_a_node_that_starts_after_a_step_forward_reaps_nobody_who_lives(
+    store: Store, moments: Moments, noticed: bool
+) -> None:
+    """Whether or not a node that was there before has looked since."""
+    worker = await hand(store)
+    old = await steady(store, moments, worker)
+    await submit(store, job())
+    run = await worker.claim_one()
+    moments.step(seconds=LEASE.total_seconds() + 5)
+    if noticed:
+        await old.tick()
+    for _ in range(3):
+        await Reaper(store, lease=LEASE).tick()  # started this moment
+        moments.wait(1)
+    assert await known(store) == {worker.id}
+    await pass_half_a_lease(store, moments, worker)
+    await Reaper(store, lease=LEASE).tick()
+    assert (await worker.succeed(run)).refused == frozenset()
+
+
+@pytest.mark.parametrize("step", [{"hours": 1}, {"hours": 0}, {"hours": -1}], ids=["forward", "none", "back"])
+@pytest.mark.parametrize("restarts", [True, False], ids=["restarts", "runs on"])
+async def test_the_run_of_a_dead_worker_is_freed_after_about_a_lease(
+    store: Store, moments: Moments, step: dict[str, float], restarts: bool
+) -> None:
+    dead, living = await hand(store), await hand(store)
+    reaper = await steady(store, moments, dead, living)
+    await submit(store, job())
+    run = await dead.claim_one()
+    moments.step(**step)
+    waited = 0.0
+    if restarts:
+        reaper = Reaper(store, lease=LEASE)
+    while dead.id in await known(store):
+        await reaper.tick()
+        await pass_half_a_lease(store, moments, living)
+        waited += HALF
+        assert waited <= 2 * LEASE.total_seconds()
+    assert await known(store) == {living.id}
+    assert (await living.claim_one()).run_id == run.run_id
+
+
+async def test_after_an_outage_workers_have_a_lease_to_come_back(store: Store, moments: Moments) -> None:
+    """Nobody can tell it from a step of the clock."""
+    worker = await hand(store)
+    await steady(store, moments, worker)
+    moments.wait(3600)
+    reaper = Reaper(store, lease=LEASE)
+    await reaper.tick()
+    assert await known(store) == {worker.id}
+    await pass_half_a_lease(store, moments)
+    await reaper.tick()
+    assert await known(store) == {worker.id}
+    await pass_half_a_lease(store, moments)
+    await reaper.tick()
+    assert await known(store) == set()
+
+
+async def test_a_node_that_joins_others_need_not_wait(store: Store, moments: Moments) -> None:
+    dead, living = await hand(store), await hand(store)
+    old = await steady(store, moments, living)
+    moments.wait(1)
+    await old.tick()
+    moments.wait(1)
+    assert await ClockGuard(store, lease=LEASE).may_judge_leases()
+    assert dead.id not in await known(store)
+
+
+async def test_an_answer_that_may_hide_a_step_is_no_reason_to_reap(
+    store: Store, moments: Moments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await hand(store)
+    reaper = await steady(store, moments, worker)
+    ask = store.clock_seen
+
+    async def slowly() -> object:
+        found = await ask()
+        moments.monotonic += LEASE.total_seconds() + 5
+        return found
+
+    moments.step(seconds=LEASE.total_seconds() + 5)
+    monkeypatch.setattr(store, "clock_seen", slowly)
+    await reaper.tick()
+    monkeypatch.setattr(store, "clock_seen", ask)
+    moments.step(seconds=LEASE.total_seconds() + 5)
+    await reaper.tick()
+    assert await known(store) == {worker.id}
+
+
+# What has a time of its own.
+
+
+async def test_a_timeout_is_kept_after_the_clock_was_put_back(store: Store, moments: Moments) -> None:
+    """By a worker that lives and does not stop its run."""
+    worker = await hand(store)
+    reaper = await steady(store, moments, worker)
+    await submit(store, job(timeout_ms=60_000))
+    run = await worker.claim_one()
+    moments.step(hours=-1)
+    for _ in range(10):
+        await pass_half_a_lease(store, moments, worker)
+        await reaper.tick()
+    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+
+
+@pytest.mark.parametrize("step", [{"hours": 1}, {"hours": -1}], ids=["forward", "back"])
+@pytest.mark.parametrize("restarts", [True, False], ids=["restarts", "runs on"])
+async def test_a_receiver_has_its_time_whatever_the_clock_does(
+    store: Store, moments: Moments, step: dict[str, float], restarts: bool
+) -> None:
+    worker = await hand(store)
+    reaper = await steady(store, moments, worker)
+    await submit(store, job())
+    run = await worker.claim_one()
+    await worker.complete(over(run, timedelta(minutes=5)), closed=[worker.claim_no])
+    moments.step(**step)
+    if restarts:
+        reaper = Reaper(store, lease=LEASE)
+    for _ in range(4 * 4):
+        await reaper.tick()
+        await pass_half_a_lease(store, moments, worker)
+    assert (await store.run(TENANT, run.run_id)).state is RunState.RUNNING
+    for _ in range(4 * 3):
+        await pass_half_a_lease(store, moments, worker)
+        await reaper.tick()
+    assert (await store.run(TENANT, run.run_id)).failure is FailureClass.TIMEOUT
+
+
+@pytest.mark.parametrize("rate", ["1/m", "3/m", "10/h"])
+async def test_a_rate_starts_runs_again_within_its_period(store: Store, moments: Moments, rate: str) -> None:
+    """Those that waited for their moments too, though nothing new comes; and never more than it says."""
+    worker = await hand(store, 90 * DAY)
+    reaper = await steady(store, moments)
+    options = encode_options(Options(rate_key="bank", rate=rate))
+    count, period = int(rate.split("/")[0]), 60.0 if rate.endswith("m") else 3600.0
+    await submit(store, *(job(options=options) for _ in range(4 * count)))
+    assert len(await claim(worker)) == count
+    moments.step(hours=-1)
+    stepped, started = moments.monotonic, []
+    for _ in range(60):
+        await reaper.tick()
+        moments.wait(period / 20)
+        started += [moments.monotonic for _ in await claim(worker)]
+    assert started[0] <= stepped + period * 1.1
+    assert len(started) >= 2 * count - 1
+    assert all(late - early >= period for early, late in zip(started, started[count:], strict=False))
+
+
+async def claim(worker: Hand) -> list[Claimed]:
+    await worker.store.rules()
+    return await worker.claim()
+
+
+async def test_a_breaker_probes_after_its_pause_when_the_clock_was_put_back(store: Store, moments: Moments) -> None:
+    reaper = await steady(store, moments)
+    await store.report_attempts([Tally(TENANT, "greet", 20, 20)], BreakerPolicy())
+    moments.step(hours=-1)
+    await reaper.tick()
+    moments.wait(7)
+    await store.tend_breakers()
+    (breaker,) = await store.breakers(TENANT)
+    assert breaker.state is BreakerState.PROBING
+    assert breaker.tried == 0
+
+
+async def test_notifications_and_alerts_go_on_when_the_clock_was_put_back(store: Store, moments: Moments) -> None:
+    reaper = await steady(store, moments)
+    await store.put_subscription(TENANT, Subscription("ops", Webhook("https://ops.example.com/"), (Topic.RUN_DEAD,)))
+    await store.put_alert(TENANT, AlertRule(name="dead", figure=Figure.DEAD_LETTERS, threshold=1))
+    assert await store.take_notifying(new_id(), timedelta(seconds=10)) is not None
+    assert len(await store.take_alerts(timedelta(seconds=5))) == 1
+    moments.step(hours=-1)
+    await reaper.tick()
+    moments.wait(11)
+    assert await store.take_notifying(new_id(), timedelta(seconds=10)) is not None
+    assert len(await store.take_alerts(timedelta(seconds=5))) == 1
+
+
+# Ages.
+
+TABLES = ("history", "dead_letters", "keys", "labels", "jobs", "events")
+
+
+async def leave_something(store: Store, moments: Moments) -> None:
+    """Something in each table that is pruned."""
+    worker = await hand(store, 90 * DAY)
+    await store.keep_listening(90 * DAY)
+    labelled = encode_options(Options(name="report"))
+    await submit(store, job(idempotency_key="order", options=labelled), job())
+    for run in await worker.claim():
+        await worker.fail(run)
+    await store.events(await store.keep_listening(DAY))
+    ended = await submit(store, job(Every(DAY)))
+    await store.cancel_job(TENANT, ended.job_id)
+    moments.wait(60)
+
+
+def pruner(store: Store) -> Pruner:
+    return Pruner(store, retention=7 * DAY, dead_letter_retention=30 * DAY, idempotency_retention=DAY)
+
+
+async def rows(world: World) -> dict[str, int]:
+    return {table: await world.rows_of(table) for table in TABLES}
+
+
+@pytest.mark.parametrize("restarts", [True, False], ids=["restarts", "runs on"])
+async def test_a_clock_that_is_wrong_for_a_while_removes_nothing(
+    store: Store, world: World, moments: Moments, restarts: bool
+) -> None:
+    await leave_something(store, moments)
+    node = pruner(store)
+    await node.tick()
+    before = await rows(world)
+    assert all(before.values()), before
+    moments.step(days=40)
+    for _ in range(9):
+        if restarts:
+            node = pruner(store)
+        await node.tick()
+        moments.wait(60)
+    moments.step(days=-40)
+    await node.tick()
+    assert await rows(world) == before
+    assert not (
+        await submit(store, job(idempotency_key="order", options=encode_options(Options(name="report"))))
+    ).created
+
+
+async def test_room_for_history_is_made_by_the_clock_even_when_it_is_wrong(store: Store, moments: Moments) -> None:
+    node = pruner(store)
+    await node.tick()
+    moments.step(days=40)
+    await node.tick()
+    worker = await hand(store)
+    await submit(store, job())
+    assert (await worker.succeed(await worker.claim_one())).refused == frozenset()
+
+
+async def test_who_was_off_for_long_prunes_in_the_end(store: Store, world: World, moments: Moments) -> None:
+    await leave_something(store, moments)
+    await pruner(store).tick()
+    moments.wait(40 * DAY.total_seconds())
+    node = pruner(store)
+    for _ in range(6):
+        await node.tick()
+        moments.wait(590)
+    assert await world.rows_of("history") == 2, "it may be the clock that is wrong"
+    for _ in range(2 * 40):
+        moments.wait(1800)
+        await node.tick()
+    left = await rows(world)
+    assert sum(left.values()) == left["labels"], left  # ids of jobs go by this machine's clock
+
+
+async def test_what_is_old_goes_as_ever_while_the_clock_runs_evenly(
+    store: Store, world: World, moments: Moments
+) -> None:
+    await leave_something(store, moments)
+    node = pruner(store)
+    for _ in range(9 * 4):
+        moments.wait(6 * 3600)
+        await node.tick()
+    left = await rows(world)
+    assert (left["history"], left["keys"], left["events"]) == (0, 0, 0)
+    assert left["dead_letters"] == 2
+
+
+async def test_what_looks_for_rows_from_before_takes_a_small_part_of_the_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads all limits: where that takes long, it is done less often."""
+    for module in (postgres_clocks, sqlite_clocks):
+        monkeypatch.setattr(module, "_SHIFT_EVERY", 0.0)
+        monkeypatch.setattr(module, "_SHIFT_SHARE", 1e-9)
+    shifts: list[None] = []
+    shift_back = store.shift_back
+
+    async def counted() -> None:
+        shifts.append(None)
+        await shift_back()
+
+    monkeypatch.setattr(store, "shift_back", counted)
+    for _ in range(3):
+        await reap(store)
+    assert len(shifts) == 1

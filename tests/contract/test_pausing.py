@@ -1,0 +1,286 @@
+"""A pause withdraws every run that no worker has held; resuming applies the misfire policy to them, each once."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from duetime.ids import run_id
+from duetime.model.edit import Changes
+from duetime.model.job import JobState, Options, encode_options
+from duetime.model.policy import MOST_CAUGHT_UP, Misfire, Overlap
+from duetime.model.run import RunState
+from duetime.model.schedule import After, Cron, Every, make_exclusion
+from duetime.store.protocol import Store
+from tests.contract.hands import TENANT, Hand, fire, hand, job, submit
+from tests.contract.worlds import START, Time, World
+
+MINUTE = timedelta(minutes=1)
+EVERY_MINUTE = Cron("* * * * *")
+
+
+async def backlog(store: Store, time: Time, minutes: int = 30, **options: object) -> UUID:
+    """A job of every minute that no worker takes runs of, for so long."""
+    said = encode_options(Options(**options))  # type: ignore[arg-type]
+    submitted = await submit(store, job(Every(MINUTE), options=said))
+    for _ in range(minutes):
+        time.advance(minutes=1)
+        await fire(store)
+    assert len(await store.runs_of_job(TENANT, submitted.job_id, 1000)) == minutes
+    return submitted.job_id
+
+
+async def states(store: Store, job_id: UUID) -> dict[int, RunState]:
+    """The runs of a job by the minute of their occurrence, each of which there is once."""
+    runs = await store.runs_of_job(TENANT, job_id, 2000)
+    found = {int((run.due_at - START) / MINUTE): run.state for run in runs}
+    assert len(found) == len(runs)
+    return found
+
+
+@pytest.mark.parametrize("jitter", [0.0, 3600.0])
+async def test_nothing_starts_while_a_job_is_paused(store: Store, time: Time, jitter: float) -> None:
+    job_id = await backlog(store, time, jitter=jitter)
+    worker = await hand(store, timedelta(hours=9))
+    before = {run.id: run.due_at for run in await store.runs_of_job(TENANT, job_id, 1000)}
+    paused = await store.pause_job(TENANT, job_id)
+    assert (paused.state, paused.made) == (JobState.PAUSED, 0)
+    assert (await store.counts()).runs == 0
+    time.advance(hours=2)
+    await fire(store)
+    assert await worker.claim() == []
+    await store.edit_job(TENANT, job_id, Changes(options={"misfire": Misfire("all", most=1000)}))
+    await store.resume_job(TENANT, job_id)
+    await fire(store)
+    after = {run.id: run.due_at for run in await store.runs_of_job(TENANT, job_id, 1000)}
+    assert before.items() <= after.items(), "each of them is back, as it was"
+    assert len(after) == 150
+    assert (await store.job(TENANT, job_id)).made == 150
+
+
+@pytest.mark.parametrize(
+    ("misfire", "made"),
+    [(Misfire("all", most=1000), 30), (Misfire("all", most=7), 7), (Misfire("latest"), 1), (Misfire("skip", 5), 0)],
+)
+async def test_resuming_applies_the_misfire_policy_to_what_was_withdrawn(
+    store: Store, time: Time, misfire: Misfire, made: int
+) -> None:
+    job_id = await backlog(store, time)
+    await store.pause_job(TENANT, job_id)
+    await store.edit_job(TENANT, job_id, Changes(options={"misfire": misfire}))
+    time.advance(seconds=30)
+    await store.resume_job(TENANT, job_id)
+    await fire(store)
+    found = await states(store, job_id)
+    assert sorted(found) == list(range(1, 31))
+    kept = [minute for minute, state in found.items() if state is RunState.PENDING]
+    assert sorted(kept) == list(range(31 - made, 31))
+    resumed = await store.job(TENANT, job_id)
+    assert (resumed.made, resumed.missed) == (made, 30 - made)
+    assert (await fire(store)).seen == 0
+
+
+async def test_what_was_not_withdrawn_is_not_made_again(store: Store, time: Time) -> None:
+    """In the middle of the backlog: a run that was cancelled, one that runs, one that waits for its next try, and one
+    that was asked for by hand."""
+    job_id = await backlog(store, time, 20, misfire=Misfire("all"))
+    worker = await hand(store, timedelta(hours=9))
+    first, second, third = await worker.claim(3)
+    await worker.retry(first, 3600)
+    await worker.succeed(second)
+    runs = {int((run.due_at - START) / MINUTE): run.id for run in await store.runs_of_job(TENANT, job_id)}
+    await store.cancel_run(TENANT, runs[12])
+    manual = await store.trigger_job(TENANT, job_id, b"n")
+    await store.pause_job(TENANT, job_id)
+    left = {run.id: run.state for run in await store.runs_of_job(TENANT, job_id)}
+    assert left == {
+        first.run_id: RunState.RETRYING,
+        second.run_id: RunState.SUCCEEDED,
+        third.run_id: RunState.RUNNING,
+        runs[12]: RunState.CANCELLED,
+        manual.id: RunState.PENDING,
+    }
+    for _ in range(2):  # twice, and twice again before anything was fired
+        await store.resume_job(TENANT, job_id)
+        await store.pause_job(TENANT, job_id)
+    await store.resume_job(TENANT, job_id)
+    await fire(store)
+    found = {run.id: run.state for run in await store.runs_of_job(TENANT, job_id)}
+    assert left.items() <= found.items()
+    assert len(found) == 21
+    assert found.keys() == {*runs.values(), manual.id}
+    assert (await store.job(TENANT, job_id)).made == 20
+
+
+async def test_a_very_long_backlog_is_owed_as_far_as_any_policy_goes(store: Store, time: Time) -> None:
+    said = encode_options(Options(misfire=Misfire("all", most=MOST_CAUGHT_UP)))
+    submitted = await submit(store, job(EVERY_MINUTE, options=said))
+    time.advance(minutes=900)
+    await fire(store)
+    time.advance(minutes=200)
+    await fire(store)
+    assert (await store.counts()).runs == 1100
+    await store.pause_job(TENANT, submitted.job_id)
+    await store.resume_job(TENANT, submitted.job_id)
+    await fire(store)
+    found = await states(store, submitted.job_id)
+    assert sorted(minute for minute, state in found.items() if state is RunState.PENDING) == list(range(101, 1101))
+    oldest = (await store.runs_of_job(TENANT, submitted.job_id, 2000))[-1]
+    assert (oldest.state, oldest.due_at) == (RunState.SKIPPED, START + MINUTE)
+    assert "like every one from" in (oldest.error or "")
+
+
+@pytest.mark.parametrize(("overlap", "waiting"), [("queue", 1), ("skip", 0)])
+async def test_overlap_is_decided_anew(store: Store, time: Time, overlap: Overlap, waiting: int) -> None:
+    said = encode_options(Options(overlap=overlap))
+    submitted = await submit(store, job(EVERY_MINUTE, options=said))
+    worker = await hand(store, timedelta(hours=9))
+    time.advance(minutes=1)
+    await fire(store)
+    running = await worker.claim_one()
+    time.advance(minutes=1)
+    await fire(store)
+    await store.pause_job(TENANT, submitted.job_id)
+    assert (await store.counts()).runs == 1
+    await store.unblock(10)
+    await store.resume_job(TENANT, submitted.job_id)
+    await fire(store)
+    await store.unblock(10)
+    assert await worker.claim() == []
+    assert (await store.counts()).runs == 1 + waiting
+    await worker.succeed(running)
+    await store.unblock(10)
+    assert len(await worker.claim()) == waiting
+    assert sorted(await states(store, submitted.job_id)) == [1, 2]
+
+
+async def test_another_schedule_owes_nothing_of_the_old_one(store: Store, time: Time) -> None:
+    job_id = await backlog(store, time, misfire=Misfire("all"))
+    await store.pause_job(TENANT, job_id)
+    await store.edit_job(TENANT, job_id, Changes(schedule=Cron("0 * * * *")))
+    await store.resume_job(TENANT, job_id)
+    assert (await fire(store)).fired == 0
+    assert await store.runs_of_job(TENANT, job_id) == []
+
+
+async def change_its_policy(store: Store, job_id: UUID) -> None:
+    await store.edit_job(TENANT, job_id, Changes(options={"overlap": "skip"}))
+
+
+async def change_its_calendar(store: Store, job_id: UUID) -> None:
+    await store.set_calendar(TENANT, "feasts", [START.date() + timedelta(days=9)])
+
+
+async def change_the_zones(store: Store, job_id: UUID) -> None:
+    await store.recompute_zones("another", 10)
+
+
+@pytest.mark.parametrize("change", [change_its_policy, change_its_calendar, change_the_zones])
+async def test_what_is_owed_is_decided_at_once_whatever_moves_the_cursor_before(
+    world: World, store: Store, time: Time, change: Callable[[Store, UUID], Awaitable[None]]
+) -> None:
+    await store.set_calendar(TENANT, "feasts", [START.date() + timedelta(days=8)])
+    hourly = Cron("0 * * * *", "Europe/Berlin", exclude=make_exclusion(calendars=["feasts"]))
+    said = encode_options(Options(misfire=Misfire("all")))
+    submitted = await submit(store, job(hourly, options=said))
+    time.advance(hours=3, minutes=10)
+    await fire(store)
+    newest = (await store.runs_of_job(TENANT, submitted.job_id))[0]
+    await store.cancel_run(TENANT, newest.id)
+    await store.pause_job(TENANT, submitted.job_id)
+    if change is change_the_zones:  # as another database has it
+        await world.misplace(submitted.job_id, START + timedelta(hours=4, minutes=30), START + timedelta(hours=3))
+    await store.resume_job(TENANT, submitted.job_id)
+    await change(store, submitted.job_id)
+    assert (await fire(store)).fired == 1
+    assert len(await store.runs_of_job(TENANT, submitted.job_id)) == 3
+
+
+@pytest.mark.parametrize("schedule", [Cron("0 * * * *"), Cron("0 0 * * *")])
+async def test_what_is_resumed_while_the_clock_is_ahead_is_decided_when_it_is_put_back(
+    store: Store, time: Time, schedule: Cron
+) -> None:
+    said = encode_options(Options(misfire=Misfire("all", most=1000, age=1e9)))
+    submitted = await submit(store, job(schedule, options=said))
+    time.advance(days=3, minutes=10)
+    await fire(store)
+    runs = await store.runs_of_job(TENANT, submitted.job_id, 1000)
+    await store.cancel_run(TENANT, runs[0].id)
+    await store.pause_job(TENANT, submitted.job_id)
+    time.advance(hours=5)
+    await store.keep_clock_seen(time.now, stepped=True)  # as a node does that is up
+    await store.resume_job(TENANT, submitted.job_id)
+    time.advance(hours=-5)
+    await store.shift_back()
+    await fire(store)
+    found = await store.runs_of_job(TENANT, submitted.job_id, 1000)
+    assert {run.id for run in runs} <= {run.id for run in found}
+
+
+async def test_what_follows_another_job_is_not_started_while_it_is_paused(store: Store, time: Time) -> None:
+    first = await submit(store, job(EVERY_MINUTE))
+    after = await submit(store, job(After(first.job_id), task="count"))
+    worker = await hand(store, timedelta(hours=9))
+    time.advance(minutes=1)
+    await fire(store)
+    await worker.succeed(await worker.claim_one())
+    await store.settle(10)
+    last = await submit(store, job(After(after.job_id, on="any")))
+    await store.pause_job(TENANT, after.job_id)
+    (found,) = await store.runs_of_job(TENANT, after.job_id)
+    assert (found.state, found.error) == (RunState.SKIPPED, "missed: its job was paused")
+    paused = await store.job(TENANT, after.job_id)
+    assert (paused.made, paused.missed) == (0, 1)
+    await store.resume_job(TENANT, after.job_id)
+    await store.settle(10)
+    assert await worker.claim() == []
+    assert await store.runs_of_job(TENANT, last.job_id) == [], "what was skipped is no end"
+
+
+async def do_something(random: Random, worker: Hand, job_id: UUID, *, paused: bool) -> None:
+    """Take some runs and end them in some way, or cancel one that waits."""
+    store = worker.store
+    if random.random() < 0.2:
+        waiting = [run.id for run in await store.runs_of_job(TENANT, job_id, 1000) if run.state is RunState.PENDING]
+        if waiting:
+            await store.cancel_run(TENANT, random.choice(waiting))
+        return
+    for run in await worker.claim(random.randint(1, 3)):
+        assert run.fence > 1 or not paused, "it starts while its job is paused"
+        end = random.choice([worker.succeed, worker.fail, worker.retry, None])
+        if end is not None:
+            await end(run)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_happens_between_pauses_each_occurrence_has_one_run(store: Store, time: Time, seed: int) -> None:
+    random, worker = Random(seed), await hand(store, timedelta(days=9))
+    said = encode_options(Options(misfire=Misfire("all", most=1000, age=1e9), jitter=random.choice([0.0, 150.0])))
+    job_id = (await submit(store, job(EVERY_MINUTE, options=said))).job_id
+    paused = False
+    for _ in range(60):
+        match random.randrange(6):
+            case 0 | 1:
+                time.advance(minutes=random.choice([0.3, 1, 2, 7]))
+                await fire(store)
+            case 2 | 3:
+                await do_something(random, worker, job_id, paused=paused)
+            case 4:
+                await fire(store)
+            case _:
+                await (store.resume_job if paused else store.pause_job)(TENANT, job_id)
+                paused = not paused
+    await store.resume_job(TENANT, job_id)
+    time.advance(minutes=1)
+    await fire(store)
+    await fire(store)
+    runs = await store.runs_of_job(TENANT, job_id, 1000)
+    minutes = int((time.now - START) / MINUTE)
+    wanted = {run_id(job_id, START + minute * MINUTE) for minute in range(1, minutes + 1)}
+    found = [run.id for run in runs]
+    assert len(found) == len(set(found))
+    assert wanted <= set(found) <= wanted | {run_id(job_id, START + (minutes + 1) * MINUTE)}
+    assert all(run.state is not RunState.SKIPPED for run in runs)
+    assert (await store.job(TENANT, job_id)).made == len(found)

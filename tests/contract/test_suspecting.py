@@ -1,0 +1,155 @@
+"""Suspicion: jobs and tasks whose runs were there when workers died, and how they are cleared."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from duetime.model.breaker import BreakerPolicy, Tally
+from duetime.model.job import Options, encode_options
+from duetime.model.lane import LaneKey, Trial
+from duetime.model.schedule import Every
+from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS
+from duetime.store.protocol import Store
+from tests.contract.hands import LEASE, TENANT, fire, hand, job, reap, submit
+from tests.contract.worlds import Time
+
+EVERY = Every(timedelta(seconds=20))
+GREET = (TENANT, "greet")
+
+
+async def waiting(store: Store) -> Mapping[UUID, int]:
+    """How the runs that wait would be tried, going by their lanes."""
+    lanes = {lane.id: lane.key.trial for lane in await store.lanes()}
+    look = await store.look(list(lanes), 100)
+    return {run_id: lanes[sight.lane_id] for sight in look.sights for run_id in sight.run_ids}
+
+
+async def die(store: Store, time: Time) -> None:
+    """A worker takes all that is ready, and dies."""
+    worker = await hand(store)
+    assert await worker.claim()
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    await reap(store)
+
+
+async def lose_occurrences(store: Store, time: Time, count: int) -> None:
+    """So many occurrences of one job each kill a worker; each of them is over then."""
+    for _ in range(count):
+        time.advance(seconds=20)
+        await fire(store)
+        await die(store, time)
+
+
+NO_SECOND_TRY = encode_options(Options(at_most_once=True))
+
+
+async def test_new_runs_of_a_job_that_lost_workers_are_put_on_trial_when_they_are_fired(
+    store: Store, time: Time
+) -> None:
+    await submit(store, job(EVERY, options=NO_SECOND_TRY))
+    seen = []
+    for _ in range(5):
+        time.advance(seconds=20)
+        await fire(store)
+        seen.append(set((await waiting(store)).values()))
+        await die(store, time)
+    assert seen == [{Trial.NONE}, {Trial.SUSPECT}, {Trial.PROBED}, {Trial.ALONE}, {Trial.ALONE}]
+
+
+async def test_runs_that_wait_already_are_put_on_trial_with_the_job(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY, options=NO_SECOND_TRY))
+    time.advance(seconds=20)
+    await fire(store)
+    worker = await hand(store)
+    await worker.claim_one()
+    extra = await store.trigger_job(TENANT, submitted.job_id, b"1")
+    assert await waiting(store) == {extra.id: Trial.NONE}
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    await reap(store)
+    assert (await waiting(store))[extra.id] == Trial.SUSPECT
+    # And so are those that somebody asks for now.
+    another = await store.trigger_job(TENANT, submitted.job_id, b"2")
+    assert (await waiting(store))[another.id] == Trial.SUSPECT
+    # They are claimed like all others.
+    fresh = await hand(store)
+    assert {extra.id, another.id} <= {run.run_id for run in await fresh.claim()}
+
+
+@pytest.mark.parametrize("how", ["succeeds", "fails"])
+async def test_a_run_that_comes_to_its_end_clears_its_job(store: Store, time: Time, how: str) -> None:
+    await submit(store, job(EVERY, options=NO_SECOND_TRY))
+    await lose_occurrences(store, time, 2)
+    time.advance(seconds=20)
+    await fire(store)
+    worker = await hand(store)
+    (run, *_) = await worker.claim()
+    await (worker.succeed(run) if how == "succeeds" else worker.fail(run))
+    await reap(store)
+    time.advance(seconds=20)
+    await fire(store)
+    assert set((await waiting(store)).values()) == {Trial.NONE}
+
+
+async def test_an_attempt_that_fails_takes_its_run_off_trial(store: Store, time: Time) -> None:
+    await submit(store, job())
+    await die(store, time)
+    worker = await hand(store)
+    run = await worker.claim_one()
+    await worker.snooze(run)
+    assert set((await waiting(store)).values()) == {Trial.SUSPECT}, "it may not have been tried at all"
+    await worker.retry(await worker.claim_one())
+    assert set((await waiting(store)).values()) == {Trial.NONE}
+
+
+async def test_another_job_of_the_task_is_trusted_until_one_was_lost_twice(store: Store, time: Time) -> None:
+    key = LaneKey(TENANT, "default", 1, "greet")
+    await submit(store, job())
+    seen = [(await store.rules()).suspicion.trial(key)]
+    for _ in range(4):
+        await die(store, time)
+        seen.append((await store.rules()).suspicion.trial(key))
+    assert seen == [Trial.NONE, Trial.NONE, Trial.SUSPECT, Trial.PROBED, Trial.ALONE]
+    suspicion = (await store.rules()).suspicion
+    assert suspicion.trial(LaneKey(TENANT, "other", 0, "greet")) == Trial.ALONE
+    assert suspicion.trial(LaneKey(TENANT, "default", 1, "count")) == Trial.NONE
+    assert suspicion.trial(LaneKey(TENANT + 1, "default", 1, "greet")) == Trial.NONE
+
+
+async def test_an_attempt_of_the_task_that_ends_clears_it(store: Store, time: Time) -> None:
+    await submit(store, job())
+    for _ in range(4):
+        await die(store, time)
+    time.advance(seconds=2)
+    await store.report_attempts([Tally(TENANT, "count", tried=1)], BreakerPolicy())
+    await reap(store)
+    assert (await store.rules()).suspicion.tasks == {GREET: Trial.ALONE}
+    await store.report_attempts([Tally(TENANT, "greet", tried=1, failed=1)], BreakerPolicy())
+    await reap(store)
+    assert (await store.rules()).suspicion.tasks == {}
+
+
+async def test_losses_are_forgotten(store: Store, time: Time) -> None:
+    await submit(store, job(EVERY, options=NO_SECOND_TRY))
+    await lose_occurrences(store, time, 4)
+    assert (await store.rules()).suspicion.tasks == {GREET: Trial.ALONE}
+    time.advance(seconds=FORGET_TASKS.total_seconds() + 1)
+    await reap(store)
+    suspicion = (await store.rules()).suspicion
+    assert (suspicion.tasks, list(suspicion.opens)) == ({}, [GREET]), "its job is still one to be careful with"
+    time.advance(seconds=FORGET_JOBS.total_seconds())
+    await reap(store)
+    assert (await store.rules()).suspicion.opens == {}
+
+
+async def test_a_worker_that_dies_counts_once_for_a_job(store: Store, time: Time) -> None:
+    submitted = await submit(store, job(EVERY))
+    for nonce in (b"1", b"2", b"3"):
+        await store.trigger_job(TENANT, submitted.job_id, nonce)
+    worker = await hand(store)
+    for _ in range(3):
+        assert len(await worker.claim(1)) == 1
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    await reap(store)
+    assert set((await waiting(store)).values()) == {Trial.SUSPECT}

@@ -1,0 +1,292 @@
+"""What a worker tells of a failed attempt: a record in its log and a call of `on_failure`, wherever the attempt ran."""
+
+import ast
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duetime
+from duetime import App, FailedAttempt, FailureClass, InvalidInput, RetryPolicy, RunState
+from duetime.cli.output import set_up_logging
+from duetime.clock import monotonic
+from duetime.errors import StoreUnavailable, reason_of
+from duetime.model.access import Role
+from duetime.worker import failures
+from duetime.worker.heartbeat import Heartbeat
+from duetime.worker.session import Session
+from tests.support import tasks
+from tests.support.receiver import Receiver, receiving
+from tests.support.served import Served, serving
+from tests.support.targeting import targeting
+from tests.support.waiting import eventually
+from tests.support.working import ended, remote_worker, working
+
+SECRET = "4111-1111"
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+async def served(app: App) -> AsyncIterator[Served]:
+    async with serving(await app.store(), app.settings) as found:
+        yield found
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as found:
+        yield found
+
+
+def add_tasks(app: App) -> None:
+    quickly = RetryPolicy(retries=1, base=0.001)
+
+    @app.task(name="in_the_loop", retry=quickly)
+    async def in_the_loop(text: str) -> None:
+        raise LookupError("no such card")
+
+    @app.task(name="in_a_thread", retry=quickly)
+    def in_a_thread(text: str) -> None:
+        raise LookupError("no such card")
+
+    app.task(name="in_a_process", retry=quickly, process=True)(tasks.fail_without_words)
+
+
+PLACES = {"in_the_loop": "in_the_loop", "in_a_thread": "in_a_thread", "in_a_process": "fail_without_words"}
+
+
+def told(error_output: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in error_output.splitlines() if line.startswith("{")]
+    return [line for line in lines if line["level"] == "error" and line["logger"] == "duetime.worker"]
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["beside the store", "over HTTP"])
+@pytest.mark.parametrize("task", PLACES)
+async def test_every_failed_attempt_is_logged_with_its_traceback(
+    app: App, served: Served, task: str, remote: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_tasks(app)
+    set_up_logging("info", "json")
+    receipt = await app.submit(task, args={"text": SECRET})
+    if remote:
+        async with remote_worker(app, served.url, await served.key(Role.WORKER)):
+            run = await ended(app, receipt)
+    else:
+        async with working(app):
+            run = await ended(app, receipt)
+    assert run.state is RunState.FAILED
+    output = capsys.readouterr().err
+    first, second = told(output)
+    for number, line in enumerate((first, second), 1):
+        ids = {"job_id": receipt.job_id, "run_id": receipt.run_id, "attempt": number, "task": task}
+        assert {name: line[name] for name in ids} == ids
+        assert (line["queue"], line["failure"]) == ("default", "error")
+        assert line.get("tenant_id") == (None if remote else 1), "a remote worker's key says which tenant it is"
+        assert f"in {PLACES[task]}" in line["traceback"]
+        assert line["traceback"].endswith("LookupError: no such card\n")
+        assert line["message"].endswith(": LookupError: no such card")
+    assert (first["retried"], second["retried"], second["retry_in"]) == (True, False, None)
+    assert first["message"].startswith(f"{task} failed, tried again in 0.0 s")
+    assert second["message"].startswith(f"{task} failed, not tried again")
+    assert SECRET not in output
+
+
+async def test_for_people(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+    add_tasks(app)
+    set_up_logging("info", "text")
+    async with working(app):
+        receipt = await app.submit("in_the_loop", retries=0, text=SECRET)
+        await ended(app, receipt)
+    output = capsys.readouterr().err
+    assert f"not tried again: LookupError: no such card  ({receipt.run_id}, attempt 1)\nTraceback" in output
+    assert SECRET not in output
+
+
+async def test_a_timeout_is_logged_and_what_is_no_failure_is_not(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+    @app.task(name="slow", retries=0, timeout=0.05)
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    @app.task(name="later")
+    async def later(ctx: duetime.Context) -> None:
+        if ctx.last_checkpoint is None:
+            await ctx.checkpoint(1)
+            raise duetime.Snooze("1ms")
+        raise duetime.Cancel("not wanted any more")
+
+    set_up_logging("info", "json")
+    async with working(app):
+        for name in ("later", "slow"):
+            await ended(app, await app.submit(name))
+    [line] = told(capsys.readouterr().err)
+    assert (line["task"], line["failure"], line["retried"]) == ("slow", "timeout", False)
+    assert "traceback" not in line
+
+
+async def test_a_failed_target_is_logged_without_what_it_answered(
+    database_url: str, receiver: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receiver.answers = [(500, {}, SECRET.encode())]
+    async with targeting(database_url) as targets:
+        set_up_logging("info", "json")
+        run = await targets.ended(target={"type": "http", "url": receiver.url, "body": {"card": SECRET}})
+    assert SECRET in run["error"]
+    output = capsys.readouterr().err
+    [line] = told(output)
+    assert (line["run_id"], line["failure"], line["retried"]) == (run["run_id"], "target_failed", False)
+    assert "not tried again: it answered 500" in line["message"]
+    assert SECRET not in output
+
+
+async def test_the_hook_gets_the_attempt_and_the_exception(app: App) -> None:
+    add_tasks(app)
+    seen: list[FailedAttempt] = []
+
+    @app.on_failure
+    async def tell(failed: FailedAttempt) -> None:
+        seen.append(failed)
+
+    async with working(app):
+        receipts = {task: await app.submit(task, text=SECRET) for task in PLACES}
+        for receipt in receipts.values():
+            await ended(app, receipt)
+        await eventually(lambda: len(seen) == 2 * len(PLACES))
+    for task, receipt in receipts.items():
+        first, last = (failed for failed in seen if failed.task == task)
+        assert (first.attempt, first.retried, last.attempt, last.retried) == (1, True, 2, False)
+        assert isinstance(first.retry_in, timedelta)
+        assert last.retry_in is None
+        assert (last.job_id, last.run_id, last.queue, last.tenant_id) == (receipt.job_id, receipt.run_id, "default", 1)
+        assert (last.failure, last.message) == (FailureClass.ERROR, "LookupError: no such card")
+        assert isinstance(last.error, LookupError) is (task != "in_a_process")
+        assert last.traceback is not None
+        assert PLACES[task] in last.traceback
+
+
+async def test_a_hook_that_fails_or_hangs_harms_nothing(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(failures, "HOOK_TIMEOUT", 0.05)
+    monkeypatch.setattr(failures, "MOST_WAITING", 3)
+    add_tasks(app)
+    seen: list[str] = []
+
+    @app.on_failure
+    async def broken(failed: FailedAttempt) -> None:
+        raise RuntimeError("the tracker is away")
+
+    @app.on_failure
+    async def stuck(failed: FailedAttempt) -> None:
+        await asyncio.Event().wait()
+
+    @app.on_failure
+    async def good(failed: FailedAttempt) -> None:
+        seen.append(failed.run_id)
+
+    async with working(app):
+        receipts = [await app.submit("in_the_loop", retries=0, text="x") for _ in range(10)]
+        for receipt in receipts:
+            assert (await ended(app, receipt)).state is RunState.FAILED
+        await eventually(lambda: "it cannot keep up" in caplog.text)
+    assert set(seen) <= {receipt.run_id for receipt in receipts}
+    assert 3 <= len(seen) < 10
+    assert "the on_failure hook" in caplog.text
+    assert "broken failed: the tracker is away" in caplog.text
+    assert "stuck failed: TimeoutError" in caplog.text
+
+
+def test_a_hook_is_an_async_function(app: App) -> None:
+    with pytest.raises(InvalidInput, match=r"^on_failure: .*write async def"):
+
+        @app.on_failure  # type: ignore[arg-type]
+        def plain(failed: FailedAttempt) -> None: ...
+
+
+# Why, in words.
+
+
+async def test_a_lease_that_cannot_be_renewed_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the exception is: without an answer, and with one that has no text."""
+
+    class Away:
+        def __init__(self, error: Exception | None) -> None:
+            self._error = error
+
+        def companion(self) -> "Away":
+            return self
+
+        async def open(self) -> None: ...
+
+        async def close(self) -> None: ...
+
+        async def renew(self, *_: object) -> None:
+            if self._error is not None:
+                raise self._error
+            await asyncio.Event().wait()
+
+    for error in (None, StoreUnavailable("")):
+        lost = asyncio.Event()
+        heartbeat = Heartbeat(
+            Away(error),  # type: ignore[arg-type]
+            Session(),
+            lease=timedelta(seconds=1.5),
+            interval=timedelta(seconds=0.1),
+            registered_at=monotonic(),
+            renewed=lambda _: None,
+            lost=lambda _, lost=lost: lost.set(),  # type: ignore[misc]
+            in_thread=False,
+        )
+        heartbeat.start()
+        await asyncio.wait_for(lost.wait(), 20)
+        heartbeat.stop()
+        await heartbeat.stopped()
+    reasons = {record.getMessage() for record in caplog.records if "could not be renewed: " in record.getMessage()}
+    assert reasons == {
+        "the lease could not be renewed: no answer within 1.0 s",
+        "the lease could not be renewed: StoreUnavailable",
+    }
+
+
+def test_the_reason_of_an_exception_is_never_empty() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert [reason_of(error) for error in (TimeoutError(), ValueError("no"), ValueError(" "), Mute())] == [
+        "TimeoutError",
+        "no",
+        "ValueError",
+        "Mute",
+    ]
+
+
+def test_no_line_of_the_log_shows_an_exception_by_its_text_alone() -> None:
+    found = []
+    for path in Path(duetime.__file__).parent.rglob("*.py"):
+        for handler in ast.walk(ast.parse(path.read_text())):
+            if isinstance(handler, ast.ExceptHandler) and handler.name is not None:
+                found += [f"{path}:{call.lineno}" for call in ast.walk(handler) if _shows(call, handler.name)]
+    assert found == []
+
+
+def _shows(call: ast.AST, name: str) -> bool:
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr not in ("debug", "info", "warning", "error") or not isinstance(call.args[0], ast.Constant):
+        return False
+    said = str(call.args[0].value)
+    bare = [arg for arg in call.args[1:] if isinstance(arg, ast.Name | ast.BoolOp) and name in ast.unparse(arg)]
+    return bool(bare) and "%r" not in said
