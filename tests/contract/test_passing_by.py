@@ -14,11 +14,11 @@ from duetime.model.firing import Decided, DueJob, PassedBy, SetAside, plan_fire
 from duetime.model.job import JobState, NewJob, Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
-from duetime.model.schedule import Cron, decode_schedule, zone
-from duetime.model.schedule.walk import cron_walk
+from duetime.model.schedule import Cron, zone
 from duetime.store.protocol import PlanFires, Store
 from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time
+from tests.support.zones import load_zones_with
 
 MINUTE = timedelta(minutes=1)
 EVERY_MINUTE = Cron("* * * * *")
@@ -42,10 +42,7 @@ class Exhausted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = True
-        zone.zone_named.cache_clear()
-        cron_walk.cache_clear()
-        decode_schedule.cache_clear()  # a schedule keeps its walk, and that its zone
-        monkeypatch.setattr(zone, "ZoneInfo", self)
+        load_zones_with(self, monkeypatch)
 
     def __call__(self, name: str) -> ZoneInfo:
         if self.now:

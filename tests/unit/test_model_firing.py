@@ -23,7 +23,8 @@ from duetime.model.firing import (
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import LaneKey, Trial, trial_after
 from duetime.model.policy import Misfire
-from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule, zone
+from duetime.model.schedule import Cron, Every, Once, Schedule, encode_schedule
+from tests.support.zones import load_zones_with
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 LANE = LaneKey(1, "default", 1, "greet")
@@ -110,7 +111,7 @@ def test_what_is_wrong_with_this_node_is_passed_by(error: Exception, monkeypatch
     def fails(name: str) -> ZoneInfo:
         raise error
 
-    monkeypatch.setattr(zone, "ZoneInfo", fails)
+    load_zones_with(fails, monkeypatch)
     late = DueJob(JOB, LANE, encode_schedule(Cron("* * * * *", "Asia/Pyongyang")), NINE)
     assert isinstance(plan_fire(late, NINE), PassedBy)
 
