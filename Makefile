@@ -16,7 +16,7 @@ SEED ?= 1
 # Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6
 
-.PHONY: help up test long browser forecast lint types layers unit bench bench-docs chaos graphs docs lock clean
+.PHONY: help up test long deep browser forecast lint types layers unit bench bench-docs chaos graphs docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=â
 long: $(VENV)/.dev ## the tests that take minutes
 	@echo "â€¢ pytest $(LONG)"
 	@$(BIN)/python -m pytest $(LONG)
+
+deep: $(VENV)/.dev ## schedules against their oracles, and stores against their model, with many more examples
+	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest $(PYTEST_ARGS) --timeout 3600 tests/oracle tests/contract/test_state_machine.py
 
 browser: $(VENV)/.dev ## the dashboard in a real Chromium only; screenshots are kept in tests/browser
 	@scripts/chromium

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import os
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -50,9 +49,9 @@ from tests.contract.hands import (
 )
 from tests.contract.reference import Reference
 from tests.contract.worlds import START, PostgresWorld, SqliteWorld, World
+from tests.support.depth import DEEP
 
 T = TypeVar("T")
-DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 TENANTS = (TENANT, STRANGER)
 SHOWN = 100  # of a job's runs, newest first
 LONG_LEASE = timedelta(minutes=10)

@@ -9,12 +9,13 @@ from duetime.model.schedule import Cron, make_cron
 from tests.oracle.cases import SEED, Case, draw_line, draw_start, pick_changes
 from tests.oracle.clocks import all_zones, changes
 from tests.oracle.contract import Stretch, after, until
+from tests.support.depth import tries
 
-CASES = 20_000
+CASES = tries(7_000, 20_000)
 CHUNKS = 16
 CHANGES_PER_ZONE = 6
-LINES_PER_CHANGE = 12
-LINES_WITH_SECONDS = 2
+LINES_PER_CHANGE = tries(4, 12)
+LINES_WITH_SECONDS = tries(1, 2)
 MOST_FIRES = 50
 """How many fires in a row are compared."""
 

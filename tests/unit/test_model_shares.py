@@ -60,7 +60,7 @@ def test_tenants_share_by_their_weights() -> None:
 
 def test_shares_hold_over_claims_of_one_slot() -> None:
     world = World(weights={1: 200})
-    lanes = {world.lane(1000, tenant=1): 1, world.lane(1000, tenant=2): 2}
+    lanes = {world.lane(200, tenant=1): 1, world.lane(200, tenant=2): 2}
     got: Counter[int] = Counter()
     for _ in range(300):
         ((lane_id, _),) = world.claim(1).items()
@@ -86,7 +86,7 @@ def test_tiers_share_70_25_5() -> None:
 
 def test_the_lowest_tier_is_never_starved_with_one_slot() -> None:
     world = World()
-    lanes = {world.lane(1000, tier=tier): tier for tier in Tier}
+    lanes = {world.lane(200, tier=tier): tier for tier in Tier}
     got: Counter[Tier] = Counter()
     for number in range(200):
         ((lane_id, _),) = world.claim(1).items()

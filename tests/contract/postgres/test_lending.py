@@ -64,6 +64,18 @@ async def test_one_that_the_server_ended_while_nobody_had_it_is_not_lent_again(
     assert database.used == 0
 
 
+async def test_one_that_ends_on_its_way_back_is_no_error(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    lender = Lender(pool, patience=5)
+    connection = await lender.take()
+    # The pool takes it back in a task of its own, which begins after this.
+    asyncio.get_running_loop().call_soon(connection.terminate)
+    await lender.give_back(connection)
+    assert lender.used == 0
+    again = await lender.take()
+    assert await again.fetchval("select 1") == 1
+    await lender.give_back(again)
+
+
 async def test_one_that_ended_in_somebodys_hands_is_not_lent_again(database: Database, session: Session) -> None:
     async with database.connection() as connection:
         first = await connection.fetchval(WHO)

@@ -95,7 +95,12 @@ class Lender:
         """Back to the pool, which waits for what is under way on it."""
         if is_gone(connection):
             end(connection)
-        await self._pool.release(connection)  # type: ignore[arg-type] # it lends what acts as one
+        try:
+            await self._pool.release(connection)  # type: ignore[arg-type] # it lends what acts as one
+        except Exception:
+            if not is_gone(connection):
+                raise
+            # The session ended on the way back. The pool has noticed by itself, and has its place again.
 
     async def close(self) -> None:
         """End all sessions; those on which somebody works, when they are given back."""
