@@ -18,7 +18,7 @@ from uuid import UUID
 
 from duetime.errors import InvalidInput
 
-Kind = Literal["job", "run", "wrk", "key", "pay", "gra", "sig"]
+Kind = Literal["job", "run", "wrk", "key", "pay", "gra", "sig", "ses"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}

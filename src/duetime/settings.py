@@ -142,6 +142,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
 
+    session_lifetime: Annotated[
+        timedelta, kinds.duration("How long a browser's session lasts at most.", "5m", "30d")
+    ] = timedelta(hours=12)
+    session_idle: Annotated[
+        timedelta, kinds.duration("How long a browser's session lasts without being used.", "5m", "30d")
+    ] = timedelta(hours=2)
+    key_lifetime: Annotated[
+        timedelta,
+        kinds.duration(
+            "When an API key expires whose request does not say so; 0s: never. A key lives no longer than the one that"
+            " made it.",
+            "0s",
+            "36525d",
+        ),
+    ] = timedelta(days=90)
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        kinds.networks("Networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."),
+    ] = ()
+
     encryption_keys: Annotated[
         tuple[str, ...],
         kinds.encryption_keys("What stored payloads, and arguments of tenants that ask for it, are encrypted with."),
@@ -173,7 +193,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     mail_from: Annotated[str | None, kinds.text("The address that mails of notifications come from.")] = None
     public_url: Annotated[
-        str | None, kinds.server("Where receivers reach this service: what completion links begin with.")
+        str | None,
+        kinds.server(
+            "Where receivers and browsers reach this service: what completion links begin with. With https, cookies of"
+            " its host are `Secure`."
+        ),
     ] = None
 
     lanes_per_tenant: Annotated[

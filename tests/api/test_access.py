@@ -21,7 +21,14 @@ from tests.support.waiting import eventually
 
 OPEN = {"complete_run", "livez", "readyz", "openapi", "docs", "login", "login_with_key", "logout"}
 """What anybody may ask. Whoever adds to it should know why."""
-KINDS = {"job_id": "job", "run_id": "run", "worker_id": "wrk", "key_id": "key", "payload_id": "pay"}
+KINDS = {
+    "job_id": "job",
+    "run_id": "run",
+    "worker_id": "wrk",
+    "key_id": "key",
+    "payload_id": "pay",
+    "session_id": "ses",
+}
 
 GUARDED = [endpoint for endpoint in ENDPOINTS if endpoint.may is not None]
 
@@ -100,7 +107,7 @@ async def test_another_tenants_things_are_missing(api: Served) -> None:
         if found[0].status == 422:  # its body is refused before anything is looked for
             continue
         assert [answer.status for answer in found] == [404, 404], endpoint.name
-        texts = [re.sub(r"(job|run|key|pay)_[0-9a-z]{26}", r"\1_x", answer.body.decode()) for answer in found]
+        texts = [re.sub(r"(job|run|key|pay|ses)_[0-9a-z]{26}", r"\1_x", answer.body.decode()) for answer in found]
         assert texts[0] == texts[1], endpoint.name
 
 
@@ -114,7 +121,14 @@ async def things_of(api: Served, key: str) -> dict[str, str]:
         "run_id": job["run_id"],
         "key_id": made["key_id"],
         "payload_id": payload["payload_ref"],
+        "session_id": await a_session(api, key),
     }
+
+
+async def a_session(api: Served, key: str) -> str:
+    await api.post("/login", {"key": key}, key=None)
+    session_id: str = (await api.get("/v1/sessions", key=key)).json["items"][0]["session_id"]
+    return session_id
 
 
 async def test_a_root_key_names_its_tenant(api: Served) -> None:
@@ -219,41 +233,6 @@ async def test_the_audit_log_says_who_did_what(api: Served) -> None:
         ("jobs.create", job_id, "admin"),
         ("jobs.pause", job_id, "admin"),
     ]
-
-
-async def test_a_login_link_works_once(api: Served) -> None:
-    token = api.service.sessions.link(await root_hash(api))
-    answer = await api.get(f"/login?token={token}", key=None)
-    assert (answer.status, answer.headers["Location"]) == (303, "/")
-    cookie = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
-    assert "HttpOnly" in answer.headers["Set-Cookie"] and "SameSite=Strict" in answer.headers["Set-Cookie"]
-    assert (await api.get("/v1/jobs", key=None, headers=cookie)).status == 200
-    assert (await api.get(f"/login?token={token}", key=None)).status == 401
-
-    write = {"Content-Type": "application/json"} | cookie
-    foreign = write | {"Sec-Fetch-Site": "cross-site"}
-    own = write | {"Sec-Fetch-Site": "same-origin"}
-    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=foreign)).status == 403
-    assert (await api.post("/v1/jobs", {"task": "t"}, key=None, headers=own)).status == 201
-    edited = {"Cookie": cookie["Cookie"][:-9] + "AAA" + cookie["Cookie"][-6:]}
-    assert (await api.get("/v1/jobs", key=None, headers=edited)).status == 401
-
-
-@pytest.mark.parametrize(
-    "others",
-    ["{}", 'prefs={"a":1}; {}', "version=1; {}", "path; {}", "{}; domain=x", "{};a=b=c", "not_duetime_session=x; {}"],
-)
-async def test_cookies_of_other_applications_on_the_host_are_passed_over(api: Served, others: str) -> None:
-    hash = await root_hash(api)
-    cookie = (await api.service.sessions.cookie(hash)).partition(";")[0]
-    assert await api.service.sessions.key_hash(others.replace("{}", cookie)) == hash
-    assert await api.service.sessions.key_hash(others.replace("{}", "duetime_session")) is None
-
-
-async def root_hash(api: Served) -> bytes:
-    from duetime.model.key_text import hash_of
-
-    return hash_of(api.root)
 
 
 @pytest.mark.parametrize("happens", [True, False])

@@ -1,7 +1,9 @@
 """`duetime up` as a service: its first key, its address, its link."""
 
 import json
+import os
 import re
+import select
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -37,20 +39,40 @@ def test_up_makes_its_first_key_and_keeps_it(tmp_path: Path) -> None:
             stored = ask(f"{url}/v1/jobs/{made['job_id']}", keys[-1])
             assert stored["args"] == {"name": "HTTP"}
             assert up.stop() == 0
+            assert "token=" not in up.stdout + up.stderr
         assert not (folder / "server-url").exists(), "nobody is there any more"
     assert keys[0] == keys[1]
 
 
-def test_the_link_logs_in(tmp_path: Path) -> None:
-    with Command(tmp_path, "up") as up:
-        up.until(lambda up: "/login?token=" in up.stdout)
-        link = re.search(r"http\S+/login\?token=\S+", up.stdout)
-        assert link is not None
-        with pytest.raises(HTTPError) as answer:
-            urllib.request.build_opener(_Stay).open(link[0], timeout=10)
-        assert (answer.value.code, answer.value.headers["Location"]) == (303, "/")
-        assert answer.value.headers["Set-Cookie"].startswith("duetime_session=")
-        answer.value.close()
+def test_the_link_is_for_a_terminal_and_logs_in(tmp_path: Path) -> None:
+    terminal, other_side = os.openpty()
+    with Command(tmp_path, "up", stdout=other_side):
+        os.close(other_side)
+        shown = ""
+        while (link := re.search(r"http\S+/login\?token=\S+(?= )", shown)) is None:
+            assert select.select([terminal], [], [], 30)[0], shown
+            shown += os.read(terminal, 4096).decode()
+        log_in(link[0])
+    os.close(terminal)
+
+
+def test_a_log_shows_no_link_but_how_to_get_one(tmp_path: Path) -> None:
+    """Also where rich is made to believe in a terminal."""
+    with Command(tmp_path, "up", environ={"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"}) as up:
+        up.until(lambda up: "duetime login-link" in up.stdout)
+        code, asked = run(tmp_path, "login-link")
+        assert code == 0
+        log_in(asked.stdout.strip())
+        assert up.stop() == 0
+        assert "token=" not in up.stdout + up.stderr
+
+
+def log_in(link: str) -> None:
+    with pytest.raises(HTTPError) as answer:
+        urllib.request.build_opener(_Stay).open(link, timeout=10)
+    assert (answer.value.code, answer.value.headers["Location"]) == (303, "/")
+    assert answer.value.headers["Set-Cookie"].startswith("duetime_session=")
+    answer.value.close()
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -71,4 +93,7 @@ def test_a_root_key_from_the_command_line(tmp_path: Path) -> None:
     assert code == 0 and made.lines[0]["key"].startswith("dt_live_")
     with Command(tmp_path, "up", "--json") as up:
         up.until(lambda up: up.lines)
-        assert ask(f"{up.lines[0]['url']}/v1/jobs", made.lines[0]["key"])["items"] == []
+        url = up.lines[0]["url"]
+        assert ask(f"{url}/v1/jobs", made.lines[0]["key"])["items"] == []
+        keys = ask(f"{url}/v1/admin/keys?root=true", made.lines[0]["key"])["items"]
+        assert [key["expires_at"] for key in keys] == [None, None], "the owner of a machine is not locked out"

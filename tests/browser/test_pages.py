@@ -23,6 +23,7 @@ PAGES = {
     "/workers": ("Workers", "slots in use"),
     "/breakers": ("Breakers", "A target that keeps failing"),
     "/access": ("Tenants and keys", "Keys of this tenant"),
+    "/sessions": ("Sessions", "This one"),
     "/audit": ("Audit", "jobs.create"),
 }
 PHONE: ViewportSize = {"width": 390, "height": 844}

@@ -289,6 +289,29 @@ def test_queues_keys_and_tenants(looking: Looking) -> None:
     expect(page.get_by_text("0 jobs with a future")).to_be_visible()
 
 
+def test_a_key_that_is_bound_and_a_session_that_is_ended(looking: Looking) -> None:
+    page = looking.go("/access")
+    page.get_by_label("Name of the key").fill("bound")
+    page.get_by_label("Expiry").select_option("never")
+    page.get_by_label("Networks").fill("192.0.2.0/24, ::1")
+    page.get_by_role("button", name="New key").click()
+    page.get_by_role("button", name="I have it").click()
+    row = page.locator("tbody tr").filter(has_text="bound")
+    expect(row).to_contain_text("192.0.2.0/24, ::1/128")
+    made = [key for key in looking.shop.ask("GET", "/v1/admin/keys?page_size=200")["items"] if key["name"] == "bound"]
+    assert [key["expires_at"] for key in made] == [None]
+
+    looking.shop.ask("POST", "/login", {"key": looking.shop.make_key("operator")})
+    page.get_by_role("link", name="Sessions").click()
+    page.get_by_role("button", name="This tenant").click()
+    row = page.locator("tbody tr").filter(has_text="a operator")
+    expect(row).to_contain_text("127.0.0.1")
+    row.get_by_role("button", name="End").click()
+    page.get_by_role("button", name="End the session", exact=True).click()
+    expect(page.get_by_text("The session has ended")).to_be_visible()
+    expect(row).to_have_count(0)
+
+
 def test_more_tenants_and_keys_than_fit(looking: Looking) -> None:
     for number in range(7):
         looking.shop.ask("POST", "/v1/admin/tenants", {"name": f"tenant-{number}"})

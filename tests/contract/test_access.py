@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 import psycopg
 import pytest
 
-from duetime.errors import Conflict, NotFound, StoreRejected
+from duetime.errors import AccessDenied, Conflict, NotFound, StoreRejected
 from duetime.ids import new_id
-from duetime.model.access import NewKey, Role
+from duetime.model.access import ApiKey, NewKey, Role
 from duetime.model.audit import AuditEntry
 from duetime.model.key_text import KeyText, new_key_text
 from duetime.store.protocol import Store
@@ -24,9 +24,10 @@ def key(
     text: KeyText | None = None,
     queues: tuple[str, ...] = (),
     expires_at: datetime | None = None,
+    networks: tuple[str, ...] = (),
 ) -> NewKey:
     text = text or new_key_text()
-    return NewKey(new_id(), tenant_id, role, "deploy", text.hash, text.hint, queues, expires_at)
+    return NewKey(new_id(), tenant_id, role, "deploy", text.hash, text.hint, queues, expires_at, networks)
 
 
 async def test_a_key_is_found_by_its_hash(store: Store, time: Time) -> None:
@@ -76,6 +77,52 @@ async def test_a_key_is_of_use_until_it_expires(store: Store, time: Time) -> Non
     assert await store.key_by_hash(wanted.hash) is None
 
 
+async def test_a_key_is_bound_to_networks(store: Store) -> None:
+    wanted = key(networks=("192.0.2.0/24", "2001:db8::/32"))
+    made = await store.create_key(wanted)
+    assert made.networks == wanted.networks
+    assert await store.key_by_hash(wanted.hash) == made
+    new = await store.rotate_key(TENANT, made.id, lambda old: key(networks=old.networks[:1]), timedelta(hours=1))
+    assert new.networks == ("192.0.2.0/24",)
+
+
+async def test_a_successor_that_is_refused_changes_nothing(store: Store) -> None:
+    made = await store.create_key(key())
+
+    def refuse(old: ApiKey) -> NewKey:
+        assert old == made
+        raise AccessDenied("no")
+
+    with pytest.raises(AccessDenied):
+        await store.rotate_key(TENANT, made.id, refuse, timedelta(hours=1))
+    assert await store.keys(TENANT) == [made]
+
+
+async def test_the_last_root_key_cannot_be_revoked(store: Store, time: Time) -> None:
+    first = await store.create_key(key(None, Role.ROOT))
+    await store.create_key(key(None, Role.ROOT, expires_at=time.now + timedelta(hours=1)))
+    other = await store.create_key(key(None, Role.ROOT))
+    await store.create_key(key(role=Role.ADMIN))
+    assert (await store.revoke_key(None, other.id)).revoked_at is not None
+    time.advance(hours=1)  # the second one expires, and the third was revoked
+    with pytest.raises(Conflict, match="last root key") as refused:
+        await store.revoke_key(None, first.id)
+    assert refused.value.remedy is not None
+    assert (await store.revoke_key(None, other.id)).revoked_at is not None, "again changes nothing"
+    await store.create_key(key(None, Role.ROOT))
+    assert (await store.revoke_key(None, first.id)).revoked_at is not None
+
+
+async def test_of_root_keys_that_revoke_each_other_one_stays(store: Store) -> None:
+    for _ in range(5):
+        before = [found for found in await store.keys(None) if found.revoked_at is None]
+        made = [await store.create_key(key(None, Role.ROOT)) for _ in range(4 - len(before))]
+        asked = [store.revoke_key(None, found.id) for found in [*before, *made]]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(answer, Conflict) for answer in answers) == 1
+        assert sum(found.revoked_at is None for found in await store.keys(None)) == 1
+
+
 async def test_another_tenants_key_cannot_be_touched(store: Store) -> None:
     mine, root = key(), key(None, Role.ROOT)
     await store.create_key(mine)
@@ -84,7 +131,7 @@ async def test_another_tenants_key_cannot_be_touched(store: Store) -> None:
         with pytest.raises(NotFound):
             await store.revoke_key(tenant_id, key_id)
         with pytest.raises(NotFound):
-            await store.rotate_key(tenant_id, key_id, key(), timedelta(hours=1))
+            await store.rotate_key(tenant_id, key_id, lambda _: key(), timedelta(hours=1))
     assert await store.key_by_hash(mine.hash) is not None
     assert await store.key_by_hash(root.hash) is not None
 
@@ -92,7 +139,7 @@ async def test_another_tenants_key_cannot_be_touched(store: Store) -> None:
 async def test_an_old_key_works_on_while_it_is_rotated_out(store: Store, time: Time) -> None:
     old, new = key(role=Role.WORKER, queues=("mail",)), key(STRANGER, Role.ROOT)
     await store.create_key(old)
-    made = await store.rotate_key(TENANT, old.id, new, timedelta(hours=1))
+    made = await store.rotate_key(TENANT, old.id, lambda _: new, timedelta(hours=1))
     assert (made.id, made.tenant_id, made.role, made.queues) == (new.id, TENANT, Role.WORKER, ("mail",))
     assert await store.key_by_hash(new.hash) == made
     assert await store.key_by_hash(old.hash) is not None
@@ -104,11 +151,11 @@ async def test_an_old_key_works_on_while_it_is_rotated_out(store: Store, time: T
 async def test_rotation_does_not_make_a_key_live_longer(store: Store, time: Time) -> None:
     old = key(expires_at=time.now + timedelta(minutes=5))
     await store.create_key(old)
-    await store.rotate_key(TENANT, old.id, key(), timedelta(hours=1))
+    await store.rotate_key(TENANT, old.id, lambda _: key(), timedelta(hours=1))
     time.advance(minutes=5)
     assert await store.key_by_hash(old.hash) is None
     with pytest.raises(Conflict):
-        await store.rotate_key(TENANT, old.id, key(), timedelta(hours=1))
+        await store.rotate_key(TENANT, old.id, lambda _: key(), timedelta(hours=1))
 
 
 async def test_the_last_use_is_noted_now_and_then(store: Store, time: Time) -> None:

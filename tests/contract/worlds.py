@@ -54,6 +54,7 @@ _TABLES = (
     *("limits", "holds", "starts", "breakers", "attempts", "lane_requests"),
     *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
     *("handovers", "tenant_secrets", "signing_secrets", "tasks", "suspects"),
+    *("sessions", "login_links"),
 )
 _EMPTY = """
 truncate duetime.audit;

@@ -450,3 +450,42 @@ def test_commands_find_the_server_of_the_folder(tmp_path: Path) -> None:
         assert code == 0, command
         assert {job["task"] for job in command.lines} <= {"hello", "tick"} or command.lines
         assert up.stop() == 0
+
+
+async def test_keys_expire_and_are_bound(duetime: Duetime, served: Served) -> None:
+    (usual,) = facts(await duetime("keys", "create", "viewer", "usual", "--json"))
+    assert usual["expires_at"] is not None and usual["networks"] == []
+    (made,) = facts(
+        await duetime(
+            *("keys", "create", "viewer", "bound", "--expires-at", "never", "--network", "192.0.2.0/24", "--json")
+        )
+    )
+    assert (made["expires_at"], made["networks"]) == (None, ["192.0.2.0/24"])
+    (fresh,) = facts(
+        await duetime("keys", "rotate", made["key_id"], "--expires-in", "2d", "--network", "127.0.0.1", "--json")
+    )
+    assert fresh["expires_at"] is not None and fresh["networks"] == ["127.0.0.1/32"]
+    await served.get("/v1/jobs", key=fresh["key"])
+    await served.service.tick()
+    shown = (await duetime("keys", "list")).stdout
+    assert "last used" in shown and "127.0.0.1/32" in shown
+    listed = facts(await duetime("keys", "list", "--json"))
+    assert [key["last_used_at"] is not None for key in listed] == [False, False, True]
+    assert "--expires-in" in (await duetime("keys", "create", "viewer", "x", "--expires-in", "soon")).stderr
+    both = await duetime("keys", "create", "viewer", "x", "--expires-in", "1d", "--expires-at", "never")
+    assert both.exit_code == 2
+
+
+async def test_sessions_are_listed_and_ended(duetime: Duetime, served: Served) -> None:
+    (link,) = facts(await duetime("login-link", "--json"))
+    path = link["url"].removeprefix(served.url)
+    assert (await served.get(path, key=None, headers={"User-Agent": "Lynx"})).status == 303
+    (mine,) = facts(await duetime("sessions", "--json"))
+    assert (mine["address"], mine["user_agent"], mine["role"]) == ("127.0.0.1", "Lynx", "root")
+    assert "Lynx" in (await duetime("sessions", "list")).stdout
+    await served.post("/login", {"key": await served.key(Role.VIEWER)}, key=None)
+    assert len(facts(await duetime("sessions", "list", "--of", "all", "--json"))) == 2
+    facts(await duetime("sessions", "revoke", mine["session_id"], "--json"))
+    assert facts(await duetime("sessions", "--json")) == []
+    assert len(facts(await duetime("sessions", "revoke", "--all-of", "all", "--json"))) == 1
+    assert "--all-of" in refused(await duetime("sessions", "revoke"))

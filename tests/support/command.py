@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 class Command:
     """A command that was started; use it in a `with`, which ends it if it still runs."""
 
-    def __init__(self, folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, environ: Mapping[str, str] | None = None, stdout: int | None = None
+    ) -> None:
+        """`stdout`: a descriptor of one's own, instead of a file."""
         self.arguments = arguments
         folder.mkdir(exist_ok=True)
         started = len(list(folder.glob("*.out")))
@@ -27,7 +30,7 @@ class Command:
                 cwd=folder,
                 env=_environ() | dict(environ or {}),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if stdout is None else stdout,
                 stderr=err,
                 # A signal for the tests is not for it, and what it has spawned can be ended with it.
                 start_new_session=True,

@@ -328,7 +328,7 @@ class TestDescriptions:
             "key",
             "metrics_port",
         }
-        in_words |= {"allowed_networks", "shell_commands", "public_url", "smtp_url", "mail_from"}
+        in_words |= {"allowed_networks", "trusted_proxies", "shell_commands", "public_url", "smtp_url", "mail_from"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]

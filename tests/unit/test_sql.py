@@ -10,6 +10,7 @@ POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
     "lock_repeat": "SQLite has one writer",
+    "hold_root_keys": "SQLite has one writer",
     "news_of_runs": "two statements in SQLite, one for each home",
     "slow_candidates": "SQLite reads the ids of claims first",
     "held_slots": "SQLite reads the ids of claims first",
@@ -43,6 +44,7 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
+    "login_link": "part of `take_login_link` in PostgreSQL",
     "count_runs": "PostgreSQL knows how many pages there are",
     "last_swept": "PostgreSQL walks over runs by their pages",
     "put_lane_change": "part of `wake_lanes` in PostgreSQL",

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from duetime.api.bodies import drop_the_rest, parse, read_body
 from duetime.api.decoding import fit, header_map, read_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
+from duetime.api.peer import Peer
 from duetime.api.problems import INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
 from duetime.api.service import Service
 from duetime.errors import StoreError, reason_of
@@ -73,8 +74,9 @@ class _Door:
     async def _answer(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> object:
         service = self._service
         given = header_map(scope["headers"])
-        who = await service.gate.admit(endpoint, given)
-        call = Call(service, endpoint, given, scope["path_params"], who, receive)
+        peer = Peer(scope, service.front)
+        who = await service.gate.admit(endpoint, given, peer)
+        call = Call(service, endpoint, given, scope["path_params"], who, receive, peer)
         if endpoint.query is not None:
             call.query = read_query(scope["query_string"], endpoint.query)
         if endpoint.admit is not None:

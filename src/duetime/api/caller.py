@@ -1,5 +1,6 @@
 """Who asks."""
 
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -17,6 +18,10 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     queues: tuple[str, ...] = ()
     """What a worker's key is bound to; empty: all."""
+    expires_at: datetime | None = None
+    networks: tuple[str, ...] = ()
+    session_id: UUID | None = None
+    """The browser's session that the key was used through; None: the request carries the key itself."""
 
 
 NOBODY = Caller(None, None, DEFAULT_TENANT)

@@ -7,6 +7,7 @@ server-url        where the server of this folder is reached, while it runs
 
 import os
 from base64 import b64encode
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -36,10 +37,15 @@ async def ensure_admin_key(store: Store, folder: Path) -> KeyText:
     return made
 
 
-async def make_root_key(store: Store, name: str) -> KeyText:
-    """A new root key; its text is known here for the last time."""
+async def make_root_key(store: Store, name: str, lifetime: timedelta | None = None) -> KeyText:
+    """A new root key; its text is known here for the last time.
+
+    It does not expire unless it is told to: it is the way back in when every other key has expired, and its maker has
+    the database, so an expiry would protect nothing.
+    """
     made = new_key_text()
-    await store.create_key(NewKey(new_id(), None, Role.ROOT, name, made.hash, made.hint))
+    expires_at = None if lifetime is None else await store.now() + lifetime
+    await store.create_key(NewKey(new_id(), None, Role.ROOT, name, made.hash, made.hint, expires_at=expires_at))
     return made
 
 

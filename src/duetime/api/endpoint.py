@@ -9,6 +9,7 @@ from starlette.types import Receive
 
 from duetime import ids
 from duetime.api.caller import Caller
+from duetime.api.peer import Peer
 from duetime.errors import InvalidInput, NotFound
 from duetime.model.access import Action
 
@@ -22,7 +23,7 @@ JSON = "application/json"
 class Call:
     """One request on its way through the API: who asks, and what for."""
 
-    __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "query", "service", "who")
+    __slots__ = ("_receive", "admitted", "body", "endpoint", "headers", "path", "peer", "query", "service", "who")
 
     def __init__(
         self,
@@ -32,12 +33,14 @@ class Call:
         path: Mapping[str, str],
         who: Caller,
         receive: Receive,
+        peer: Peer,
     ) -> None:
         self.service = service
         self.endpoint = endpoint
         self.headers = headers
         self.path = path
         self.who = who
+        self.peer = peer
         self._receive = receive
         self.admitted: Any = None
         """What `endpoint.admit` found."""

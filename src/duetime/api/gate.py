@@ -1,9 +1,11 @@
-"""Who asks, and whether they may: keys, roles, tenants.
+"""Who asks, and whether they may: keys, sessions, addresses, roles, tenants.
 
 A key is looked up by its hash and remembered for a few seconds, so one that was revoked elsewhere stops working within
-that time, and at once on the node that revoked it. A request that lasts (a stream, a claim that waits) is admitted
-again before it is told anything, so it ends with its key: elsewhere within twice that time. A key of a tenant acts in
-that tenant only. A root key acts in the tenant that the request names (`Duetime-Tenant`), or in `default`.
+that time, and at once on the node that revoked it; so is the session of a browser, by the hash of its token. For a
+request that makes or ends keys they are looked up anew: a key that was revoked elsewhere makes no other. A request that
+lasts (a stream, a claim that waits) is admitted again before it is told anything, so it ends with its key: elsewhere
+within twice that time. A key of a tenant acts in that tenant only. A root key acts in the tenant that the request names
+(`Duetime-Tenant`), or in `default`.
 """
 
 import logging
@@ -11,16 +13,19 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from duetime.api.caller import NOBODY, Caller
-from duetime.api.endpoint import Endpoint
+from duetime.api.endpoint import Call, Endpoint
 from duetime.api.memory import Memory
 from duetime.api.origin import is_own, refusal
-from duetime.api.problems import FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
-from duetime.api.sessions import Sessions
+from duetime.api.peer import Peer
+from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.api.sessions import session_hash
 from duetime.clock import monotonic
 from duetime.errors import NotFound
 from duetime.model.access import Action, ApiKey, Role, may
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import hash_of, looks_like_key
+from duetime.model.network import is_inside
+from duetime.model.session import Opened
 from duetime.model.tenant import Tenant, TenantState
 from duetime.store.protocol import Store
 
@@ -33,20 +38,28 @@ _WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Actio
 
 
 class Gate:
-    def __init__(self, store: Store, sessions: Sessions) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._sessions = sessions
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
+        self._sessions: Memory[bytes, Opened | None] = Memory(REMEMBERED)
         self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
         self._used: set[UUID] = set()
+        self._used_sessions: set[UUID] = set()
         self.changes = 0
         """How often something was changed here."""
 
-    async def admit(self, endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> Caller:
+    async def admit(self, endpoint: Endpoint, headers: Mapping[bytes, bytes], peer: Peer) -> Caller:
         """The caller, once it is known that they may do this."""
         if endpoint.may is None:
             return NOBODY
-        key = await self._key(headers, changes=endpoint.method != "GET")
+        changes = endpoint.method != "GET"
+        anew = changes and endpoint.may is Action.MANAGE_KEYS
+        session_id = None
+        if b"authorization" not in headers and b"cookie" in headers:
+            session_id, key = await self._key_of_session(headers, peer, changes=changes, anew=anew)
+        else:
+            key = await self._key(headers, anew=anew)
+        refuse_elsewhere(key, peer)
         if not may(key.role, endpoint.may):
             raise Problem(
                 FORBIDDEN,
@@ -57,7 +70,9 @@ class Gate:
         if tenant.state is TenantState.SUSPENDED and endpoint.may not in _WHILE_SUSPENDED:
             raise Problem(SUSPENDED, remedy="ask the operator of this service")
         self._used.add(key.id)
-        return Caller(key.id, key.role, tenant.id, key.name, key.queues)
+        if session_id is not None:
+            self._used_sessions.add(session_id)
+        return Caller(key.id, key.role, tenant.id, key.name, key.queues, key.expires_at, key.networks, session_id)
 
     async def tenant(self, tenant_id: int) -> Tenant:
         """A tenant, as it was a few seconds ago at most."""
@@ -68,18 +83,26 @@ class Gate:
 
     def forget(self) -> None:
         """Ask the store again for everything: something was changed here."""
-        self.changes += 1
+        self.forget_sessions()
         self._keys.clear()
         self._tenants.clear()
+
+    def forget_sessions(self) -> None:
+        """Ask the store again for sessions: one was ended here."""
+        self.changes += 1
+        self._sessions.clear()
 
     def used(self) -> list[UUID]:
         """The keys that were used since the last time this was asked."""
         used, self._used = self._used, set()
         return list(used)
 
-    async def _key(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
-        if b"authorization" not in headers and b"cookie" in headers:
-            return await self._key_of_session(headers, changes=changes)
+    def used_sessions(self) -> list[UUID]:
+        """The sessions that were used since the last time this was asked."""
+        used, self._used_sessions = self._used_sessions, set()
+        return list(used)
+
+    async def _key(self, headers: Mapping[bytes, bytes], *, anew: bool) -> ApiKey:
         scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer" or not text:
@@ -90,7 +113,7 @@ class Gate:
                 remedy="send Authorization: Bearer dt_live_…",
                 headers=_CHALLENGE,
             )
-        key = await self._known(hash_of(text), text)
+        key = await self._known(hash_of(text), text, anew=anew)
         if key is None:
             raise Problem(
                 UNAUTHENTICATED,
@@ -101,10 +124,12 @@ class Gate:
             )
         return key
 
-    async def _key_of_session(self, headers: Mapping[bytes, bytes], *, changes: bool) -> ApiKey:
-        hash = await self._sessions.key_hash(headers[b"cookie"].decode("latin-1"))
-        key = None if hash is None else await self._known(hash)
-        if key is None:
+    async def _key_of_session(
+        self, headers: Mapping[bytes, bytes], peer: Peer, *, changes: bool, anew: bool
+    ) -> tuple[UUID, ApiKey]:
+        hash = session_hash(headers, peer)
+        found = None if hash is None else await self._opened(hash, anew=anew)
+        if found is None:
             raise Problem(
                 UNAUTHENTICATED,
                 "the session is over",
@@ -114,14 +139,22 @@ class Gate:
             )
         if changes and not is_own(headers):
             raise refusal("use this server's own page; a proxy before it has to pass the header Host on")
-        return key
+        return found.session_id, found.key
 
-    async def _known(self, hash: bytes, text: str | None = None) -> ApiKey | None:
+    async def _opened(self, hash: bytes, *, anew: bool) -> Opened | None:
+        """The session with this hash, and its key."""
+        if not anew and (remembered := self._sessions.look(hash)) is not None:
+            return remembered[0]
+        changes = self.changes
+        found = await self._store.session_of(hash)
+        return self._sessions.put(hash, found) if changes == self.changes else found
+
+    async def _known(self, hash: bytes, text: str, *, anew: bool) -> ApiKey | None:
         """The key with this hash. What was never issued, by its text, is not asked for; what was a moment ago needs no
         second look."""
-        if (remembered := self._keys.look(hash)) is not None:
+        if not anew and (remembered := self._keys.look(hash)) is not None:
             return remembered[0]
-        if text is not None and not looks_like_key(text):
+        if not looks_like_key(text):
             return None
         changes = self.changes
         key = await self._store.key_by_hash(hash)
@@ -152,13 +185,22 @@ class Gate:
         return found
 
 
+def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:
+    """Refuse a key that may not be used from where the request comes from."""
+    if key.networks and not is_inside(peer.address, key.networks):
+        raise Problem(
+            ADDRESS,
+            f"the key may not be used from {peer.address or 'an unknown address'}",
+            remedy="use it from one of its networks, or ask an admin for another key",
+        )
+
+
 class Admission:
     """Somebody who was let in just now, with a request that lasts."""
 
-    def __init__(self, gate: Gate, endpoint: Endpoint, headers: Mapping[bytes, bytes]) -> None:
-        self._gate = gate
-        self._endpoint = endpoint
-        self._headers = headers
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._gate = gate = call.service.gate
         self._changes = gate.changes
         self._until = monotonic() + REMEMBERED
 
@@ -167,5 +209,5 @@ class Admission:
         changes = self._gate.changes
         if changes == self._changes and monotonic() < self._until:
             return
-        await self._gate.admit(self._endpoint, self._headers)
+        await self._gate.admit(self._call.endpoint, self._call.headers, self._call.peer)
         self._changes, self._until = changes, monotonic() + REMEMBERED

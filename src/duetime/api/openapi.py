@@ -10,7 +10,7 @@ from duetime.api.problems import KINDS, MEDIA, ProblemDocument
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM = {"content": {MEDIA: {"schema": {"$ref": _REF.format(name="Problem")}}}}
-_IDS = {"job_id": "job", "run_id": "run", "worker_id": "wrk", "key_id": "key", "payload_id": "pay"}
+_IDS = {"job_id": "job", "run_id": "run", "worker_id": "wrk", "key_id": "key", "payload_id": "pay", "session_id": "ses"}
 
 DESCRIPTION = """\
 Durable jobs for many tenants. Every request under /v1 carries an API key: `Authorization: Bearer dt_live_…`.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from duetime.errors import (
+    AccessDenied,
     CalendarInUse,
     Conflict,
     DuetimeError,
@@ -42,6 +43,7 @@ INVALID_JSON = Kind(400, "invalid_json", "The body is not JSON that can be accep
 BAD_REQUEST = Kind(400, "bad_request", "The request cannot be read")
 UNAUTHENTICATED = Kind(401, "unauthenticated", "No valid key")
 FORBIDDEN = Kind(403, "forbidden", "The key may not do this")
+ADDRESS = Kind(403, "address_not_allowed", "The key may not be used from this address")
 SUSPENDED = Kind(403, "tenant_suspended", "The tenant is suspended")
 QUOTA = Kind(403, "quota_exceeded", "The tenant has as much as it may have")
 NOT_FOUND = Kind(404, "not_found", "There is no such thing")
@@ -70,6 +72,7 @@ KINDS: tuple[Kind, ...] = tuple(kind for kind in list(globals().values()) if isi
 _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (InvalidInput, INVALID_INPUT),
     (NotFound, NOT_FOUND),
+    (AccessDenied, FORBIDDEN),
     (KeyInFlight, IN_FLIGHT),
     (KeyReused, KEY_REUSED),
     (JobBusy, JOB_BUSY),

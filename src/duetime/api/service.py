@@ -10,6 +10,7 @@ from duetime.api.gate import Gate
 from duetime.api.limits import Limits
 from duetime.api.memory import Memory
 from duetime.api.metrics import Metrics
+from duetime.api.peer import Front
 from duetime.api.secrets import KnownSecrets
 from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
@@ -39,8 +40,9 @@ class Service:
     ) -> None:
         self.store = store
         self.settings = settings
-        self.sessions = Sessions(store)
-        self.gate = Gate(store, self.sessions)
+        self.front = Front(settings)
+        self.sessions = Sessions(store, settings)
+        self.gate = Gate(store)
         self.desk = Desk(
             store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
         )
@@ -73,9 +75,13 @@ class Service:
             await self.tick()
 
     async def tick(self) -> float:
-        """Write down what may be written together: submissions for the audit trail, and which keys were used."""
+        """Write down what may be written together: submissions for the audit trail, which keys and sessions were
+        used."""
         await self.trail.flush()
         used = self.gate.used()
         if used:
             await self.store.touch_keys(used)
+        used = self.gate.used_sessions()
+        if used:
+            await self.sessions.touch(used)
         return _INTERVAL

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from uuid import UUID
 
 import uvicorn
 
@@ -65,9 +66,10 @@ class HttpServer:
             host = "127.0.0.1"
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def login_link(self, key_hash: bytes) -> str:
-        """A link that logs a browser in, once, as this key."""
-        return f"{self.url}/login?token={self._service.sessions.link(key_hash)}"
+    async def login_link(self, key_id: UUID) -> str | None:
+        """A link that logs a browser in, once, as this key; None when the key cannot be used."""
+        made = await self._service.sessions.link(key_id)
+        return None if made is None else f"{self.url}/login?token={made.token}"
 
     async def run(self) -> None:
         sweeping = asyncio.create_task(self._sweep())

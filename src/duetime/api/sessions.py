@@ -1,79 +1,94 @@
-"""Browsers: a link that logs in once, and the session that it begins.
+"""Browsers: the cookie of a session, and the link that begins one.
 
-A link carries a token that this process made and keeps until it is used or too old. The session is a signed cookie
-that names a key by its hash, so it ends when the key does, on every node.
+The cookie is `HttpOnly` and `SameSite=Strict`. Behind TLS it is also `Secure`, and its name begins with `__Host-`: then
+neither a page on plain HTTP nor another host of the domain can plant one. Such a request is known by the `__Host-`
+cookie alone. What is stored of a session is in `model/session.py`.
 """
 
-import os
-import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from hashlib import blake2b
-from hmac import compare_digest
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
 
-from duetime.clock import monotonic
+from duetime.api.peer import Peer
+from duetime.ids import new_id
+from duetime.model.access import ApiKey
+from duetime.model.session import (
+    LINK_LASTS,
+    NewSession,
+    agent_text,
+    looks_like_token,
+    new_token,
+    token_hash,
+)
+from duetime.settings import Settings
 from duetime.store.protocol import Store
 
 COOKIE = "duetime_session"
-LINK_LASTS = 3600.0
-SESSION_LASTS = 12 * 3600
-_TAG = 16
-_MOST_LINKS = 1000
+SECURE_COOKIE = f"__Host-{COOKIE}"
+Headers = Mapping[bytes, bytes]
+
+
+class LoginLink(NamedTuple):
+    token: str
+    expires_at: datetime
 
 
 class Sessions:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._secret: bytes | None = None
-        self._links: dict[str, tuple[float, bytes]] = {}
+        self._lifetime = settings.session_lifetime
+        self._idle = settings.session_idle
 
-    def link(self, key_hash: bytes) -> str:
-        """A token that begins one session of this key."""
-        now = monotonic()
-        self._links = {token: link for token, link in self._links.items() if link[0] > now}
-        while len(self._links) >= _MOST_LINKS:
-            del self._links[next(iter(self._links))]
-        token = secrets.token_urlsafe(24)
-        self._links[token] = now + LINK_LASTS, key_hash
-        return token
+    async def link(self, key_id: UUID) -> LoginLink | None:
+        """A token that begins one session of this key; None when the key cannot be used."""
+        token = new_token()
+        until = await self._store.add_login_link(key_id, token_hash(token), LINK_LASTS)
+        return None if until is None else LoginLink(token, until)
 
-    async def begin(self, token: str) -> str | None:
-        """The header that sets the cookie; None for a token that is unknown, used or too old."""
-        until, key_hash = self._links.pop(token, (0.0, b""))
-        return None if until <= monotonic() else await self.cookie(key_hash)
+    async def follow(self, token: str) -> ApiKey | None:
+        """The key of a link; None for a token that is unknown, used or too old."""
+        return await self._store.take_login_link(token_hash(token)) if looks_like_token(token) else None
 
-    async def cookie(self, key_hash: bytes) -> str:
-        """The header that begins a session of this key."""
-        ends = int((await self._store.now()).timestamp()) + SESSION_LASTS
-        content = ends.to_bytes(8, "big") + key_hash
-        value = urlsafe_b64encode(content + await self._sign(content)).decode().rstrip("=")
-        return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_LASTS}"
-
-    @property
-    def no_cookie(self) -> str:
-        """The header that ends a session in its browser."""
-        return f"{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
-
-    async def key_hash(self, cookies: str) -> bytes | None:
-        """The hash of the key that the session in these cookies stands for."""
-        value = _found(cookies)
-        try:
-            raw = urlsafe_b64decode(value + "=" * (-len(value) % 4))
-        except ValueError:
+    async def begin(self, key: ApiKey, headers: Headers, peer: Peer) -> str | None:
+        """Begin a session of this key: the header that sets its cookie; None when the key cannot be used any more."""
+        token, address = new_token(), peer.address
+        agent = agent_text(headers.get(b"user-agent", b"").decode("latin-1"))
+        shown = "" if address is None else str(address)
+        made = NewSession(new_id(), key.id, token_hash(token), shown, agent)
+        if await self._store.begin_session(made, self._lifetime, self._idle) is None:
             return None
-        content, tag = raw[:-_TAG], raw[-_TAG:]
-        if len(content) != 40 or not compare_digest(tag, await self._sign(content)):
-            return None
-        over = int.from_bytes(content[:8], "big") < int((await self._store.now()).timestamp())
-        return None if over else content[8:]
+        # Where the proxy is not known to us, the browser's own word for its page is as good: it is its own cookie.
+        secure = peer.is_secure(headers) or headers.get(b"origin", b"").startswith(b"https://")
+        return _cookie(token, int(self._lifetime.total_seconds()), secure=secure)
 
-    async def _sign(self, content: bytes) -> bytes:
-        if self._secret is None:
-            self._secret = await self._store.secret("sessions", os.urandom(32))
-        return blake2b(content, digest_size=_TAG, key=self._secret, person=b"duetime session").digest()
+    async def end(self, headers: Headers, peer: Peer) -> tuple[bool, str]:
+        """End the session of a request: whether there was one, and the header that removes its cookie."""
+        name, token = _found(headers, peer)
+        ended = token is not None and await self._store.end_session_of(token_hash(token))
+        return ended, _cookie("", 0, secure=name == SECURE_COOKIE)
+
+    async def touch(self, session_ids: list[UUID]) -> None:
+        await self._store.touch_sessions(session_ids, self._idle)
 
 
-def _found(cookies: str) -> str:
-    """Our cookie among those of the host; empty if it is not there. All applications on the host share them, whatever
+def session_hash(headers: Headers, peer: Peer) -> bytes | None:
+    """The hash of the token in a request's cookies; None where none can be one of ours."""
+    _, token = _found(headers, peer)
+    return None if token is None else token_hash(token)
+
+
+def _found(headers: Headers, peer: Peer) -> tuple[str, str | None]:
+    """Our cookie among those of the host: its name, and its token. All applications on the host share them, whatever
     their ports, and one that a strict parser dislikes must not hide ours."""
-    pairs = (pair.partition("=") for pair in cookies.split(";"))
-    return next((value.strip() for name, _, value in pairs if name.strip() == COOKIE), "")
+    pairs = [pair.partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";")]
+    given = {name.strip(): value.strip() for name, _, value in reversed(pairs)}
+    # Nobody but a server behind TLS can set the one with the prefix, so it comes first.
+    name = SECURE_COOKIE if SECURE_COOKIE in given or peer.is_secure(headers) else COOKIE
+    token = given.get(name, "")
+    return name, token if looks_like_token(token) else None
+
+
+def _cookie(value: str, seconds: int, *, secure: bool) -> str:
+    name, more = (SECURE_COOKIE, "; Secure") if secure else (COOKIE, "")
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{more}"

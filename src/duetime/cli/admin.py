@@ -17,6 +17,15 @@ StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="How many 
 RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="How many runs it may have running.")]
 Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="How many jobs a second it may submit.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Its id: key_…")]
+ExpiresAt = Annotated[
+    str | None,
+    typer.Option("--expires-at", help="Until when it works (RFC 3339), or never. Default: as the server says."),
+]
+ExpiresIn = Annotated[str | None, typer.Option("--expires-in", help="How long it works: 30d, 12h.")]
+Networks = Annotated[
+    list[str] | None,
+    typer.Option("--network", help="Let it work from this network only: 192.0.2.0/24; may be repeated."),
+]
 Root = Annotated[bool, typer.Option("--root", help="A root key, instead of one of the tenant.")]
 
 
@@ -80,6 +89,7 @@ def list_keys(talk: Talk, root: Root = False) -> None:
         "role": lambda key: key.role,
         "key": lambda key: key.hint,
         "queues": lambda key: key.queues,
+        "networks": lambda key: key.networks,
         "last used": lambda key: key.last_used_at,
         "expires": lambda key: key.expires_at,
         "revoked": lambda key: key.revoked_at,
@@ -94,10 +104,15 @@ def create_key(
     role: Annotated[str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.")],
     name: Annotated[str, typer.Argument(help="Whose it is, for people.")],
     queue: Annotated[list[str] | None, typer.Option("--queue", help="Bind a worker key to a queue.")] = None,
-    expires_at: Annotated[str | None, typer.Option("--expires-at", help="Until when it works (RFC 3339).")] = None,
+    expires_at: ExpiresAt = None,
+    expires_in: ExpiresIn = None,
+    network: Networks = None,
 ) -> None:
     """Make a key. Its text is shown once."""
-    talk.show(talk.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expires_at))
+    expiry = _expiry(talk, expires_at, expires_in)
+    talk.show(
+        talk.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expiry, networks=_networks(network))
+    )
 
 
 @keys.command()
@@ -107,10 +122,18 @@ def rotate(
     key_id: KeyId,
     overlap: Annotated[str | None, typer.Option("--overlap", help="How long the old one works on.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="A name for the new one.")] = None,
+    expires_at: ExpiresAt = None,
+    expires_in: ExpiresIn = None,
+    network: Networks = None,
     root: Root = False,
 ) -> None:
     """Make a key that takes the place of another."""
-    talk.show(talk.client.rotate_key(key_id, overlap=overlap, name=name, root=root))
+    expiry = _expiry(talk, expires_at, expires_in)
+    talk.show(
+        talk.client.rotate_key(
+            key_id, overlap=overlap, name=name, expires_at=expiry, networks=_networks(network), root=root
+        )
+    )
 
 
 @keys.command()
@@ -140,6 +163,21 @@ def audit(
         "key id": lambda entry: entry.key_id,
     }
     talk.table(limited(talk.client.audit(all=all, page_size=min(limit, 200)), limit), columns)
+
+
+def _expiry(talk: Talk, at: str | None, length: str | None) -> str | None:
+    if at is not None and length is not None:
+        raise typer.BadParameter("give it, or --expires-in", param_hint="--expires-at")
+    if length is None:
+        return at
+    from duetime.engine.options import check_duration
+
+    # By the server's clock, which is the one that ends the key.
+    return (talk.client.get_me().now + check_duration(length, "--expires-in")).isoformat()
+
+
+def _networks(given: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(given) if given else None
 
 
 def _limits(stored_jobs: int | None, running_runs: int | None, rate: float | None) -> dict[str, Any] | None:

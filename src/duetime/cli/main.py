@@ -19,6 +19,7 @@ from duetime.cli import (
     run,
     runs,
     service,
+    sessions,
     submit,
     worker,
 )
@@ -55,6 +56,8 @@ application.command("tail")(service.tail)
 application.command("import-crontab")(crontab.import_crontab)
 application.add_typer(admin.tenants, name="tenants")
 application.add_typer(admin.keys, name="keys")
+application.add_typer(sessions.sessions, name="sessions")
+application.command("login-link")(sessions.login_link)
 application.command("audit")(admin.audit)
 
 

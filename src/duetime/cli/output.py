@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import msgspec
 import typer
@@ -43,6 +43,11 @@ def say(text: str, *, json: bool, **facts: Any) -> None:
         sys.stdout.flush()
     else:
         out.print(text, soft_wrap=True)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person reads it, whatever rich was told about colours. Python has None for one that is closed."""
+    return stream is not None and stream.isatty()
 
 
 def fail(error: DuetimeError, *, json: bool) -> NoReturn:

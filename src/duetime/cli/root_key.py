@@ -1,7 +1,10 @@
 """`root-key`: makes a key for the platform's operator, straight in the database."""
 
 import asyncio
+from datetime import timedelta
+from typing import Annotated
 
+import typer
 from rich.markup import escape
 
 from duetime.cli.loading import load_settings
@@ -12,21 +15,30 @@ from duetime.settings import Settings
 
 
 def root_key(
-    config: Config = None, database_url: DatabaseUrl = None, data_dir: DataDir = None, json: Json = False
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    expires_in: Annotated[
+        str | None, typer.Option("--expires-in", help="How long it works: 30d, 12h. Default: until it is revoked.")
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Make a root key, which may do everything in every tenant. It is shown once."""
+    from duetime.engine.options import check_duration
+
     with clear_errors(json=json):
-        made = asyncio.run(_make(load_settings(config, database_url=database_url, data_dir=data_dir)))
+        lifetime = None if expires_in is None else check_duration(expires_in, "expires_in")
+        made = asyncio.run(_make(load_settings(config, database_url=database_url, data_dir=data_dir), lifetime))
         say(escape(made.text), json=json, key=made.text, hint=made.hint)
 
 
-async def _make(settings: Settings) -> KeyText:
+async def _make(settings: Settings, lifetime: timedelta | None) -> KeyText:
     from duetime.api.data_folder import make_root_key
     from duetime.store.opening import open_ready, store_for
 
     store = store_for(settings)
     await open_ready(store)
     try:
-        return await make_root_key(store, "made by duetime root-key")
+        return await make_root_key(store, "made by duetime root-key", lifetime)
     finally:
         await store.close()

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from duetime.cli.options import (
     Slots,
     Threads,
 )
-from duetime.cli.output import clear_errors, say, set_up_logging
+from duetime.cli.output import clear_errors, is_terminal, say, set_up_logging
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
@@ -98,11 +99,21 @@ def up(
             )
             if not json:
                 say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
-                say(f"Browsers: {server.login_link(key.hash)} (works once)", json=False)
+                say(await _way_in(store, server, key.hash), json=False)
 
         run_until_stopped(node.run(ready), json=json)
         if settings.sqlite_file is None:
             (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
+
+
+async def _way_in(store: "Store", server: "HttpServer", key_hash: bytes) -> str:
+    """How a browser logs in. The link is as good as the root key, so it is for a terminal: what is redirected, or kept
+    by a supervisor, is a log that others read."""
+    key = await store.key_by_hash(key_hash) if is_terminal(sys.stdout) else None
+    link = None if key is None else await server.login_link(key.id)
+    if link is None:
+        return "Browsers: duetime login-link prints a link that works once"
+    return f"Browsers: {link} (works once)"
 
 
 def server(

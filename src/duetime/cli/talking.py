@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from duetime.cli.loading import load_settings
 from duetime.cli.options import DataDir, Json, Key, Url
-from duetime.cli.output import clear_errors, out, say
+from duetime.cli.output import clear_errors, is_terminal, out, say
 from duetime.errors import DuetimeError, InvalidInput
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Talk:
 
     def asks(self, *, yes: bool) -> bool:
         """Whether somebody is there to be asked before what cannot be undone; a script has said what it wants."""
-        return not yes and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+        return not yes and is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
     def agree(self, question: str) -> None:
         """Go on only where the answer is yes."""
@@ -158,11 +158,6 @@ def read_lines(file: Path) -> list[str]:
         raise InvalidInput("cannot be read: it is not UTF-8", field=str(file)) from None
     # Not `splitlines`, which also ends a line at characters that JSON may have inside a text.
     return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    """Not one that is closed: Python has None for it."""
-    return stream is not None and stream.isatty()
 
 
 def _piped_in() -> bytes:

@@ -3,7 +3,17 @@
 from typing import Any
 
 from duetime.client.ask import Ask, Length, Moment, given, job_fields, path
-from duetime.wire.admin import AuditPage, KeyCreated, KeyPage, KeyView, TenantPage, TenantView
+from duetime.wire.admin import (
+    AuditPage,
+    KeyCreated,
+    KeyPage,
+    KeyView,
+    LoginLink,
+    SessionPage,
+    SessionView,
+    TenantPage,
+    TenantView,
+)
 from duetime.wire.service import Health
 from duetime.wire.workers import (
     Ask as ClaimRequest,
@@ -56,10 +66,20 @@ def list_keys(*, root: bool = False, page_size: int | None = None, cursor: str |
 
 
 def create_key(
-    role: str, name: str, *, queues: tuple[str, ...] = (), expires_at: Moment | None = None
+    role: str,
+    name: str,
+    *,
+    queues: tuple[str, ...] = (),
+    expires_at: Moment | None = None,
+    networks: tuple[str, ...] | None = None,
 ) -> Ask[KeyCreated]:
-    """Create a key. Its text is in the answer, and never shown again."""
-    body = job_fields(role=role, name=name, queues=list(queues) or None, expires_at=expires_at)
+    """Create a key. Its text is in the answer, and never shown again.
+
+    It expires at a moment, at `"never"`, or after the server's `key_lifetime`; it works from `networks` only.
+    """
+    body = job_fields(
+        role=role, name=name, queues=list(queues) or None, expires_at=expires_at, networks=_listed(networks)
+    )
     return Ask("POST", "/v1/admin/keys", KeyCreated, body=body, repeatable=False)
 
 
@@ -69,10 +89,11 @@ def rotate_key(
     overlap: Length | None = None,
     name: str | None = None,
     expires_at: Moment | None = None,
+    networks: tuple[str, ...] | None = None,
     root: bool = False,
 ) -> Ask[KeyCreated]:
     """Make a key that takes the place of another, which goes on working for `overlap`."""
-    body = job_fields(overlap=overlap, name=name, expires_at=expires_at)
+    body = job_fields(overlap=overlap, name=name, expires_at=expires_at, networks=_listed(networks))
     target = path("/v1/admin/keys/{}/rotate", key_id)
     return Ask("POST", target, KeyCreated, given(root=root or None), body, repeatable=False)
 
@@ -82,9 +103,30 @@ def revoke_key(key_id: str, *, root: bool = False) -> Ask[KeyView]:
     return Ask("POST", path("/v1/admin/keys/{}/revoke", key_id), KeyView, given(root=root or None))
 
 
+def list_sessions(
+    *, of: str | None = None, page_size: int | None = None, cursor: str | None = None
+) -> Ask[SessionPage]:
+    """A page of browsers' sessions, newest first: of this `key`, of all keys of the `tenant`, or of `all` tenants."""
+    return Ask("GET", "/v1/sessions", SessionPage, given(of=of, page_size=page_size, cursor=cursor))
+
+
+def revoke_session(session_id: str) -> Ask[SessionView]:
+    """End a session of a browser."""
+    return Ask("POST", path("/v1/sessions/{}/revoke", session_id), SessionView, repeatable=False)
+
+
+def create_login_link() -> Ask[LoginLink]:
+    """A link that logs a browser in once, as the key of this client."""
+    return Ask("POST", "/v1/login-links", LoginLink, repeatable=False)
+
+
 def list_audit(*, all: bool = False, page_size: int | None = None, cursor: str | None = None) -> Ask[AuditPage]:
     """A page of who did what to which object, newest first."""
     return Ask("GET", "/v1/audit", AuditPage, given(all=all or None, page_size=page_size, cursor=cursor))
+
+
+def _listed(networks: tuple[str, ...] | None) -> list[str] | None:
+    return None if networks is None else list(networks)
 
 
 # The worker protocol.

@@ -26,6 +26,7 @@ PAGES = (
     "/workers",
     "/breakers",
     "/access",
+    "/sessions",
     "/audit",
 )
 """The addresses of pages. The browser decides which of them is shown."""

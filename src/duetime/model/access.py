@@ -70,6 +70,8 @@ class NewKey(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] = ()
     """What a worker key is bound to; none: all queues of its tenant."""
     expires_at: datetime | None = None
+    networks: tuple[str, ...] = ()
+    """Where it may be used from; none: from everywhere."""
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -86,3 +88,4 @@ class ApiKey(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
     last_used_at: datetime | None
     """Coarse: to the minute or so."""
+    networks: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ from duetime.store.roles import (
     Payloads,
     Queues,
     Secrets,
+    Sessions,
     Surveying,
     Tenancy,
 )
@@ -421,6 +422,7 @@ class Store(
     Guests,
     Tenancy,
     Access,
+    Sessions,
     Audit,
     Listing,
     Figures,

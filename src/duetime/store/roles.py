@@ -35,6 +35,7 @@ from duetime.model.listing import (
 )
 from duetime.model.notification import RunNews, Subscription
 from duetime.model.secret import SecretInfo, SigningSecret
+from duetime.model.session import NewSession, Opened, Session, SessionScope
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
 from duetime.model.worker import Lost, Renewal, Seat, Worker
 
@@ -78,17 +79,51 @@ class Access(Protocol):
         """The key whose text has this hash, if it may be used now: not revoked, not expired. One index probe."""
 
     async def revoke_key(self, tenant_id: int | None, key_id: UUID) -> ApiKey:
-        """It cannot be used any more. Again changes nothing. Raises `NotFound`."""
+        """It cannot be used any more, and neither can its sessions. Again changes nothing. Raises `NotFound`, and
+        `Conflict` for the last root key that can be used: of two that revoke each other at once, one stays."""
 
-    async def rotate_key(self, tenant_id: int | None, key_id: UUID, successor: NewKey, overlap: timedelta) -> ApiKey:
-        """Add `successor` with the role, tenant and queues of a key, which goes on working for `overlap` only.
+    async def rotate_key(
+        self, tenant_id: int | None, key_id: UUID, successor: Callable[[ApiKey], NewKey], overlap: timedelta
+    ) -> ApiKey:
+        """Add a successor with the role, tenant and queues of a key, which goes on working for `overlap` only.
 
-        Of the successor, id, hash, hint, name and expiry count. Raises `NotFound`, and `Conflict` for a key that
-        cannot be used any more.
+        `successor` is given the old key, and may raise. Of what it returns, id, hash, hint, name, expiry and networks
+        count. Raises `NotFound`, and `Conflict` for a key that cannot be used any more.
         """
 
     async def touch_keys(self, key_ids: Sequence[UUID]) -> None:
         """Note that these keys were used about now. Written at most once a minute for each."""
+
+
+class Sessions(Protocol):
+    """Browsers that act for a key. Tokens are known here by their hashes alone."""
+
+    async def begin_session(self, session: NewSession, lifetime: timedelta, idle: timedelta) -> Session | None:
+        """Begin a session of a key; None when the key cannot be used. It ends after `lifetime`, or before that when it
+        was not used for `idle`. The oldest sessions of the key end where it would have more than `MOST_SESSIONS`."""
+
+    async def session_of(self, hash: bytes) -> Opened | None:
+        """The session whose token has this hash, with its key, while both can be used. Two index probes."""
+
+    async def sessions(self, scope: SessionScope, before: UUID | None = None, limit: int = 100) -> list[Session]:
+        """The sessions that have not ended, newest first, below the id `before`."""
+
+    async def touch_sessions(self, session_ids: Sequence[UUID], idle: timedelta) -> None:
+        """Note that these sessions were used about now: they last for another `idle`. Written at most once a minute for
+        each. One that has ended stays ended."""
+
+    async def end_session(self, scope: SessionScope, session_id: UUID) -> Session:
+        """End a session. Raises `NotFound` for one that has ended, or is outside the scope."""
+
+    async def end_session_of(self, hash: bytes) -> bool:
+        """End the session whose token has this hash; returns whether there was one."""
+
+    async def add_login_link(self, key_id: UUID, hash: bytes, lasts: timedelta) -> datetime | None:
+        """A token that begins one session of a key, until the moment returned; None when the key cannot be used. The
+        key's oldest links go where it would have more than `MOST_LINKS`."""
+
+    async def take_login_link(self, hash: bytes) -> ApiKey | None:
+        """Use a link: the key that it is for, once, while the link lasts and the key can be used."""
 
 
 class Audit(Protocol):

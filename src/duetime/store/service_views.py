@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from duetime.errors import NameTaken, NotFound
+from duetime.errors import Conflict, NameTaken, NotFound
 from duetime.ids import show
 from duetime.model.access import ApiKey, Role
 from duetime.model.audit import Audited, AuditEntry
+from duetime.model.session import Session
 from duetime.model.tenant import Tenant, TenantLimits, TenantState
 from duetime.store.views import Fields
 
@@ -38,7 +39,7 @@ def stored_tenant(row: Fields) -> Tenant:
     )
 
 
-def stored_key(row: Fields, queues: Sequence[str]) -> ApiKey:
+def stored_key(row: Fields, queues: Sequence[str], networks: Sequence[str]) -> ApiKey:
     return ApiKey(
         row["id"],
         row["tenant_id"],
@@ -50,6 +51,23 @@ def stored_key(row: Fields, queues: Sequence[str]) -> ApiKey:
         row["expires_at"],
         row["revoked_at"],
         row["last_used_at"],
+        tuple(networks),
+    )
+
+
+def stored_session(row: Fields) -> Session:
+    return Session(
+        row["id"],
+        row["key_id"],
+        row["key_name"],
+        Role(row["role"]),
+        row["tenant"],
+        row["address"],
+        row["agent"],
+        row["created_at"],
+        row["last_seen_at"],
+        row["expires_at"],
+        row["ends_at"],
     )
 
 
@@ -66,6 +84,22 @@ def no_tenant(name: str) -> NotFound:
 
 def no_key(key_id: UUID) -> NotFound:
     return NotFound(f"there is no key {show('key', key_id)}")
+
+
+def unusable_key() -> Conflict:
+    return Conflict("this key cannot be used any more", remedy="create a new one")
+
+
+def last_root_key() -> Conflict:
+    return Conflict(
+        "this is the last root key that can be used",
+        field="key_id",
+        remedy="make another one first: duetime keys create root NAME",
+    )
+
+
+def no_session(session_id: UUID) -> NotFound:
+    return NotFound(f"there is no session {show('ses', session_id)}")
 
 
 def taken(name: str | None) -> NameTaken:

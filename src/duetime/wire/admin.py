@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from duetime.wire.fields import Length, Moment, Name, PageQuery, Request, Text
+from duetime.model.network import MOST_NETWORKS
+from duetime.wire.fields import Length, Name, PageQuery, Request, Text
 
 RoleName = Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
 TenantName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]*\Z")]
@@ -55,11 +56,30 @@ class TenantPage(Struct, frozen=True):
     next_cursor: str | None
 
 
+Expiry = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        description="RFC 3339 with an offset, or `never`; `key_lifetime` from now when it is left out. It cannot be"
+        " later than the expiry of the key that asks.",
+    ),
+]
+Networks = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...],
+    Meta(
+        max_length=MOST_NETWORKS,
+        description="Where the key may be used from, such as 192.0.2.0/24 or 2001:db8::/32; an empty list: from"
+        " everywhere. They lie within those of the key that asks.",
+    ),
+]
+
+
 class KeyRequest(Request, frozen=True):
     role: RoleName
     name: Text
     queues: Annotated[tuple[Name, ...], Meta(max_length=100, description="What a worker's key is bound to.")] = ()
-    expires_at: Moment | None = None
+    expires_at: Expiry | None = None
+    networks: Networks | None = None
 
 
 class KeyQuery(PageQuery, frozen=True):
@@ -77,7 +97,8 @@ class RotateRequest(Request, frozen=True):
         86_400.0
     )
     name: Text | None = None
-    expires_at: Moment | None = None
+    expires_at: Expiry | None = None
+    networks: Annotated[Networks, Meta(description="Those of the old key when they are left out.")] | None = None
 
 
 class KeyView(Struct, frozen=True, kw_only=True):
@@ -87,6 +108,7 @@ class KeyView(Struct, frozen=True, kw_only=True):
     hint: str
     """The first and last characters of its text."""
     queues: tuple[str, ...]
+    networks: tuple[str, ...]
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -102,6 +124,50 @@ class KeyCreated(KeyView, frozen=True, kw_only=True):
 class KeyPage(Struct, frozen=True):
     items: tuple[KeyView, ...]
     next_cursor: str | None
+
+
+SessionsOf = Literal["key", "tenant", "all"]
+
+
+class SessionQuery(PageQuery, frozen=True):
+    of: Annotated[
+        SessionsOf,
+        Meta(description="Those of this key; of all keys of the tenant, for admins; of all tenants, for root keys."),
+    ] = "key"
+
+
+class SessionView(Struct, frozen=True, kw_only=True):
+    session_id: str
+    key_id: str
+    key_name: str
+    role: RoleName
+    tenant: str | None
+    """None for a root key."""
+    address: str
+    """Where it began from."""
+    user_agent: str
+    """What the browser calls itself: anybody can claim anything."""
+    created_at: datetime
+    last_seen_at: datetime
+    """To the minute or so."""
+    expires_at: datetime
+    """When it ends unless it is used."""
+    ends_at: datetime
+    """When it ends at the latest."""
+    current: bool
+    """It is the one that asks."""
+
+
+class SessionPage(Struct, frozen=True):
+    items: tuple[SessionView, ...]
+    next_cursor: str | None
+
+
+class LoginLink(Struct, frozen=True, kw_only=True):
+    token: str
+    path: str
+    """What follows the address of the server."""
+    expires_at: datetime
 
 
 class AuditQuery(PageQuery, frozen=True):

@@ -32,7 +32,7 @@ async def watch_events(call: Call) -> Stream:
     """Watch what changes: one event says what happened to which jobs or runs."""
     given = _MARK.fullmatch(call.header(b"last-event-id") or "")
     after = None if given is None else EventMark(int(given[0]))
-    return Stream(_stream(call, Admission(call.service.gate, call.endpoint, call.headers), after), MEDIA)
+    return Stream(_stream(call, Admission(call), after), MEDIA)
 
 
 async def _stream(call: Call, admission: Admission, after: EventMark | None) -> AsyncIterator[bytes]:

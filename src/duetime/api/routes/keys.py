@@ -1,7 +1,8 @@
 """API keys, and the audit log of what they did."""
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.problems import FORBIDDEN, Problem
@@ -9,8 +10,10 @@ from duetime.engine.options import check_duration
 from duetime.errors import InvalidInput
 from duetime.ids import new_id, show
 from duetime.model.access import Action, ApiKey, NewKey, Role
+from duetime.model.issuing import NEVER, Grant, Issuer, Wish, grant
 from duetime.model.key_text import new_key_text
 from duetime.model.name import check_key
+from duetime.model.network import check_networks
 from duetime.model.schedule import check_moment
 from duetime.wire.admin import (
     AuditPage,
@@ -48,9 +51,9 @@ async def create_key(call: Call) -> Reply:
         raise InvalidInput("only a worker's key is bound to queues", field="queues", remedy="leave it out")
     made = new_key_text()
     name = check_key(request.name, "name")
-    expires_at = await _expiry(call, request.expires_at)
+    given = (await _granting(call))(None)
     key = await call.service.store.create_key(
-        NewKey(new_id(), scope, role, name, made.hash, made.hint, request.queues, expires_at)
+        NewKey(new_id(), scope, role, name, made.hash, made.hint, request.queues, given.expires_at, given.networks)
     )
     await call.act("keys.create", show("key", key.id), f"{request.role} {name}", in_tenant=scope is not None)
     return Reply(KeyCreated(**_facts(key), key=made.text))
@@ -73,11 +76,15 @@ async def rotate_key(call: Call) -> Reply:
     made = new_key_text()
     name = "successor" if request.name is None else check_key(request.name, "name")
     overlap = check_duration(request.overlap, "overlap")
-    # The store takes tenant, role and queues from the key that is replaced.
-    fresh = NewKey(
-        new_id(), scope, Role.VIEWER, name, made.hash, made.hint, (), await _expiry(call, request.expires_at)
-    )
-    key = await call.service.store.rotate_key(scope, key_id, fresh, overlap)
+    granted = await _granting(call)
+
+    def successor(old: ApiKey) -> NewKey:
+        given = granted(old)
+        return NewKey(
+            new_id(), scope, old.role, name, made.hash, made.hint, old.queues, given.expires_at, given.networks
+        )
+
+    key = await call.service.store.rotate_key(scope, key_id, successor, overlap)
     call.service.gate.forget()
     await call.act("keys.rotate", show("key", key_id), show("key", key.id), in_tenant=scope is not None)
     return Reply(KeyCreated(**_facts(key), key=made.text))
@@ -90,6 +97,7 @@ async def rotate_key(call: Call) -> Reply:
     body=Nothing,
     body_optional=True,
     answer=KeyView,
+    problems=(409,),
 )
 async def revoke_key(call: Call) -> KeyView:
     """Revoke a key: at once on this server, within seconds on others."""
@@ -128,13 +136,20 @@ def _scope(call: Call, *, root: bool) -> int | None:
     return None if root else call.tenant_id
 
 
-async def _expiry(call: Call, given: str | None) -> datetime | None:
-    if given is None:
-        return None
-    moment = check_moment(given, "expires_at")
-    if moment <= await call.service.store.now():
-        raise InvalidInput("lies in the past", field="expires_at", remedy="give a later time, or none")
-    return moment
+async def _granting(call: Call) -> Callable[[ApiKey | None], Grant]:
+    """What the caller may pass on to the key that is asked for, which may replace another."""
+    wish = Wish(_expiry(call.body.expires_at), _networks(call.body.networks))
+    issuer = Issuer(call.who.expires_at, call.who.networks)
+    now, lifetime = await call.service.store.now(), call.service.settings.key_lifetime
+    return lambda replaced: grant(issuer, wish, now, lifetime, replaced)
+
+
+def _expiry(given: str | None) -> datetime | Literal["never"] | None:
+    return given if given is None or given == NEVER else check_moment(given, "expires_at")
+
+
+def _networks(given: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if given is None else check_networks(given, "networks")
 
 
 def _facts(key: ApiKey) -> dict[str, Any]:
@@ -144,6 +159,7 @@ def _facts(key: ApiKey) -> dict[str, Any]:
         "name": key.name,
         "hint": key.hint,
         "queues": key.queues,
+        "networks": key.networks,
         "created_at": key.created_at,
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,

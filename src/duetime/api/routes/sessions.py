@@ -3,10 +3,15 @@
 from importlib.metadata import version
 
 from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.gate import refuse_elsewhere
 from duetime.api.origin import may_log_in, refusal
-from duetime.api.problems import UNAUTHENTICATED, Problem
-from duetime.model.access import ALLOWED, Action
+from duetime.api.problems import FORBIDDEN, UNAUTHENTICATED, Problem
+from duetime.errors import Conflict
+from duetime.ids import show
+from duetime.model.access import ALLOWED, Action, ApiKey, Role, may
 from duetime.model.key_text import hash_of, looks_like_key
+from duetime.model.session import EVERYWHERE, Session, SessionScope
+from duetime.wire.admin import LoginLink, SessionPage, SessionQuery, SessionsOf, SessionView
 from duetime.wire.fields import Nothing
 from duetime.wire.figures import Me
 from duetime.wire.service import LoginQuery, LoginRequest
@@ -15,10 +20,11 @@ routes = Routes("Sessions")
 HTML = "text/html; charset=utf-8"
 
 
-@routes.get("/login", None, query=LoginQuery, status=303, answers_with=HTML, problems=(401,))
+@routes.get("/login", None, query=LoginQuery, status=303, answers_with=HTML, problems=(401, 403))
 async def login(call: Call) -> Reply:
     """Begin a browser's session with the token of a one-time link."""
-    cookie = await call.service.sessions.begin(call.query.token)
+    key = await call.service.sessions.follow(call.query.token)
+    cookie = None if key is None else await _begin(call, key)
     if cookie is not None:
         return Reply(content=b"", media=HTML, headers={"location": "/", "set-cookie": cookie})
     if "text/html" in (call.header(b"accept") or ""):
@@ -27,7 +33,7 @@ async def login(call: Call) -> Reply:
         UNAUTHENTICATED,
         "the link was used already, or is too old",
         field="token",
-        remedy="ask for a new one: duetime prints it when it starts",
+        remedy="ask for a new one: duetime login-link",
     )
 
 
@@ -36,8 +42,9 @@ async def login_with_key(call: Call) -> Reply:
     """Begin a browser's session with a key."""
     _refuse_other_sites(call)
     service, text = call.service, call.body.key.strip()
-    hash = hash_of(text)
-    if not looks_like_key(text) or await service.store.key_by_hash(hash) is None:
+    key = await service.store.key_by_hash(hash_of(text)) if looks_like_key(text) else None
+    cookie = None if key is None else await _begin(call, key)
+    if cookie is None:
         raise Problem(
             UNAUTHENTICATED,
             "the key is unknown, expired or revoked",
@@ -45,14 +52,53 @@ async def login_with_key(call: Call) -> Reply:
             remedy="ask an admin for a new one",
             headers={"www-authenticate": 'Bearer realm="duetime"'},
         )
-    return Reply(Nothing(), headers={"set-cookie": await service.sessions.cookie(hash)})
+    return Reply(Nothing(), headers={"set-cookie": cookie})
 
 
 @routes.post("/logout", None, body=Nothing, body_limit="tiny", body_optional=True, answer=Nothing, problems=(403,))
 async def logout(call: Call) -> Reply:
-    """End a browser's session."""
+    """End a browser's session, on the server too."""
     _refuse_other_sites(call)
-    return Reply(Nothing(), headers={"set-cookie": call.service.sessions.no_cookie})
+    ended, cookie = await call.service.sessions.end(call.headers, call.peer)
+    if ended:
+        call.service.gate.forget_sessions()
+    return Reply(Nothing(), headers={"set-cookie": cookie})
+
+
+@routes.post("/v1/login-links", Action.READ, body=Nothing, body_optional=True, answer=LoginLink, status=201)
+async def create_login_link(call: Call) -> LoginLink:
+    """Make a link that logs a browser in once, as the key of this request."""
+    key_id = call.who.key_id
+    assert key_id is not None  # the gate has let it in
+    if call.who.session_id is not None:
+        # A session that could begin another one would never end.
+        raise Problem(FORBIDDEN, "a session cannot make a login link", remedy="send the key itself")
+    made = await call.service.sessions.link(key_id)
+    if made is None:
+        raise Conflict("this key cannot be used any more", remedy="use another one")
+    return LoginLink(token=made.token, path=f"/login?token={made.token}", expires_at=made.expires_at)
+
+
+@routes.get("/v1/sessions", Action.READ, query=SessionQuery, answer=SessionPage)
+async def list_sessions(call: Call) -> SessionPage:
+    """List the sessions of browsers, newest first: of this key, of all keys of the tenant, or of all tenants."""
+    cursors, size = call.service.cursors, call.query.page_size
+    scope = _scope(call, call.query.of)
+    found = await call.service.store.sessions(scope, await cursors.read(call), size)
+    place = found[-1].id if len(found) == size else None
+    return SessionPage(tuple(_view(call, each) for each in found), await cursors.write(call, place))
+
+
+@routes.post("/v1/sessions/{session_id}/revoke", Action.READ, body=Nothing, body_optional=True, answer=SessionView)
+async def revoke_session(call: Call) -> SessionView:
+    """End a session: at once on this server, within seconds on others. Those of other keys need the right to manage
+    keys."""
+    session_id = call.identity("ses", "session_id")
+    ended = await call.service.store.end_session(_scope(call, _widest(call)), session_id)
+    call.service.gate.forget_sessions()
+    about = f"{ended.key_name} from {ended.address}"
+    await call.act("sessions.revoke", show("ses", session_id), about, in_tenant=call.who.role is not Role.ROOT)
+    return _view(call, ended)
 
 
 @routes.get("/v1/me", Action.READ, answer=Me)
@@ -67,6 +113,49 @@ async def get_me(call: Call) -> Me:
         may=tuple(sorted(action.name.lower() for action in ALLOWED[who.role])),
         now=await service.store.now(),
         version=version("duetime"),
+    )
+
+
+async def _begin(call: Call, key: ApiKey) -> str | None:
+    """The header that sets the cookie of a new session; None when the key cannot be used any more."""
+    refuse_elsewhere(key, call.peer)
+    return await call.service.sessions.begin(key, call.headers, call.peer)
+
+
+def _widest(call: Call) -> SessionsOf:
+    """The sessions that a caller may end."""
+    role = call.who.role
+    assert role is not None  # the gate has let them in
+    if role is Role.ROOT:
+        return "all"
+    return "tenant" if may(role, Action.MANAGE_KEYS) else "key"
+
+
+def _scope(call: Call, of: SessionsOf) -> SessionScope:
+    widest = _widest(call)
+    if of == "key":
+        return SessionScope(key_id=call.who.key_id)
+    if of == "all" and widest != "all":
+        raise Problem(FORBIDDEN, "only a root key may see all sessions", field="of", remedy="leave it out")
+    if widest == "key":
+        raise Problem(FORBIDDEN, "only keys that manage keys see those of others", field="of", remedy="leave it out")
+    return EVERYWHERE if of == "all" else SessionScope(tenant_id=call.tenant_id)
+
+
+def _view(call: Call, session: Session) -> SessionView:
+    return SessionView(
+        session_id=show("ses", session.id),
+        key_id=show("key", session.key_id),
+        key_name=session.key_name,
+        role=session.role.name.lower(),  # type: ignore[arg-type]
+        tenant=session.tenant,
+        address=session.address,
+        user_agent=session.agent,
+        created_at=session.created_at,
+        last_seen_at=session.last_seen_at,
+        expires_at=session.expires_at,
+        ends_at=session.ends_at,
+        current=session.id == call.who.session_id,
     )
 
 

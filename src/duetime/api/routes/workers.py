@@ -96,7 +96,7 @@ async def claim_runs(call: Call) -> Dealt:
     proven = {(call.tenant_id, task): count for task, count in body.proven.items()}
     trials = TrialRoom(body.suspects, body.probed, proven, body.alone)
     waiting = Waiting(worker_id, body.claim_no, room, trials, body.held)
-    admission = Admission(call.service.gate, call.endpoint, call.headers)
+    admission = Admission(call)
     gone = asyncio.ensure_future(call.gone())
     try:
         turn = await call.service.desk.claim(call.tenant_id, worker_id, body.tasks, waiting, body.wait, gone)

@@ -20,6 +20,7 @@ import { Now } from "./pages/now.js";
 import { Queues } from "./pages/queues.js";
 import { Run } from "./pages/run.js";
 import { Runs } from "./pages/runs.js";
+import { Sessions } from "./pages/sessions.js";
 import { Workers } from "./pages/workers.js";
 import { Asking } from "./parts/asking.js";
 import { Empty, Wrong } from "./parts/basics.js";
@@ -42,6 +43,7 @@ const PAGES = [
   [/^\/workers$/, Workers, "Workers"],
   [/^\/breakers$/, Breakers, "Breakers"],
   [/^\/access$/, Access, "Tenants and keys"],
+  [/^\/sessions$/, Sessions, "Sessions"],
   [/^\/audit$/, Audit, "Audit"],
 ];
 
@@ -55,7 +57,8 @@ const PLACES = [
   { href: "/queues", word: "Queues", line: true },
   { href: "/workers", word: "Workers" },
   { href: "/breakers", word: "Breakers" },
-  { href: "/access", word: "Tenants and keys", may: "manage_keys", line: true },
+  { href: "/sessions", word: "Sessions", line: true },
+  { href: "/access", word: "Tenants and keys", may: "manage_keys" },
   { href: "/audit", word: "Audit", may: "read_audit" },
 ];
 

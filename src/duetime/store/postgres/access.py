@@ -1,48 +1,55 @@
 """API keys and the audit log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 import msgspec
 
-from duetime.errors import Conflict
-from duetime.model.access import ApiKey, NewKey, Role
+from duetime.model.access import ApiKey, NewKey
 from duetime.model.audit import Audited, AuditEntry
-from duetime.store.postgres.database import SQL, Connection, columns
-from duetime.store.postgres.role import Role as StoreRole
-from duetime.store.service_views import FIRST_ID, LAST_ID, audited, no_key, stored_key
+from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.role import Role
+from duetime.store.service_views import FIRST_ID, LAST_ID, audited, last_root_key, no_key, stored_key, unusable_key
 
 
-class AccessRole(StoreRole):
+class AccessRole(Role):
     async def create_key(self, key: NewKey) -> ApiKey:
         async with self.database.connection() as connection:
             return await _create(connection, key)
 
     async def keys(self, tenant_id: int | None, after: UUID | None = None, limit: int = 100) -> list[ApiKey]:
         rows = await self.database.fetch("list_keys", tenant_id, after or FIRST_ID, limit)
-        return [stored_key(row, row["queues"]) for row in rows]
+        return [key_of(row) for row in rows]
 
     async def key_by_hash(self, hash: bytes) -> ApiKey | None:
         row = await self.database.fetchrow("key_by_hash", hash)
-        return None if row is None else stored_key(row, row["queues"])
+        return None if row is None else key_of(row)
 
     async def revoke_key(self, tenant_id: int | None, key_id: UUID) -> ApiKey:
-        row = await self.database.fetchrow("revoke_key", tenant_id, key_id)
-        if row is None:
-            raise no_key(key_id)
-        return stored_key(row, row["queues"])
+        async with self.database.transaction() as connection:
+            if tenant_id is None:
+                await connection.execute(SQL["hold_root_keys"])
+            row = await connection.fetchrow(SQL["revoke_key"], tenant_id, key_id)
+            if row is None:
+                found = await connection.fetchrow(SQL["lock_key"], tenant_id, key_id)
+                raise no_key(key_id) if found is None else last_root_key()
+        return key_of(row)
 
-    async def rotate_key(self, tenant_id: int | None, key_id: UUID, successor: NewKey, overlap: timedelta) -> ApiKey:
+    async def rotate_key(
+        self, tenant_id: int | None, key_id: UUID, successor: Callable[[ApiKey], NewKey], overlap: timedelta
+    ) -> ApiKey:
         async with self.database.transaction() as connection:
             row = await connection.fetchrow(SQL["lock_key"], tenant_id, key_id)
             if row is None:
                 raise no_key(key_id)
             if not row["usable"]:
-                raise Conflict("this key cannot be used any more", remedy="create a new one")
+                raise unusable_key()
+            old = key_of(row)
+            same = {"tenant_id": tenant_id, "role": old.role, "queues": old.queues}
+            fresh = msgspec.structs.replace(successor(old), **same)
             await connection.execute(SQL["end_key"], key_id, overlap)
-            same = {"tenant_id": tenant_id, "role": Role(row["role"]), "queues": tuple(row["queues"])}
-            return await _create(connection, msgspec.structs.replace(successor, **same))
+            return await _create(connection, fresh)
 
     async def touch_keys(self, key_ids: Sequence[UUID]) -> None:
         await self.database.execute("touch_keys", list(key_ids))
@@ -73,6 +80,11 @@ async def _create(connection: Connection, key: NewKey) -> ApiKey:
         key.hint,
         list(key.queues),
         key.expires_at,
+        list(key.networks),
     )
     assert row is not None
-    return stored_key(row, row["queues"])
+    return key_of(row)
+
+
+def key_of(row: Row) -> ApiKey:
+    return stored_key(row, row["queues"], row["networks"])

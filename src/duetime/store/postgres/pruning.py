@@ -47,6 +47,8 @@ class PruningRole(Role):
         removed += await self.database.execute("prune_dead_letters", now - dead_letter_retention, batch)
         removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
         removed += await self._prune_events(now, batch)
+        removed += await self.database.execute("prune_sessions", now, batch)
+        removed += await self.database.execute("prune_login_links", now, batch)
         await self.database.execute("prune_live_logs", now - _LIVE_LOGS, batch)
         await self.database.execute("see_tasks", now - retention / 2)
         removed += await self.database.execute("prune_tasks", past, batch)

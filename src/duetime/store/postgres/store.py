@@ -25,6 +25,7 @@ from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.secrets import SecretRole
+from duetime.store.postgres.sessions import SessionRole
 from duetime.store.postgres.surveying import SurveyRole
 from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol import Hint
@@ -45,6 +46,7 @@ class PostgresStore(
     GuestRole,
     TenancyRole,
     AccessRole,
+    SessionRole,
     ListingRole,
     FigureRole,
     EventRole,

@@ -1,57 +1,64 @@
 """API keys and the audit log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from duetime.errors import Conflict
-from duetime.model.access import ApiKey, NewKey, Role
+from duetime.model.access import ApiKey, NewKey
 from duetime.model.audit import Audited, AuditEntry
-from duetime.store.service_views import FIRST_ID, LAST_ID, audited, no_key, stored_key
+from duetime.store.service_views import FIRST_ID, LAST_ID, audited, last_root_key, no_key, stored_key, unusable_key
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.role import Role as StoreRole
+from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, microseconds, names
 
 
-class AccessRole(StoreRole):
+class AccessRole(Role):
     async def create_key(self, key: NewKey) -> ApiKey:
         return await self.database.run(lambda connection, now: _create(connection, now, key))
 
     async def keys(self, tenant_id: int | None, after: UUID | None = None, limit: int = 100) -> list[ApiKey]:
         page = {"tenant_id": tenant_id, "after": (after or FIRST_ID).bytes, "limit": limit}
         return [
-            _key(row) for row in await self.database.run(lambda connection, _: connection.records("list_keys", page))
+            key_of(row) for row in await self.database.run(lambda connection, _: connection.records("list_keys", page))
         ]
 
     async def key_by_hash(self, hash: bytes) -> ApiKey | None:
         rows = await self.database.run(
             lambda connection, now: connection.records("key_by_hash", {"hash": hash, "now": now})
         )
-        return _key(rows[0]) if rows else None
+        return key_of(rows[0]) if rows else None
 
     async def revoke_key(self, tenant_id: int | None, key_id: UUID) -> ApiKey:
         this = {"tenant_id": tenant_id, "key_id": key_id.bytes}
-        rows = await self.database.run(lambda connection, now: connection.records("revoke_key", {**this, "now": now}))
-        if not rows:
-            raise no_key(key_id)
-        return _key(rows[0])
 
-    async def rotate_key(self, tenant_id: int | None, key_id: UUID, successor: NewKey, overlap: timedelta) -> ApiKey:
+        def work(connection: Connection, now: int) -> ApiKey:
+            rows = connection.records("revoke_key", {**this, "now": now})
+            if not rows:
+                found = connection.records("lock_key", {**this, "now": now})
+                raise last_root_key() if found else no_key(key_id)
+            return key_of(rows[0])
+
+        return await self.database.run(work)
+
+    async def rotate_key(
+        self, tenant_id: int | None, key_id: UUID, successor: Callable[[ApiKey], NewKey], overlap: timedelta
+    ) -> ApiKey:
         this = {"tenant_id": tenant_id, "key_id": key_id.bytes}
 
         def work(connection: Connection, now: int) -> ApiKey:
-            row = connection.row("lock_key", {**this, "now": now})
-            if row is None:
+            rows = connection.records("lock_key", {**this, "now": now})
+            if not rows:
                 raise no_key(key_id)
-            role, queues, usable = row
-            if not usable:
-                raise Conflict("this key cannot be used any more", remedy="create a new one")
+            if not rows[0]["usable"]:
+                raise unusable_key()
+            old = key_of(rows[0])
+            same = {"tenant_id": tenant_id, "role": old.role, "queues": old.queues}
+            fresh = msgspec.structs.replace(successor(old), **same)
             connection.execute("end_key", {**this, "until": now + microseconds(overlap)})
-            same = {"tenant_id": tenant_id, "role": Role(role), "queues": names(queues)}
-            return _create(connection, now, msgspec.structs.replace(successor, **same))
+            return _create(connection, now, fresh)
 
         return await self.database.run(work)
 
@@ -84,14 +91,15 @@ def _create(connection: Connection, now: int, key: NewKey) -> ApiKey:
         "hint": key.hint,
         "queues": listed(key.queues),
         "expires_at": maybe_stamp(key.expires_at),
+        "networks": listed(key.networks),
         "now": now,
     }
     (row,) = connection.records("create_key", values)
-    return _key(row)
+    return key_of(row)
 
 
-def _key(row: dict[str, Any]) -> ApiKey:
-    return stored_key(row, names(row["queues"]))
+def key_of(row: dict[str, Any]) -> ApiKey:
+    return stored_key(row, names(row["queues"]), names(row["networks"]))
 
 
 def _entry(entry: AuditEntry, now: int) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class PruningRole(Role):
         removed += await self._prune("prune_dead_letters", now - dead_letter_retention, batch)
         removed += await self._prune_keys(now - idempotency_retention, past - _A_PARTITION, batch)
         removed += await self._prune("prune_events", now - EVENTS, batch, unread=stamp(now - UNREAD_EVENTS))
+        removed += await self._prune("prune_sessions", now, batch)
+        removed += await self._prune("prune_login_links", now, batch)
         await self._prune("prune_live_logs", now - _LIVE_LOGS, batch)
         await self._prune("see_tasks", now - retention / 2, batch)
         removed += await self._prune("prune_tasks", past, batch)

@@ -27,6 +27,7 @@ from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.secrets import SecretRole
+from duetime.store.sqlite.sessions import SessionRole
 from duetime.store.sqlite.surveying import SurveyRole
 from duetime.store.sqlite.tenancy import TenancyRole
 
@@ -46,6 +47,7 @@ class SqliteStore(
     GuestRole,
     TenancyRole,
     AccessRole,
+    SessionRole,
     ListingRole,
     FigureRole,
     EventRole,

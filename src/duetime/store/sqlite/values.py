@@ -31,11 +31,13 @@ _MOMENTS = frozenset(
         "end_finished_at",
         "end_started_at",
         "ended_at",
+        "ends_at",
         "expires_at",
         "finished_at",
         "first_died_at",
         "first_started_at",
         "last_fire_at",
+        "last_seen_at",
         "last_used_at",
         "live_started_at",
         "lease_until",
@@ -49,7 +51,9 @@ _MOMENTS = frozenset(
         "wrong_since",
     }
 )
-_IDS = frozenset({"id", "job_id", "end_id", "highest", "key_id", "live_id", "lowest", "run_id", "worker_id"})
+_IDS = frozenset(
+    {"id", "job_id", "end_id", "highest", "key_id", "live_id", "lowest", "run_id", "session_id", "worker_id"}
+)
 _DURATIONS = frozenset({"ran_for"})
 
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__

@@ -6,10 +6,11 @@ import { ask, post } from "../core/http.js";
 import { listPage } from "../core/pages.js";
 import { isRoot, may } from "../core/session.js";
 import { html, useState } from "../core/view.js";
-import { number } from "../core/words.js";
+import { now, number } from "../core/words.js";
 import { askBack } from "../parts/asking.js";
 import { Badge, Empty, Head, Loading, Moment, Pager, Wrong } from "../parts/basics.js";
 
+const EXPIRIES = [["", "Usual expiry"], ["7", "Expires in 7 days"], ["30", "Expires in 30 days"], ["365", "Expires in a year"], ["never", "Never expires"]];
 const ROLES = ["viewer", "submitter", "operator", "admin", "worker"];
 
 export function Access() {
@@ -22,6 +23,16 @@ export function Access() {
 
 const showOnce = (made) =>
   askBack({ title: "The key", text: "Copy it now: it is shown once, and never again.", secret: made.key, done: "I have it" });
+
+/** The request that the form stands for; what is left empty is the server's to decide. */
+function keyFrom(form) {
+  const wish = { role: form.get("role"), name: form.get("name") };
+  const days = form.get("expires");
+  if (days) wish.expires_at = days === "never" ? days : new Date(now() + days * 86400000).toISOString();
+  const networks = form.get("networks").split(/[\s,]+/).filter(Boolean);
+  if (networks.length) wish.networks = networks;
+  return wish;
+}
 
 function stateOf(key) {
   if (key.revoked_at) return ["CANCELLED", "Revoked"];
@@ -36,7 +47,7 @@ function Keys() {
   const create = async (event) => {
     event.preventDefault();
     const form = event.target;
-    const made = await act(() => post("/v1/admin/keys", Object.fromEntries(new FormData(form))), "The key is made", { then: reload });
+    const made = await act(() => post("/v1/admin/keys", keyFrom(new FormData(form))), "The key is made", { then: reload });
     if (!made) return;
     form.reset();
     await showOnce(made);
@@ -59,7 +70,7 @@ function Keys() {
     ${!data && !error && html`<${Loading} />`}
     ${data && !data.items.length && html`<div class="card"><${Empty} title="It has no keys of its own yet." /></div>`}
     ${data && data.items.length > 0 && html`<div class="table"><table class="cards">
-      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Key</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Key</th><th scope="col">Works from</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
       <tbody>${data.items.map((key) => {
         const [status, word] = stateOf(key);
         return html`<tr key=${key.key_id}>
@@ -67,6 +78,7 @@ function Keys() {
           <td>${key.role}${key.queues.length ? ` (${key.queues.join(", ")})` : ""}</td>
           <td><${Badge} status=${status} word=${word} /></td>
           <td><code>${key.hint}</code></td>
+          <td class="soft small">${key.networks.join(", ") || "everywhere"}</td>
           <td><${Moment} at=${key.last_used_at} none="never" /></td>
           <td><${Moment} at=${key.expires_at} none="never" /></td>
           <td class="end">${status === "ACTIVE" && html`<span class="buttons">
@@ -80,6 +92,8 @@ function Keys() {
     ${may("manage_keys") && html`<form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New key">
       <label><span class="hidden-words">Role</span><select name="role">${ROLES.map((role) => html`<option key=${role} value=${role}>${role}</option>`)}</select></label>
       <label><span class="hidden-words">Name of the key</span><input name="name" required placeholder="Who or what will use it" autocomplete="off" /></label>
+      <label><span class="hidden-words">Expiry</span><select name="expires">${EXPIRIES.map(([days, word]) => html`<option key=${days} value=${days}>${word}</option>`)}</select></label>
+      <label><span class="hidden-words">Networks</span><input name="networks" placeholder="From everywhere, or 192.0.2.0/24" autocomplete="off" spellcheck=${false} /></label>
       <button>New key</button>
     </form>`}
   </section>`;

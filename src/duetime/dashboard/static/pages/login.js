@@ -1,4 +1,4 @@
-// Logging in with a key. The one-time link that duetime prints needs no page.
+// Logging in with a key. A one-time link needs no page.
 
 import { logIn } from "../core/session.js";
 import { html, useState } from "../core/view.js";
@@ -24,8 +24,8 @@ export function Login({ onDone, over }) {
       <${Brand} />
       <h1>${over ? "The session is over" : "Log in"}</h1>
       <p class="soft">
-        ${used ? "That link was used already, or is too old. " : ""}Use an API key, or the link that
-        <code>duetime up</code> prints when it starts.
+        ${used ? "That link was used already, or is too old. " : ""}Use an API key, or a link from
+        <code>duetime login-link</code>.
       </p>
       <label>
         <span>API key</span>

@@ -23,12 +23,35 @@ create table duetime.api_keys (
     hash bytea not null unique,
     hint text not null,
     queues text[] not null,
+    networks text[] not null, -- none: from everywhere
     created_at timestamptz not null,
     expires_at timestamptz,
     revoked_at timestamptz,
     last_used_at timestamptz
 ) with (fillfactor = 80);
 create index api_keys_of_tenant on duetime.api_keys (coalesce(tenant_id, 0), id);
+
+-- Browsers. Of a token only the hash is here, so these rows let nobody in.
+create table duetime.sessions (
+    id uuid primary key,
+    key_id uuid not null,
+    hash bytea not null unique,
+    address text not null,
+    agent text not null,
+    created_at timestamptz not null,
+    last_seen_at timestamptz not null,
+    expires_at timestamptz not null, -- moves on with use, up to ends_at
+    ends_at timestamptz not null
+);
+create index sessions_of_key on duetime.sessions (key_id, created_at);
+create index sessions_by_end on duetime.sessions (expires_at);
+create table duetime.login_links (
+    hash bytea primary key,
+    key_id uuid not null,
+    expires_at timestamptz not null
+);
+create index login_links_of_key on duetime.login_links (key_id, expires_at);
+create index login_links_by_end on duetime.login_links (expires_at);
 
 create table duetime.audit (
     id uuid primary key,

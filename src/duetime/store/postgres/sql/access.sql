@@ -1,24 +1,32 @@
 -- create_key: add an API key
-insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, created_at)
-values ($1, $2, $3, $4, $5, $6, $7::text[], $8, duetime.now())
-returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, networks, created_at)
+values ($1, $2, $3, $4, $5, $6, $7::text[], $8, $9::text[], duetime.now())
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
 -- list_keys: the keys of a tenant, or those of none
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from duetime.api_keys where coalesce(tenant_id, 0) = coalesce($1::int, 0) and id > $2 order by id limit $3;
 
 -- key_by_hash: the key whose text has this hash, if it may be used
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from duetime.api_keys
 where hash = $1 and revoked_at is null and (expires_at is null or expires_at > duetime.now());
 
--- revoke_key: it cannot be used any more
-update duetime.api_keys set revoked_at = coalesce(revoked_at, duetime.now())
+-- hold_root_keys: keep other revocations of root keys waiting until the transaction ends
+select pg_advisory_xact_lock(hashtextextended('duetime root keys', 0));
+
+-- revoke_key: it cannot be used any more; not the last root key that can be used
+update duetime.api_keys k set revoked_at = coalesce(revoked_at, duetime.now())
 where id = $2 and coalesce(tenant_id, 0) = coalesce($1::int, 0)
-returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+    and (tenant_id is not null or revoked_at is not null or expires_at <= duetime.now()
+        or exists (select 1 from duetime.api_keys o
+            where coalesce(o.tenant_id, 0) = 0 and o.id <> k.id
+                and o.revoked_at is null and (o.expires_at is null or o.expires_at > duetime.now())))
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
 -- lock_key: a key, held against other changes, and whether it may be used
-select role, queues, revoked_at is null and (expires_at is null or expires_at > duetime.now()) as usable
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks,
+    revoked_at is null and (expires_at is null or expires_at > duetime.now()) as usable
 from duetime.api_keys where id = $2 and coalesce(tenant_id, 0) = coalesce($1::int, 0) for update;
 
 -- end_key: let a key work for a while longer at most

@@ -22,12 +22,35 @@ create table api_keys (
     hash blob not null unique,
     hint text not null,
     queues text not null,
+    networks text not null, -- none: from everywhere
     created_at integer not null,
     expires_at integer,
     revoked_at integer,
     last_used_at integer
 ) strict;
 create index api_keys_of_tenant on api_keys (coalesce(tenant_id, 0), id);
+
+-- Browsers. Of a token only the hash is here, so these rows let nobody in.
+create table sessions (
+    id blob primary key,
+    key_id blob not null,
+    hash blob not null unique,
+    address text not null,
+    agent text not null,
+    created_at integer not null,
+    last_seen_at integer not null,
+    expires_at integer not null, -- moves on with use, up to ends_at
+    ends_at integer not null
+) strict;
+create index sessions_of_key on sessions (key_id, created_at);
+create index sessions_by_end on sessions (expires_at);
+create table login_links (
+    hash blob primary key,
+    key_id blob not null,
+    expires_at integer not null
+) strict;
+create index login_links_of_key on login_links (key_id, expires_at);
+create index login_links_by_end on login_links (expires_at);
 
 create table audit (
     id blob primary key,

@@ -1,23 +1,28 @@
 -- create_key: add an API key
-insert into api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, created_at)
-values (:id, :tenant_id, :role, :name, :hash, :hint, :queues, :expires_at, :now)
-returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+insert into api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at, networks, created_at)
+values (:id, :tenant_id, :role, :name, :hash, :hint, :queues, :expires_at, :networks, :now)
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
 -- list_keys: the keys of a tenant, or those of none
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from api_keys where coalesce(tenant_id, 0) = coalesce(:tenant_id, 0) and id > :after order by id limit :limit;
 
 -- key_by_hash: the key whose text has this hash, if it may be used
-select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from api_keys where hash = :hash and revoked_at is null and (expires_at is null or expires_at > :now);
 
--- revoke_key: it cannot be used any more
-update api_keys set revoked_at = coalesce(revoked_at, :now)
+-- revoke_key: it cannot be used any more; not the last root key that can be used
+update api_keys as k set revoked_at = coalesce(revoked_at, :now)
 where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id, 0)
-returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at;
+    and (tenant_id is not null or revoked_at is not null or expires_at <= :now
+        or exists (select 1 from api_keys o
+            where coalesce(o.tenant_id, 0) = 0 and o.id <> k.id
+                and o.revoked_at is null and (o.expires_at is null or o.expires_at > :now)))
+returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
 -- lock_key: a key, and whether it may be used
-select role, queues, revoked_at is null and (expires_at is null or expires_at > :now) as usable
+select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks,
+    revoked_at is null and (expires_at is null or expires_at > :now) as usable
 from api_keys where id = :key_id and coalesce(tenant_id, 0) = coalesce(:tenant_id, 0);
 
 -- end_key: let a key work for a while longer at most

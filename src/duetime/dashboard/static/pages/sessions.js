@@ -1,0 +1,49 @@
+// Sessions: which browsers are logged in, and ending them.
+
+import { useData } from "../core/data.js";
+import { act } from "../core/doing.js";
+import { post } from "../core/http.js";
+import { listPage } from "../core/pages.js";
+import { isRoot, may } from "../core/session.js";
+import { html, useState } from "../core/view.js";
+import { askBack } from "../parts/asking.js";
+import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../parts/basics.js";
+
+const SCOPES = [["key", "This key"], ["tenant", "This tenant"], ["all", "All tenants"]];
+
+export function Sessions() {
+  const [of, setOf] = useState("key");
+  const [pages, setPages] = useState([]);
+  const cursor = pages[pages.length - 1];
+  const { data, error, reload } = useData((signal) => listPage("/v1/sessions", { of, page_size: 50, cursor }, signal), ["sessions", of, cursor], { every: 30000 });
+  const scopes = SCOPES.slice(0, isRoot() ? 3 : may("manage_keys") ? 2 : 1);
+  const pick = (scope) => {
+    setPages([]);
+    setOf(scope);
+  };
+  const revoke = async (session) => {
+    const text = session.current ? "It is the one that you use now: you have to log in again." : "That browser has to log in again.";
+    if (await askBack({ title: `End the session of ${session.key_name}?`, text, yes: "End the session" })) {
+      await act(() => post(`/v1/sessions/${session.session_id}/revoke`), "The session has ended", { then: reload });
+    }
+  };
+  return html`<${Head} title="Sessions">Browsers that are logged in. A session ends with its key, when it is not used, or here.</${Head}>
+    ${scopes.length > 1 && html`<${Segments} label="Whose sessions" value=${of} choices=${scopes} onPick=${pick} />`}
+    <${Wrong} error=${error} />
+    ${!data && !error && html`<${Loading} />`}
+    ${data && !data.items.length && html`<div class="card"><${Empty} title="No browser is logged in." /></div>`}
+    ${data && data.items.length > 0 && html`<div class="table" style=${{ marginTop: "12px" }}><table class="cards">
+      <thead><tr><th scope="col">Key</th><th scope="col">Tenant</th><th scope="col">From</th><th scope="col">Browser</th><th scope="col">Began</th><th scope="col">Last seen</th><th scope="col">Expires</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <tbody>${data.items.map((session) => html`<tr key=${session.session_id}>
+        <td class="wide job-name">${session.key_name} (${session.role}) ${session.current && html`<${Badge} status="ACTIVE" word="This one" />`}</td>
+        <td>${session.tenant || "–"}</td>
+        <td><code>${session.address || "–"}</code></td>
+        <td class="soft small">${session.user_agent || "–"}</td>
+        <td><${Moment} at=${session.created_at} /></td>
+        <td><${Moment} at=${session.last_seen_at} /></td>
+        <td><${Moment} at=${session.expires_at} /></td>
+        <td class="end"><button class="tight danger" onClick=${() => revoke(session)}>End<span class="hidden-words"> the session of ${session.key_name}</span></button></td>
+      </tr>`)}</tbody>
+    </table></div>`}
+    <${Pager} page=${data} pages=${pages} setPages=${setPages} word="sessions" />`;
+}
