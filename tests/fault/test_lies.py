@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+import aiohttp
 import msgspec
 import pytest
 
@@ -155,6 +156,44 @@ async def tenants_and_keys(tour: Tour) -> None:
     await tour.once(lambda: client.rotate_key(first.key_id, name="second"), lambda: named("second"))
     [second] = await named("second")
     assert (await client.revoke_key(second.key_id)).revoked_at is not None
+
+
+async def sessions(tour: Tour) -> None:
+    """Who logs in by a link that was used up meanwhile asks for another one."""
+    client = tour.client
+    links: list[str] = []
+
+    async def made() -> bool:
+        return bool(links)
+
+    async def ask_for_link() -> None:
+        links.append((await client.create_login_link()).path)
+
+    async with aiohttp.ClientSession() as http:
+        status = 0
+        while status != 303:
+            links.clear()
+            await tour.once(ask_for_link, made)
+            async with http.get(client.url + links[0], allow_redirects=False) as answer:
+                status, cookies = answer.status, answer.cookies
+                assert status in (303, 401, 503)
+        cookie = {"Cookie": "; ".join(f"{name}={each.value}" for name, each in cookies.items())}
+        status = 0
+        while status != 200:
+            async with http.get(client.url + "/v1/sessions", headers=cookie) as answer:
+                status, found = answer.status, await answer.json()
+                assert status in (200, 503)
+        assert [each["current"] for each in found["items"]].count(True) == 1
+        status = 0
+        while status != 200:
+            async with http.post(client.url + "/logout", headers=cookie) as answer:
+                status = answer.status
+                assert status in (200, 503)
+        async with http.get(client.url + "/v1/me", headers=cookie) as answer:
+            assert answer.status in (401, 503)
+    for session in [each async for each in client.walk(admin_asks.list_sessions())]:
+        await tour.gone(lambda id=session.session_id: client.revoke_session(id))  # type: ignore[misc]
+    assert [each async for each in client.walk(admin_asks.list_sessions())] == []
 
 
 async def jobs(tour: Tour) -> None:
@@ -370,6 +409,7 @@ async def figures(tour: Tour) -> None:
 
 PARTS = (
     tenants_and_keys,
+    sessions,
     jobs,
     mending,
     graphs,

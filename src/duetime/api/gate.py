@@ -9,7 +9,8 @@ within twice that time. A key of a tenant acts in that tenant only. A root key a
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from uuid import UUID
 
 from duetime.api.caller import NOBODY, Caller
@@ -20,7 +21,7 @@ from duetime.api.peer import Peer
 from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
 from duetime.api.sessions import session_hash
 from duetime.clock import monotonic
-from duetime.errors import NotFound
+from duetime.errors import NotFound, StoreError
 from duetime.model.access import Action, ApiKey, Role, may
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import hash_of, looks_like_key
@@ -88,9 +89,18 @@ class Gate:
         self._tenants.clear()
 
     def forget_sessions(self) -> None:
-        """Ask the store again for sessions: one was ended here."""
         self.changes += 1
         self._sessions.clear()
+
+    @contextmanager
+    def ending_sessions(self) -> Iterator[None]:
+        """Ask the store again for sessions after the block, also where its answer was lost: it may have happened."""
+        try:
+            yield
+        except StoreError:
+            self.forget_sessions()
+            raise
+        self.forget_sessions()
 
     def used(self) -> list[UUID]:
         """The keys that were used since the last time this was asked."""

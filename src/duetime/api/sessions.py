@@ -62,12 +62,6 @@ class Sessions:
         secure = peer.is_secure(headers) or headers.get(b"origin", b"").startswith(b"https://")
         return _cookie(token, int(self._lifetime.total_seconds()), secure=secure)
 
-    async def end(self, headers: Headers, peer: Peer) -> tuple[bool, str]:
-        """End the session of a request: whether there was one, and the header that removes its cookie."""
-        name, token = _found(headers, peer)
-        ended = token is not None and await self._store.end_session_of(token_hash(token))
-        return ended, _cookie("", 0, secure=name == SECURE_COOKIE)
-
     async def touch(self, session_ids: list[UUID]) -> None:
         await self._store.touch_sessions(session_ids, self._idle)
 
@@ -76,6 +70,12 @@ def session_hash(headers: Headers, peer: Peer) -> bytes | None:
     """The hash of the token in a request's cookies; None where none can be one of ours."""
     _, token = _found(headers, peer)
     return None if token is None else token_hash(token)
+
+
+def no_cookie(headers: Headers, peer: Peer) -> str:
+    """The header that removes the cookie of a request."""
+    name, _ = _found(headers, peer)
+    return _cookie("", 0, secure=name == SECURE_COOKIE)
 
 
 def _found(headers: Headers, peer: Peer) -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.gate import refuse_elsewhere
 from duetime.api.origin import may_log_in, refusal
 from duetime.api.problems import FORBIDDEN, UNAUTHENTICATED, Problem
+from duetime.api.sessions import no_cookie, session_hash
 from duetime.errors import Conflict
 from duetime.ids import show
 from duetime.model.access import ALLOWED, Action, ApiKey, Role, may
@@ -59,10 +60,12 @@ async def login_with_key(call: Call) -> Reply:
 async def logout(call: Call) -> Reply:
     """End a browser's session, on the server too."""
     _refuse_other_sites(call)
-    ended, cookie = await call.service.sessions.end(call.headers, call.peer)
-    if ended:
-        call.service.gate.forget_sessions()
-    return Reply(Nothing(), headers={"set-cookie": cookie})
+    service, known = call.service, session_hash(call.headers, call.peer)
+    # A stranger's token is not worth forgetting what is known of all others.
+    if known is not None and await service.store.session_of(known) is not None:
+        with service.gate.ending_sessions():
+            await service.store.end_session_of(known)
+    return Reply(Nothing(), headers={"set-cookie": no_cookie(call.headers, call.peer)})
 
 
 @routes.post("/v1/login-links", Action.READ, body=Nothing, body_optional=True, answer=LoginLink, status=201)
@@ -94,8 +97,8 @@ async def revoke_session(call: Call) -> SessionView:
     """End a session: at once on this server, within seconds on others. Those of other keys need the right to manage
     keys."""
     session_id = call.identity("ses", "session_id")
-    ended = await call.service.store.end_session(_scope(call, _widest(call)), session_id)
-    call.service.gate.forget_sessions()
+    with call.service.gate.ending_sessions():
+        ended = await call.service.store.end_session(_scope(call, _widest(call)), session_id)
     about = f"{ended.key_name} from {ended.address}"
     await call.act("sessions.revoke", show("ses", session_id), about, in_tenant=call.who.role is not Role.ROOT)
     return _view(call, ended)

@@ -11,6 +11,9 @@ import { Badge, Empty, Head, Loading, Moment, Pager, Segments, Wrong } from "../
 
 const SCOPES = [["key", "This key"], ["tenant", "This tenant"], ["all", "All tenants"]];
 
+const MOST = 60;
+const short = (text) => (text.length > MOST ? `${text.slice(0, MOST - 1)}…` : text);
+
 export function Sessions() {
   const [of, setOf] = useState("key");
   const [pages, setPages] = useState([]);
@@ -37,8 +40,8 @@ export function Sessions() {
       <tbody>${data.items.map((session) => html`<tr key=${session.session_id}>
         <td class="wide job-name">${session.key_name} (${session.role}) ${session.current && html`<${Badge} status="ACTIVE" word="This one" />`}</td>
         <td>${session.tenant || "–"}</td>
-        <td><code>${session.address || "–"}</code></td>
-        <td class="soft small">${session.user_agent || "–"}</td>
+        <td><code class="nowrap">${session.address || "–"}</code></td>
+        <td class="soft small" title=${session.user_agent}>${short(session.user_agent) || "–"}</td>
         <td><${Moment} at=${session.created_at} /></td>
         <td><${Moment} at=${session.last_seen_at} /></td>
         <td><${Moment} at=${session.expires_at} /></td>
