@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from duetime.api import gate
+from duetime.clock import ManualClock
 from duetime.ids import parse
 from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
@@ -42,6 +44,25 @@ async def test_a_new_key_expires_unless_it_is_told_not_to(api: Served) -> None:
     assert lasts(endless) is None
     answer = await api.post("/v1/admin/keys", {"role": "viewer", "name": "v", "expires_at": "2020-01-01T00:00:00Z"})
     assert (answer.status, answer.json["field"]) == (422, "expires_at")
+
+
+async def test_a_key_that_is_used_shortly_before_it_expires_is_told_once(
+    api: Served, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await make(api, expires_at=await at(api, minutes=10))
+    far = await make(api)
+
+    async def told() -> list[str]:
+        for _ in range(2):
+            api.service.gate.forget()
+            for each in (made, far):
+                assert (await api.get("/v1/jobs", key=each["key"])).status == 200
+        return [record.getMessage() for record in caplog.records if "expires at" in record.getMessage()]
+
+    assert await told() == [], "they have most of their lives before them"
+    monkeypatch.setattr(gate, "_clock", ManualClock(datetime.fromisoformat(made["expires_at"]) - timedelta(seconds=50)))
+    (line,) = await told()
+    assert made["key_id"] in line
 
 
 async def test_how_long_keys_live_is_a_setting(database_url: str) -> None:

@@ -20,8 +20,9 @@ from duetime.api.origin import is_own, refusal
 from duetime.api.peer import Peer
 from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
 from duetime.api.sessions import session_hash
-from duetime.clock import monotonic
+from duetime.clock import SystemClock, monotonic
 from duetime.errors import NotFound, StoreError
+from duetime.ids import show
 from duetime.model.access import Action, ApiKey, Role, may
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import hash_of, looks_like_key
@@ -31,9 +32,13 @@ from duetime.model.tenant import Tenant, TenantState
 from duetime.store.protocol import Store
 
 log = logging.getLogger("duetime.api")
+_clock = SystemClock()
 
 REMEMBERED = 3.0
 """Seconds for which a key or a tenant is not asked for again."""
+_WARN_EVERY = 86_400.0
+_LAST_PART = 10
+"""A key that is used in the last tenth of its life is told to the log: its user is about to be locked out."""
 _CHALLENGE = {"www-authenticate": 'Bearer realm="duetime"'}
 _WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Action.MANAGE_TENANTS})
 
@@ -44,6 +49,7 @@ class Gate:
         self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
         self._sessions: Memory[bytes, Opened | None] = Memory(REMEMBERED)
         self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
+        self._warned: Memory[UUID, bool] = Memory(_WARN_EVERY)
         self._used: set[UUID] = set()
         self._used_sessions: set[UUID] = set()
         self.changes = 0
@@ -168,8 +174,19 @@ class Gate:
             return None
         changes = self.changes
         key = await self._store.key_by_hash(hash)
+        if key is not None:
+            self._warn(key)
         # What was read before a change here is not remembered beyond it.
         return self._keys.put(hash, key) if changes == self.changes else key
+
+    def _warn(self, key: ApiKey) -> None:
+        if key.expires_at is None or self._warned.get(key.id):
+            return
+        left = key.expires_at - _clock.now()
+        if left * _LAST_PART < key.expires_at - key.created_at:
+            self._warned.put(key.id, True)
+            when = f"{key.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+            log.warning("the key %s is in use and expires at %s: rotate it", show("key", key.id), when)
 
     async def _tenant_of(self, key: ApiKey, headers: Mapping[bytes, bytes]) -> Tenant:
         named = headers.get(b"duetime-tenant", b"").decode("latin-1")
