@@ -181,7 +181,8 @@ async def test_use_is_noted(api: Served) -> None:
 
     api.store.touch_sessions = touch  # type: ignore[method-assign,assignment]
     assert await is_in(api, cookie)
-    await eventually(lambda: session_id in touched)
+    await api.service.tick()
+    assert session_id in touched
 
 
 async def test_the_server_caps_the_life_of_a_session(database_url: str) -> None:
@@ -195,7 +196,7 @@ async def test_the_server_caps_the_life_of_a_session(database_url: str) -> None:
 
 
 async def test_nothing_in_the_database_makes_a_session(api: Served, database_url: str) -> None:
-    """A copy of the database lets nobody in: no stored value, in any spelling, is a cookie, a link or a key."""
+    """A copy of the database is not enough to log in: no stored value, in any spelling, is a cookie, a link or a key."""
     await log_in(api)
     await api.post("/v1/login-links")
     await api.get("/v1/jobs?page_size=1")

@@ -83,7 +83,7 @@ def _found(headers: Headers, peer: Peer) -> tuple[str, str | None]:
     their ports, and one that a strict parser dislikes must not hide ours."""
     pairs = [pair.partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";")]
     given = {name.strip(): value.strip() for name, _, value in reversed(pairs)}
-    # Nobody but a server behind TLS can set the one with the prefix, so it comes first.
+    # Only a server behind TLS can set the one with the prefix, so it comes first.
     name = SECURE_COOKIE if SECURE_COOKIE in given or peer.is_secure(headers) else COOKIE
     token = given.get(name, "")
     return name, token if looks_like_token(token) else None

@@ -146,7 +146,7 @@ class SessionView(Struct, frozen=True, kw_only=True):
     address: str
     """Where it began from."""
     user_agent: str
-    """What the browser calls itself: anybody can claim anything."""
+    """What the browser calls itself: it may claim anything."""
     created_at: datetime
     last_seen_at: datetime
     """To the minute or so."""

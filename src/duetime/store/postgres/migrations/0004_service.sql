@@ -31,7 +31,7 @@ create table duetime.api_keys (
 ) with (fillfactor = 80);
 create index api_keys_of_tenant on duetime.api_keys (coalesce(tenant_id, 0), id);
 
--- Browsers. Of a token only the hash is here, so these rows let nobody in.
+-- Browsers. Of a token only the hash is here, so these rows are not enough to log in.
 create table duetime.sessions (
     id uuid primary key,
     key_id uuid not null,

@@ -65,7 +65,7 @@ delete from duetime.sessions where id in (
     select id from duetime.sessions where expires_at < $1::timestamptz order by expires_at limit $2
     for update skip locked);
 
--- prune_login_links: remove links that nobody used in time
+-- prune_login_links: remove links that were not used in time
 delete from duetime.login_links where hash in (
     select hash from duetime.login_links where expires_at < $1::timestamptz order by expires_at limit $2
     for update skip locked);

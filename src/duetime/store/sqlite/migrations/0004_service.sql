@@ -30,7 +30,7 @@ create table api_keys (
 ) strict;
 create index api_keys_of_tenant on api_keys (coalesce(tenant_id, 0), id);
 
--- Browsers. Of a token only the hash is here, so these rows let nobody in.
+-- Browsers. Of a token only the hash is here, so these rows are not enough to log in.
 create table sessions (
     id blob primary key,
     key_id blob not null,

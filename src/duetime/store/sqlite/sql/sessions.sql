@@ -61,6 +61,6 @@ delete from login_links where hash = :hash;
 delete from sessions where id in (
     select id from sessions where expires_at < :before order by expires_at limit :batch);
 
--- prune_login_links: remove links that nobody used in time
+-- prune_login_links: remove links that were not used in time
 delete from login_links where hash in (
     select hash from login_links where expires_at < :before order by expires_at limit :batch);
