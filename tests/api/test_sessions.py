@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+import os
 import sqlite3
 from collections.abc import Iterator
 from datetime import timedelta
+from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ import pytest
 from duetime.ids import parse
 from duetime.model.access import Role
 from duetime.model.job import DEFAULT_TENANT
+from duetime.model.key_text import hash_of
 from duetime.model.session import EVERYWHERE, MOST_AGENT
 from tests.support.served import Answer, Served, served
 from tests.support.waiting import eventually
@@ -196,7 +199,7 @@ async def test_the_server_caps_the_life_of_a_session(database_url: str) -> None:
 
 
 async def test_nothing_in_the_database_makes_a_session(api: Served, database_url: str) -> None:
-    """A copy of the database is not enough to log in: no stored value, in any spelling, is a cookie, a link or a key."""
+    """A copy of the database is not enough to log in: no value in it, in any spelling, is a cookie, a link or a key."""
     await log_in(api)
     await api.post("/v1/login-links")
     await api.get("/v1/jobs?page_size=1")
@@ -294,7 +297,12 @@ async def test_behind_tls_the_cookie_is_bound_to_the_host(
             assert not await is_in(api, headers | cookie)
 
 
-async def test_a_forged_cookie_of_the_old_kind_is_refused(api: Served) -> None:
-    """It was signed with a secret that lay in the database."""
-    forged = base64.urlsafe_b64encode(bytes(56)).decode().rstrip("=")
-    assert not await is_in(api, {"Cookie": f"{SESSION}={forged}"})
+async def test_a_cookie_cannot_be_signed(api: Served) -> None:
+    """With the secrets and the hashes of keys, which lie in the database, a cookie for ten years could be made once."""
+    secret = await api.store.secret("sessions", os.urandom(32))
+    ends = int((await api.store.now()).timestamp()) + 10 * 365 * 86_400
+    content = ends.to_bytes(8, "big") + hash_of(api.root)
+    tag = blake2b(content, digest_size=16, key=secret, person=b"duetime session").digest()
+    forged = base64.urlsafe_b64encode(content + tag).decode().rstrip("=")
+    for name in (SESSION, SECURE):
+        assert not await is_in(api, {"Cookie": f"{name}={forged}"})
