@@ -45,8 +45,8 @@ class Connection:
         assert status < 300, f"{method} {path}: {status} {content[:300]!r}"
         return content
 
-    async def post(self, path: str, body: Any) -> Any:
-        return msgspec.json.decode(await self.ask("POST", path, msgspec.json.encode(body)))
+    async def post(self, path: str, body: Any, headers: Mapping[str, str] = MappingProxyType({})) -> Any:
+        return msgspec.json.decode(await self.ask("POST", path, msgspec.json.encode(body), headers=headers))
 
     def close(self) -> None:
         if self._writer is not None:

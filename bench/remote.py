@@ -54,23 +54,26 @@ class RawWorker:
         self._connection = Connection(url, key)
         self._beats = Connection(url, key)
         self._path = ""
+        self._session: dict[str, str] = {}
         self._number = 0
 
     async def register(self) -> None:
         await self._connection.open()
         body = {"name": "bench", "tasks": ["nothing"], "slots": ROOM, "lease": 60}
-        self._path = f"/v1/workers/{(await self._connection.post('/v1/workers', body))['worker_id']}"
+        registered = await self._connection.post("/v1/workers", body)
+        self._path = f"/v1/workers/{registered['worker_id']}"
+        self._session = {"Duetime-Worker-Token": registered["token"]}
 
     async def claim(self, room: int, wait: float) -> list[dict[str, Any]]:
         self._number += 1
         body = {"claim_no": self._number, "room": room, "wait": wait}
-        runs: list[dict[str, Any]] = (await self._connection.post(f"{self._path}/claim", body))["runs"]
+        runs: list[dict[str, Any]] = (await self._connection.post(f"{self._path}/claim", body, self._session))["runs"]
         return runs
 
     async def complete(self, runs: list[dict[str, Any]]) -> None:
         done = [{"run_id": run["run_id"], "fence": run["fence"], "state": "SUCCEEDED"} for run in runs]
         body = {"completions": done, "closed_claims": [self._number]}
-        answer = await self._connection.post(f"{self._path}/complete", body)
+        answer = await self._connection.post(f"{self._path}/complete", body, self._session)
         assert not answer["refused"], answer
 
     async def beat(self) -> None:
@@ -80,7 +83,8 @@ class RawWorker:
         while True:
             await asyncio.sleep(random.uniform(16.0, 20.0))
             await self._beats.open()
-            await self._beats.post(f"{self._path}/heartbeat", {"open_claims": [self._number or 1], "lease": 60})
+            body = {"open_claims": [self._number or 1], "lease": 60}
+            await self._beats.post(f"{self._path}/heartbeat", body, self._session)
             self._beats.close()
 
     def close(self) -> None:

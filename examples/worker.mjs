@@ -14,8 +14,8 @@ const tasks = {
   hold: ({ seconds }) => new Promise((done) => setTimeout(done, seconds * 1000)),
 };
 
-async function call(method, path, body) {
-  const headers = { authorization: `Bearer ${process.env.DUETIME_KEY}`, "content-type": "application/json" };
+async function call(method, path, body, session = {}) {
+  const headers = { authorization: `Bearer ${process.env.DUETIME_KEY}`, "content-type": "application/json", ...session };
   const signal = AbortSignal.timeout(40_000); // longer than the longest wait for a run
   const answer = await fetch(server + path, { method, headers, body: body && JSON.stringify(body), signal });
   const text = await answer.text();
@@ -49,19 +49,20 @@ while (!stopping) {
   const worker = await untilAnswered(() =>
     call("POST", "/v1/workers", { name: `javascript:${process.pid}`, tasks: Object.keys(tasks), slots }));
   const me = `/v1/workers/${worker.worker_id}`;
+  const session = { "duetime-worker-token": worker.token };
   console.log(`registered as ${worker.worker_id}`);
   let number = 0;
-  const beat = setInterval(() => call("POST", `${me}/heartbeat`, { open_claims: [number || 1] }).catch(() => {}),
+  const beat = setInterval(() => call("POST", `${me}/heartbeat`, { open_claims: [number || 1] }, session).catch(() => {}),
     worker.heartbeat * 1000);
   try {
     while (!stopping) {
       number += 1;
-      const { runs } = await untilAnswered(() => call("POST", `${me}/claim`, { claim_no: number, room: slots, wait: 5 }));
+      const { runs } = await untilAnswered(() => call("POST", `${me}/claim`, { claim_no: number, room: slots, wait: 5 }, session));
       if (!runs.length) continue;
       const completions = await Promise.all(runs.map(attempt));
-      await untilAnswered(() => call("POST", `${me}/complete`, { completions, closed_claims: [number] }));
+      await untilAnswered(() => call("POST", `${me}/complete`, { completions, closed_claims: [number] }, session));
     }
-    await call("DELETE", me);
+    await call("DELETE", me, undefined, session);
   } catch (error) {
     if (!error.gone) throw error; // register anew
   } finally {

@@ -46,7 +46,8 @@ def path_of(endpoint: Endpoint, names: dict[str, str] | None = None) -> str:
 
 async def ask(api: Served, endpoint: Endpoint, key: str | None, path: str | None = None) -> Answer:
     body = {} if endpoint.body is not None and endpoint.reads == "json" else None
-    return await api.ask(endpoint.method, path or path_of(endpoint), body, key=key)
+    headers = dict.fromkeys(endpoint.required_headers, "nobodys")
+    return await api.ask(endpoint.method, path or path_of(endpoint), body, key=key, headers=headers)
 
 
 def test_only_these_are_open_to_everybody() -> None:

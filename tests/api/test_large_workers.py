@@ -14,9 +14,10 @@ MANY = [f"a.module.of.the.shop.and.a.task_{index}" for index in range(5000)]
 
 async def test_a_worker_says_all_that_it_has(api: Served) -> None:
     key = await api.key(Role.WORKER)
+    session: dict[str, str] = {}
 
     async def say(path: str, body: dict[str, Any]) -> Any:
-        answer = await api.post(path, body, key=key)
+        answer = await api.post(path, body, key=key, headers=session)
         assert answer.status in (200, 201), answer.body
         return answer.json
 
@@ -25,6 +26,7 @@ async def test_a_worker_says_all_that_it_has(api: Served) -> None:
     worker = await say("/v1/workers", {"name": "large", "tasks": MANY, "slots": 100_000, "defaults": defaults})
     told = await api.store.task_defaults(1)
     assert len(told) == len(MANY) and told[MANY[-1]].options.retry.retries == 5
+    session["Duetime-Worker-Token"] = worker["token"]
     path = f"/v1/workers/{worker['worker_id']}"
     assert (await say(f"{path}/claim", {"claim_no": 1, "tasks": MANY, "wait": 0}))["runs"] == []
     assert (await say(f"{path}/heartbeat", {"open_claims": list(range(1, 100_001))}))["freed"] == 0

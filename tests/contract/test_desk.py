@@ -38,7 +38,7 @@ async def test_a_claim_that_another_server_was_committing_is_found(
     dealing = asyncio.create_task(desk.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting = Waiting(worker.id, 1, 5, TrialRoom())
-    turn = asyncio.create_task(desk.claim(TENANT, worker.id, None, waiting, 10.0, gone))
+    turn = asyncio.create_task(desk.claim(await store.worker(worker.id), None, waiting, 10.0, gone))
     await asyncio.wait({turn, dealing}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
     desk.loops[0].stop()
     await dealing
@@ -56,7 +56,7 @@ async def test_a_hint_about_a_new_lane_is_followed_up_though_lanes_were_just_rea
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     for claim_no in range(1, 4):
         waiting = Waiting(worker.id, claim_no, 5, 0, 0)
-        turn = asyncio.create_task(desk.claim(TENANT, worker.id, None, waiting, 60.0, gone))
+        turn = asyncio.create_task(desk.claim(await store.worker(worker.id), None, waiting, 60.0, gone))
         await asyncio.sleep(0)
         await submit(store, job(queue=f"queue-{claim_no}"))
         desk.hint(Hint.READY)

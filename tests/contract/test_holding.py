@@ -11,11 +11,15 @@ from tests.contract.hands import LEASE, TENANT, failed, hand, job, retried, subm
 
 
 async def test_a_worker_is_read_back_with_its_tenant(store: Store) -> None:
-    info = WorkerInfo(new_id(), "remote", ("count", "greet"), ("mail",), 5, TENANT)
+    key_id, token_hash = new_id(), bytes(32)
+    info = WorkerInfo(
+        new_id(), "remote", ("count", "greet"), ("mail",), 5, TENANT, key_id=key_id, token_hash=token_hash
+    )
     lease_until = await store.register(info, LEASE)
     worker = await store.worker(info.id)
     assert (worker.id, worker.name, worker.tasks, worker.queues) == (info.id, "remote", info.tasks, ("mail",))
     assert (worker.slots, worker.tenant_id, worker.lease_until) == (5, TENANT, lease_until)
+    assert (worker.key_id, worker.token_hash) == (key_id, token_hash)
     await store.leave(info.id)
     with pytest.raises(NotFound):
         await store.worker(info.id)

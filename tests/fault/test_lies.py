@@ -18,7 +18,7 @@ from duetime.api.data_folder import make_root_key
 from duetime.client import admin_asks, graph_asks, job_asks, run_asks, transport
 from duetime.engine.alarm import Alarm
 from duetime.errors import NotFound, StoreUnavailable
-from duetime.ids import new_id, show
+from duetime.ids import new_id, parse, show
 from duetime.model.listing import JobStatus
 from duetime.model.notification import QUEUE as MESSAGES
 from duetime.store.opening import open_ready, store_for
@@ -76,7 +76,8 @@ async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: py
         add_tasks(app, where, began)
     async with receiving() as receiver, node(settings, near) as url, AsyncClient(url, key, tries=20) as client:
         tour = Tour(client, near, receiver)
-        async with remote_worker(far, url, key):
+        async with remote_worker(far, url, key) as worker:
+            tour.tokens = worker._source._sessions._tokens  # type: ignore[attr-defined]
             for part in PARTS:
                 await part(tour)
             held = await tour.job("far.work")
@@ -340,10 +341,11 @@ async def payloads_and_targets(tour: Tour) -> None:
     for worker in (await client.list_workers()).items:
         if worker.worker_id != run.worker_id:
             with contextlib.suppress(NotFound):  # it is not for the API to speak for the node's own worker
-                assert (await client.hand_back_runs(worker.worker_id, HandBack())).handed_back == 0
+                assert (await client.hand_back_runs(worker.worker_id, "x", HandBack())).handed_back == 0
+    token = tour.tokens[parse("wrk", run.worker_id)]
     stranger = HandBack(not_held=[show("run", new_id())])
-    assert (await client.hand_back_runs(run.worker_id, stranger)).handed_back == 0
-    assert await client.get_held_payload(run.worker_id, ref) == b'{"to": "the payload"}'
+    assert (await client.hand_back_runs(run.worker_id, token, stranger)).handed_back == 0
+    assert await client.get_held_payload(run.worker_id, token, ref) == b'{"to": "the payload"}'
     await client.cancel_job(job_id)
     await tour.ended(job_id, "CANCELLED")
     await tour.gone(lambda: client.erase_payload(ref))

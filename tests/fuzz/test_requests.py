@@ -37,9 +37,10 @@ class Asking:
         self._server: Served = self._runner.run(self._context.__aenter__())
         registered = self._runner.run(self._server.post("/v1/workers", WORKER))
         self.worker = registered.json["worker_id"]
+        self._session = {"Duetime-Worker-Token": registered.json["token"]}
 
     def ask(self, method: str, path: str, raw: bytes | None) -> int:
-        return self._runner.run(self._server.ask(method, path, raw=raw)).status
+        return self._runner.run(self._server.ask(method, path, raw=raw, headers=self._session)).status
 
     def close(self) -> None:
         self._runner.run(self._context.__aexit__(None, None, None))

@@ -22,6 +22,7 @@ from duetime.wire.workers import (
     Logs,
     Note,
     Notes,
+    Registered,
     Registration,
     Report,
     Reports,
@@ -33,9 +34,10 @@ from tests.support.waiting import eventually
 class Hand:
     """A remote worker that one moves by hand."""
 
-    def __init__(self, client: AsyncClient, worker_id: str) -> None:
+    def __init__(self, client: AsyncClient, registered: Registered) -> None:
         self.client = client
-        self.id = worker_id
+        self.id = registered.worker_id
+        self.session = (registered.worker_id, registered.token)
         self.number = 0
 
     async def claim(self, *, room: int = 10, wait: float = 5.0, **more: Any) -> Any:
@@ -43,10 +45,10 @@ class Hand:
         return await self.again(room=room, wait=wait, **more)
 
     async def again(self, *, room: int = 10, wait: float = 5.0, **more: Any) -> Any:
-        return await self.client.claim_runs(self.id, Ask(claim_no=self.number, room=room, wait=wait, **more))
+        return await self.client.claim_runs(*self.session, Ask(claim_no=self.number, room=room, wait=wait, **more))
 
     async def complete(self, *reports: Report) -> list[str]:
-        return (await self.client.complete_runs(self.id, Reports(list(reports), [self.number]))).refused
+        return (await self.client.complete_runs(*self.session, Reports(list(reports), [self.number]))).refused
 
 
 async def begin(served: Served, *tasks: str, key: str | None = None, queues: tuple[str, ...] = ()) -> Hand:
@@ -57,7 +59,7 @@ async def begin(served: Served, *tasks: str, key: str | None = None, queues: tup
         await client.close()
         raise
     assert registered.heartbeat < registered.lease
-    return Hand(client, registered.worker_id)
+    return Hand(client, registered)
 
 
 def report(run: Any, state: Any = "SUCCEEDED", **more: Any) -> Report:
@@ -205,9 +207,9 @@ async def test_a_worker_sees_only_its_tenant(served: Served) -> None:
     dealt = (await theirs.claim()).runs
     assert len(dealt) == 2
     with pytest.raises(NotFound) as foreign:
-        await theirs.client.complete_runs(ours.id, Reports([report(dealt[0])]))
+        await theirs.client.complete_runs(*ours.session, Reports([report(dealt[0])]))
     with pytest.raises(NotFound) as missing:
-        await theirs.client.complete_runs("wrk_00000000000000000000000000", Reports([report(dealt[0])]))
+        await theirs.client.complete_runs("wrk_00000000000000000000000000", "x", Reports([report(dealt[0])]))
     assert foreign.value.message.partition("wrk_")[0] == missing.value.message.partition("wrk_")[0]
     assert await ours.complete(report(dealt[0])) == [dealt[0].run_id], "another's run is refused like a missing one"
     for worker in (ours, theirs):
@@ -261,7 +263,7 @@ async def test_what_it_logs_is_shown_and_what_nobody_could_read_is_refused(app: 
     (run_id,) = await submit(served)
     (run,) = (await worker.claim()).runs
     logs = Logs([LogLine("2027-01-31T09:00:00+00:00", "WARNING", "nearly full")])
-    await worker.client.note_progress(worker.id, Notes([Note(run.run_id, run.fence, logs=logs)]))
+    await worker.client.note_progress(*worker.session, Notes([Note(run.run_id, run.fence, logs=logs)]))
     shown = (await app.run(run_id)).logs
     assert shown is not None
     assert json.loads(shown)["lines"] == [
@@ -282,12 +284,12 @@ async def test_snoozing_progress_checkpoints_and_handing_back(app: App, served: 
     (run_id,) = await submit(served)
     (run,) = (await worker.claim()).runs
     note = Note(run.run_id, run.fence, 0.5, "half", checkpoint={"page": 7})
-    assert (await worker.client.note_progress(worker.id, Notes([note]))).refused == []
+    assert (await worker.client.note_progress(*worker.session, Notes([note]))).refused == []
     assert (await app.run(run_id)).progress == 0.5
     await worker.complete(report(run, "SNOOZED", retry_in=0))
     (again,) = (await worker.claim()).runs
     assert (again.attempt, bytes(again.checkpoint)) == (1, b'{"page":7}')
-    back = await worker.client.hand_back_runs(worker.id, HandBack([HeldRun(again.run_id, again.fence)]))
+    back = await worker.client.hand_back_runs(*worker.session, HandBack([HeldRun(again.run_id, again.fence)]))
     assert back.handed_back == 1
     waiting = await app.run(run_id)
     assert (waiting.state, waiting.attempt) == (RunState.PENDING, 0)
@@ -301,24 +303,24 @@ async def test_a_worker_is_told_what_to_stop(app: App, served: Served) -> None:
     worker = await begin(served)
     (run_id,) = await submit(served)
     (run,) = (await worker.claim()).runs
-    listening = asyncio.create_task(worker.client.claim_runs(worker.id, Ask(claim_no=0, room=0, wait=20)))
+    listening = asyncio.create_task(worker.client.claim_runs(*worker.session, Ask(claim_no=0, room=0, wait=20)))
     await eventually(lambda: any(line.waiting for line in served.service.desk._dealer._lines.values()))
     await app.cancel_run(run_id)
     assert (await listening).cancelled == [run.run_id]
-    beaten = await worker.client.heartbeat(worker.id, Beat([worker.number]))
+    beaten = await worker.client.heartbeat(*worker.session, Beat([worker.number]))
     assert beaten.cancelled == [run.run_id]
     await worker.client.close()
 
 
 async def test_who_is_not_known_registers_anew(served: Served) -> None:
     worker = await begin(served)
-    await worker.client.delete_worker(worker.id)
+    await worker.client.delete_worker(*worker.session)
     with pytest.raises(NotFound):
-        await worker.client.heartbeat(worker.id, Beat([]))
+        await worker.client.heartbeat(*worker.session, Beat([]))
     other = await worker.client.register_worker(Registration("other", ["greet"]))
-    asking = asyncio.create_task(worker.client.claim_runs(other.worker_id, Ask(claim_no=1, wait=30)))
+    asking = asyncio.create_task(worker.client.claim_runs(other.worker_id, other.token, Ask(claim_no=1, wait=30)))
     await eventually(lambda: any(line.waiting for line in served.service.desk._dealer._lines.values()))
-    await worker.client.delete_worker(other.worker_id)
+    await worker.client.delete_worker(other.worker_id, other.token)
     with pytest.raises(LeaseLost):
         await asking
     await worker.client.close()
@@ -329,18 +331,18 @@ async def test_a_worker_says_that_it_does_not_hold_what_it_is_asked_to_stop(app:
     forgotten, held = await submit(served), await submit(served)
     assert len((await worker.claim()).runs) == 2
     await app.cancel_run(forgotten[0])
-    assert (await worker.client.heartbeat(worker.id, Beat([worker.number]))).cancelled == forgotten
-    back = await worker.client.hand_back_runs(worker.id, HandBack(not_held=forgotten))
+    assert (await worker.client.heartbeat(*worker.session, Beat([worker.number]))).cancelled == forgotten
+    back = await worker.client.hand_back_runs(*worker.session, HandBack(not_held=forgotten))
     assert back.handed_back == 1
 
     async def is_cancelled() -> bool:
-        await worker.client.heartbeat(worker.id, Beat([worker.number]))
+        await worker.client.heartbeat(*worker.session, Beat([worker.number]))
         return (await app.run(forgotten[0])).state is RunState.CANCELLED
 
     await eventually(is_cancelled)
     assert (await app.run(held[0])).state is RunState.RUNNING
     with pytest.raises(InvalidInput) as refused:
-        await worker.client.hand_back_runs(worker.id, HandBack(not_held=["job_1"]))
+        await worker.client.hand_back_runs(*worker.session, HandBack(not_held=["job_1"]))
     assert refused.value.field == "not_held[0]"
     await worker.client.close()
 
@@ -349,7 +351,7 @@ async def test_an_answer_that_never_came_can_be_given_back(app: App, served: Ser
     worker = await begin(served)
     (run_id,) = await submit(served)
     assert len((await worker.claim()).runs) == 1
-    back = await worker.client.hand_back_runs(worker.id, HandBack(claims=[worker.number]))
+    back = await worker.client.hand_back_runs(*worker.session, HandBack(claims=[worker.number]))
     assert back.handed_back == 1
     waiting = await app.run(run_id)
     assert (waiting.state, waiting.attempt) == (RunState.PENDING, 0)

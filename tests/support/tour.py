@@ -1,7 +1,8 @@
 """A client that asks a node for everything, whatever becomes of the answers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from duetime import App, AsyncClient
 from duetime.client import run_asks
@@ -21,6 +22,8 @@ class Tour:
         """All that should be there in the end."""
         self.told_from = 0
         """From here on the receiver was told what it had subscribed to."""
+        self.tokens: Mapping[UUID, str] = {}
+        """Of the remote worker's sessions."""
 
     async def job(self, task: str | None, **how: Any) -> str:
         receipt = await self.client.create_job(task, **how)

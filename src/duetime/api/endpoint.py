@@ -108,7 +108,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller must be allowed to do; None for what takes no key."""
     handler: Handler
     admit: Callable[[Call], Awaitable[None]] | None = None
-    """Checks, before the body is read, what a caller shows in place of a key."""
+    """Checks, before the body is read, what a caller shows in place of a key or beside it."""
     query: Any = None
     body: Any = None
     reads: Literal["json", "bytes"] = "json"
@@ -124,6 +124,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Statuses beyond those that every endpoint of its kind may answer."""
     headers: Mapping[str, str] = {}
     """Request headers that it understands, with what they mean."""
+    required_headers: tuple[str, ...] = ()
+    """Those of them without which it refuses."""
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -125,7 +125,13 @@ def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool)
 def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
     text = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
     return [
-        {"name": name, "in": "header", "required": False, "description": meaning, "schema": text}
+        {
+            "name": name,
+            "in": "header",
+            "required": name in endpoint.required_headers,
+            "description": meaning,
+            "schema": text,
+        }
         for name, meaning in endpoint.headers.items()
     ]
 

@@ -16,9 +16,7 @@ from duetime.wire.admin import (
 )
 from duetime.wire.service import Health
 from duetime.wire.workers import (
-    Ask as ClaimRequest,
-)
-from duetime.wire.workers import (
+    TOKEN_HEADER,
     AskParents,
     Beat,
     Beaten,
@@ -32,6 +30,9 @@ from duetime.wire.workers import (
     Registered,
     Registration,
     Reports,
+)
+from duetime.wire.workers import (
+    Ask as ClaimRequest,
 )
 
 _SLACK = 10.0
@@ -137,45 +138,50 @@ def register_worker(registration: Registration) -> Ask[Registered]:
     return Ask("POST", "/v1/workers", Registered, body=registration, repeatable=False)
 
 
-def claim_runs(worker_id: str, request: ClaimRequest) -> Ask[Dealt]:
+def claim_runs(worker_id: str, token: str, request: ClaimRequest) -> Ask[Dealt]:
     """Wait for runs; asking again with the same number gives the same ones."""
     target = path("/v1/workers/{}/claim", worker_id)
-    return Ask("POST", target, Dealt, body=request, patience=request.wait + _SLACK)
+    return Ask("POST", target, Dealt, body=request, headers=_session(token), patience=request.wait + _SLACK)
 
 
-def heartbeat(worker_id: str, beat: Beat) -> Ask[Beaten]:
+def heartbeat(worker_id: str, token: str, beat: Beat) -> Ask[Beaten]:
     """Renew the lease."""
-    return Ask("POST", path("/v1/workers/{}/heartbeat", worker_id), Beaten, body=beat)
+    return Ask("POST", path("/v1/workers/{}/heartbeat", worker_id), Beaten, body=beat, headers=_session(token))
 
 
-def complete_runs(worker_id: str, reports: Reports) -> Ask[Refusals]:
+def complete_runs(worker_id: str, token: str, reports: Reports) -> Ask[Refusals]:
     """Report how attempts ended."""
-    return Ask("POST", path("/v1/workers/{}/complete", worker_id), Refusals, body=reports)
+    return Ask("POST", path("/v1/workers/{}/complete", worker_id), Refusals, body=reports, headers=_session(token))
 
 
-def note_progress(worker_id: str, notes: Notes) -> Ask[Refusals]:
+def note_progress(worker_id: str, token: str, notes: Notes) -> Ask[Refusals]:
     """Say how far running attempts are."""
-    return Ask("POST", path("/v1/workers/{}/note", worker_id), Refusals, body=notes)
+    return Ask("POST", path("/v1/workers/{}/note", worker_id), Refusals, body=notes, headers=_session(token))
 
 
-def hand_back_runs(worker_id: str, runs: HandBack) -> Ask[HandedBack]:
+def hand_back_runs(worker_id: str, token: str, runs: HandBack) -> Ask[HandedBack]:
     """Give runs back as if they had not been claimed."""
-    return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs)
+    return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs, headers=_session(token))
 
 
-def get_held_parents(worker_id: str, request: AskParents) -> Ask[Parents]:
+def get_held_parents(worker_id: str, token: str, request: AskParents) -> Ask[Parents]:
     """What a run depended on that this worker holds."""
-    return Ask("POST", path("/v1/workers/{}/parents", worker_id), Parents, body=request)
+    return Ask("POST", path("/v1/workers/{}/parents", worker_id), Parents, body=request, headers=_session(token))
 
 
-def delete_worker(worker_id: str) -> Ask[Left]:
+def delete_worker(worker_id: str, token: str) -> Ask[Left]:
     """End the lease."""
-    return Ask("DELETE", path("/v1/workers/{}", worker_id), Left, repeatable=False)
+    return Ask("DELETE", path("/v1/workers/{}", worker_id), Left, headers=_session(token), repeatable=False)
 
 
-def get_held_payload(worker_id: str, payload_ref: str) -> Ask[bytes]:
+def get_held_payload(worker_id: str, token: str, payload_ref: str) -> Ask[bytes]:
     """The payload of a run that this worker holds."""
-    return Ask("GET", path("/v1/workers/{}/payloads/{}", worker_id, payload_ref), bytes)
+    return Ask("GET", path("/v1/workers/{}/payloads/{}", worker_id, payload_ref), bytes, headers=_session(token))
+
+
+def _session(token: str) -> dict[str, str]:
+    """The header that every request of a worker's session carries."""
+    return {TOKEN_HEADER: token}
 
 
 # The server itself.

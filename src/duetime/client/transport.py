@@ -67,11 +67,18 @@ class Transport:
         return Transport(self.url, self._key, tenant=self._tenant, tries=self._tries)
 
     async def call(
-        self, method: str, path: str, body: msgspec.Struct | None, answer: type[T], *, patience: float = 30.0
+        self,
+        method: str,
+        path: str,
+        body: msgspec.Struct | None,
+        answer: type[T],
+        *,
+        headers: Mapping[str, str] = {},
+        patience: float = 30.0,
     ) -> T:
         """Ask once, for those who decide by themselves what to repeat."""
         content = None if body is None else _encoder.encode(body)
-        response = await self.once(method, path, content, {}, patience)
+        response = await self.once(method, path, content, headers, patience)
         return decode(response.body, answer)
 
     async def request(

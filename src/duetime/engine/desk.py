@@ -1,13 +1,15 @@
 """The desk: where remote workers come to register, wait for runs, and report what became of them.
 
-A worker that speaks HTTP gets what one with a database connection gets: a lease, numbered claims, fences. The desk
-checks that a worker belongs to the tenant that asks; another tenant's worker answers as a missing one. It keeps
-nothing that matters: any server that reaches the same store can go on where this one was.
+A worker that speaks HTTP gets what one with a database connection gets: a lease, numbered claims, fences. Its session
+belongs to the key that opened it and has a token of its own: to every other key, and without the token, the worker is
+a missing one (`session`). The desk keeps nothing that matters: any server that reaches the same store can go on where
+this one was.
 """
 
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from hmac import compare_digest
 from uuid import UUID
 
 from duetime.clock import monotonic
@@ -78,22 +80,37 @@ class Desk:
             worker.tenant_id,
             worker.version,
             lease_until - lease,
+            worker.key_id,
+            worker.token_hash,
         )
         self._remember(known)
         self._claims[worker.id] = 0
         return known
 
+    async def session(self, tenant_id: int, worker_id: UUID, key_id: UUID | None, token_hash: bytes) -> Worker:
+        """The worker, for the key that opened its session and with the session's token. Raises `NotFound`, whatever of
+        these is wrong: an id alone tells nothing and allows nothing."""
+        known = self._workers.get(worker_id)
+        if known is None:
+            known = await self._store.worker(worker_id)
+            if known.tenant_id == tenant_id:
+                self._remember(known)
+        knows_token = known.token_hash is not None and compare_digest(known.token_hash, token_hash)
+        if known.tenant_id != tenant_id or known.key_id != key_id or not knows_token:
+            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
+        self._seen[worker_id] = monotonic()
+        return known
+
     async def claim(
         self,
-        tenant_id: int,
-        worker_id: UUID,
+        worker: Worker,
         tasks: Sequence[str] | None,
         waiting: Waiting,
         wait: float,
         gone: asyncio.Future[None],
     ) -> Turn:
         """Runs for a worker, once there are any; or what it is asked to stop."""
-        worker = await self._worker(tenant_id, worker_id)
+        worker_id = worker.id
         if waiting.claim_no:
             if not waiting.room:
                 return await self._what_became_of(worker_id, waiting.claim_no)
@@ -110,14 +127,14 @@ class Desk:
             if unknown := sorted(set(tasks) - chosen):
                 raise InvalidInput(f"{unknown[0]!r} was not registered", field="tasks", remedy="register with it first")
             chosen = frozenset(tasks)
-        wants = Capabilities(tenant_id, chosen, frozenset(worker.queues))
+        assert worker.tenant_id is not None
+        wants = Capabilities(worker.tenant_id, chosen, frozenset(worker.queues))
         turn = await self._dealer.wait(wants, waiting, wait, gone)
         for lane, run in turn.runs:
             self._targets[run.run_id] = (target_of(lane, run.options), run.attempt)
         return turn
 
-    async def renew(self, tenant_id: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        await self._worker(tenant_id, worker_id)
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
         try:
             return await self._beats.renew(worker_id, lease, open_claims)
         except LeaseLost:
@@ -126,15 +143,9 @@ class Desk:
             raise
 
     async def complete(
-        self,
-        tenant_id: int,
-        worker_id: UUID,
-        ended: Sequence[Completion],
-        judged: Sequence[Reported],
-        closed: Sequence[int],
+        self, worker_id: UUID, ended: Sequence[Completion], judged: Sequence[Reported], closed: Sequence[int]
     ) -> Completed:
         """Take reports: those that need no decision, and those that the job's retry policy has to judge."""
-        await self._worker(tenant_id, worker_id)
         completions = [self._weighed(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
         unknown: list[UUID] = []
         if judged:
@@ -157,18 +168,15 @@ class Desk:
             return completion
         return self._health.weigh(target, attempt, outcome, completion)
 
-    async def note(self, tenant_id: int, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        await self._worker(tenant_id, worker_id)
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         return await self._store.note(worker_id, notes)
 
-    async def parents(self, tenant_id: int, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
+    async def parents(self, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
         """What a run that the worker holds depended on, a part at a time."""
-        await self._worker(tenant_id, worker_id)
         return await self._store.held_parents(worker_id, run_id, after)
 
     async def hand_back(
         self,
-        tenant_id: int,
         worker_id: UUID,
         runs: Sequence[tuple[UUID, int]],
         claim_nos: Sequence[int] = (),
@@ -176,14 +184,12 @@ class Desk:
     ) -> int:
         """Take back runs, whatever was claimed under numbers whose answer never came, and what the worker does not
         hold, though the store says so."""
-        await self._worker(tenant_id, worker_id)
         released = await self._store.release(worker_id, claim_nos)
         if not_held:
             released += await self._store.disown(worker_id, not_held)
         return released + await self._store.hand_back(worker_id, runs)
 
-    async def leave(self, tenant_id: int, worker_id: UUID) -> None:
-        await self._worker(tenant_id, worker_id)
+    async def leave(self, worker_id: UUID) -> None:
         await self._store.leave(worker_id)
         self._forget_worker(worker_id)
         self._dealer.turn_away(worker_id)
@@ -197,17 +203,6 @@ class Desk:
     async def _claimed_before(self, worker_id: UUID, claim_no: int) -> Turn:
         """The runs of a claim that was made before, if it was: its answer was lost on the way."""
         return Turn(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
-
-    async def _worker(self, tenant_id: int, worker_id: UUID) -> Worker:
-        known = self._workers.get(worker_id)
-        if known is None:
-            known = await self._store.worker(worker_id)
-            if known.tenant_id == tenant_id:
-                self._remember(known)
-        if known.tenant_id != tenant_id:
-            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
-        self._seen[worker_id] = monotonic()
-        return known
 
     def _remember(self, worker: Worker) -> None:
         self._workers[worker.id] = worker

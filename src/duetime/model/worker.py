@@ -23,6 +23,10 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     """What it is made of, as it says itself, such as `duetime 0.1.0`."""
     defaults: dict[str, Defaults] = {}
     """What its tasks say of their jobs; of those that are not named here, what was told before stays."""
+    key_id: UUID | None = None
+    """The API key that opened the session of a remote worker."""
+    token_hash: bytes | None = None
+    """The hash of that session's token; None: no request may speak for this worker."""
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -38,6 +42,9 @@ class Worker(msgspec.Struct, frozen=True):
     tenant_id: int | None
     version: str
     heard_at: datetime
+    key_id: UUID | None = None
+    token_hash: bytes | None = None
+    """As `WorkerInfo` has them; lists leave both out."""
 
     @property
     def runs_tasks(self) -> bool:

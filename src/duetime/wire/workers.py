@@ -12,6 +12,8 @@ import msgspec
 from duetime.wire.fields import Length, PriorityName, RateText, Text
 from duetime.wire.jobs import Delivery, Retries, RetryBody
 
+TOKEN_HEADER = "Duetime-Worker-Token"
+"""Carries the token of the session, on every request but the registration."""
 MOST_RUNS = 1000
 """Runs in one claim, completions in one report."""
 LONGEST_WAIT = 60.0
@@ -77,6 +79,8 @@ class Registration(Request):
 
 class Registered(Answer):
     worker_id: str
+    token: str
+    """Of this session: every other request carries it in `Duetime-Worker-Token`. It is not shown again."""
     lease: float
     """Seconds that the worker may stay silent."""
     heartbeat: float

@@ -12,16 +12,16 @@ from uuid import UUID
 import msgspec
 
 from duetime.errors import LeaseLost, NotFound
-from duetime.ids import parse, show
+from duetime.ids import parse
 from duetime.loop import Loop, surely
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.moments import stamp
 from duetime.wire import workers as wire
 from duetime.worker.session import Session
+from duetime.worker.session_wire import SessionWire
 from duetime.worker.source import Wants
 from duetime.worker.task import Place
-from duetime.worker.wire import Wire
 
 _WAIT = 25.0
 """Seconds that a poll waits for runs."""
@@ -34,7 +34,7 @@ _IDLE = 1.0
 
 
 class HttpClaimer:
-    def __init__(self, server: Wire, wants: Wants, stop_asked: Callable[[Sequence[UUID]], None]) -> None:
+    def __init__(self, server: SessionWire, wants: Wants, stop_asked: Callable[[Sequence[UUID]], None]) -> None:
         self._server = server
         self._wants = wants
         self._stop_asked = stop_asked
@@ -83,8 +83,8 @@ class HttpClaimer:
 
     async def ask(self, session: Session, body: wire.Ask) -> wire.Dealt | None:
         """Runs, and what shall stop; None when the poll was given up because the session ends."""
-        path = f"/v1/workers/{show('wrk', session.id)}/claim"
-        call = asyncio.ensure_future(self._server.call("POST", path, body, wire.Dealt, patience=body.wait + _SLACK))
+        asking = self._server.post(session.id, "claim", body, wire.Dealt, patience=body.wait + _SLACK)
+        call = asyncio.ensure_future(asking)
         self._calls.add(call)
         try:
             dealt = await call

@@ -1,7 +1,7 @@
 """A duetime server as the source of a worker's runs, over HTTP: `docs/worker-protocol.md`, from the worker's side.
 
-The server claims for all that wait there, so claiming is a long poll. A server that does not know this worker says the
-same as a lease that is over: the worker registers anew.
+The server claims for all that wait there, so claiming is a long poll. Every request of a session carries its token. A
+server that does not know the session says the same as a lease that is over: the worker registers anew.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ from duetime.model.worker import Renewal, WorkerInfo
 from duetime.store.protocol import Completed, Hint
 from duetime.wire import workers as wire
 from duetime.worker.http_claimer import HttpClaimer
+from duetime.worker.session_wire import SessionWire
 from duetime.worker.source import Wants
 from duetime.worker.wire import Wire
 from duetime.worker.wire_defaults import wire_defaults
@@ -32,8 +33,9 @@ _TRACEBACK = "\nTraceback "
 class HttpSource:
     embedded = False
 
-    def __init__(self, server: Wire) -> None:
+    def __init__(self, server: Wire, sessions: SessionWire | None = None) -> None:
         self._server = server
+        self._sessions = sessions or SessionWire(server)
         self._callbacks: list[Callable[[Hint], None]] = []
         self._asked_to_stop: set[UUID] = set()
 
@@ -44,14 +46,15 @@ class HttpSource:
         await self._server.close()
 
     def companion(self) -> "HttpSource":
-        return HttpSource(self._server.companion())
+        server = self._server.companion()
+        return HttpSource(server, self._sessions.companion(server))
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
     def claimer(self, wants: Wants) -> HttpClaimer:
-        return HttpClaimer(self._server, wants, self._stop_asked)
+        return HttpClaimer(self._sessions, wants, self._stop_asked)
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
         body = wire.Registration(
@@ -64,14 +67,15 @@ class HttpSource:
             {name: wire_defaults(defaults) for name, defaults in worker.defaults.items()},
         )
         answer = await self._server.call("POST", "/v1/workers", body, wire.Registered)
-        return parse("wrk", answer.worker_id)
+        worker_id = parse("wrk", answer.worker_id)
+        self._sessions.began(worker_id, answer.token)
+        return worker_id
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
         body = wire.Beat(list(open_claims), lease.total_seconds())
         patience = max(1.0, lease.total_seconds() * 0.3)
         try:
-            path = _path(worker_id, "heartbeat")
-            answer = await self._server.call("POST", path, body, wire.Beaten, patience=patience)
+            answer = await self._sessions.post(worker_id, "heartbeat", body, wire.Beaten, patience=patience)
         except NotFound:
             raise LeaseLost("the server does not know this worker any more") from None
         return Renewal(answer.lease_until, tuple(parse("run", run) for run in answer.cancelled), answer.freed)
@@ -113,7 +117,7 @@ class HttpSource:
         if not body.runs and not body.claims and not body.not_held:
             return 0
         try:
-            answer = await self._server.call("POST", _path(worker_id, "hand-back"), body, wire.HandedBack)
+            answer = await self._sessions.post(worker_id, "hand-back", body, wire.HandedBack)
         except (NotFound, LeaseLost):
             return 0
         return answer.handed_back
@@ -127,7 +131,7 @@ class HttpSource:
         while more:
             body = wire.AskParents(show("run", run_id), show("job", found[-1].job_id) if found else None)
             try:
-                answer = await self._server.call("POST", _path(worker_id, "parents"), body, wire.Parents)
+                answer = await self._sessions.post(worker_id, "parents", body, wire.Parents)
             except NotFound:
                 raise LeaseLost("the server does not know this worker any more") from None
             found += [_parent(item) for item in answer.parents]
@@ -136,13 +140,13 @@ class HttpSource:
 
     async def leave(self, worker_id: UUID) -> None:
         try:
-            await self._server.call("DELETE", _path(worker_id), None, wire.Left)
+            await self._sessions.leave(worker_id)
         except (NotFound, LeaseLost):
             return
 
     async def _tell(self, worker_id: UUID, what: str, body: msgspec.Struct, run_ids: Sequence[UUID]) -> Completed:
         try:
-            answer = await self._server.call("POST", _path(worker_id, what), body, wire.Refusals)
+            answer = await self._sessions.post(worker_id, what, body, wire.Refusals)
         except (NotFound, LeaseLost):
             return Completed(frozenset(run_ids))
         except InvalidInput as error:
@@ -153,11 +157,6 @@ class HttpSource:
         self._asked_to_stop.update(run_ids)
         for callback in self._callbacks:
             callback(Hint.CANCEL)
-
-
-def _path(worker_id: UUID, what: str = "") -> str:
-    path = f"/v1/workers/{show('wrk', worker_id)}"
-    return f"{path}/{what}" if what else path
 
 
 def _report(item: Completion) -> wire.Report:

@@ -1,5 +1,6 @@
 """What a remote worker needs of an HTTP client."""
 
+from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -17,7 +18,14 @@ class Wire(Protocol):
         """The same for another event loop."""
 
     async def call(
-        self, method: str, path: str, body: msgspec.Struct | None, answer: type[T], *, patience: float = 30.0
+        self,
+        method: str,
+        path: str,
+        body: msgspec.Struct | None,
+        answer: type[T],
+        *,
+        headers: Mapping[str, str] = {},
+        patience: float = 30.0,
     ) -> T:
         """Ask once. Raises `StoreUnavailable` when there is no answer within `patience` or the server asks to try
         again, `NotFound`, `LeaseLost`, `InvalidInput` and `AccessDenied` as it says."""

@@ -1,6 +1,7 @@
 """Payloads that are stored once and referred to by jobs. They are encrypted, and never part of a list, log or event."""
 
 from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.worker_sessions import SESSION, session_of
 from duetime.errors import NotFound
 from duetime.ids import new_id, show
 from duetime.model.access import Action
@@ -47,11 +48,11 @@ async def erase_payload(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.get("/v1/workers/{worker_id}/payloads/{payload_id}", Action.WORK, answers_with=BYTES)
+@routes.get("/v1/workers/{worker_id}/payloads/{payload_id}", Action.WORK, **SESSION, answers_with=BYTES)
 async def get_held_payload(call: Call) -> Reply:
     """Read the payload of a run that this worker holds."""
     payload_id = call.identity("pay", "payload_id")
-    tenant_id, sealed = await call.service.store.held_payload(call.identity("wrk", "worker_id"), payload_id)
+    tenant_id, sealed = await call.service.store.held_payload(session_of(call).id, payload_id)
     if tenant_id != call.tenant_id:
         raise NotFound(f"there is no payload {show('pay', payload_id)}")
     return _opened(call, tenant_id, show("pay", payload_id), sealed)

@@ -15,6 +15,7 @@ from duetime.api.endpoint import Call, Routes
 from duetime.api.gate import Admission
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.submitting import read_defaults
+from duetime.api.worker_sessions import SESSION, new_token, session_of
 from duetime.engine.desk import Reported
 from duetime.engine.line import Turn, Waiting
 from duetime.errors import InvalidInput, NotFound
@@ -77,29 +78,51 @@ async def register_worker(call: Call) -> Registered:
     queues = _queues(call, body.queues)
     defaults = {name: _defaults(name, said, tasks) for name, said in body.defaults.items()}
     names = tuple(sorted(tasks))
-    info = WorkerInfo(new_id(), body.name, names, queues, body.slots, call.tenant_id, body.version, defaults)
+    token, token_hash = new_token()
+    info = WorkerInfo(
+        new_id(),
+        body.name,
+        names,
+        queues,
+        body.slots,
+        call.tenant_id,
+        body.version,
+        defaults,
+        call.who.key_id,
+        token_hash,
+    )
     worker = await call.service.desk.register(info, lease)
     seconds = lease.total_seconds()
     return Registered(
-        worker_id=show("wrk", worker.id), lease=seconds, heartbeat=seconds / 3, lease_until=worker.lease_until
+        worker_id=show("wrk", worker.id),
+        token=token,
+        lease=seconds,
+        heartbeat=seconds / 3,
+        lease_until=worker.lease_until,
     )
 
 
 @routes.post(
-    "/v1/workers/{worker_id}/claim", Action.WORK, body=Ask, body_limit="batch", answer=Dealt, problems=(404, 409)
+    "/v1/workers/{worker_id}/claim",
+    Action.WORK,
+    **SESSION,
+    body=Ask,
+    body_limit="batch",
+    answer=Dealt,
+    problems=(404, 409),
 )
 async def claim_runs(call: Call) -> Dealt:
     """Wait for runs, and take them; ask again with the same number when the answer was lost"""
     body: Ask = call.body
-    worker_id = call.identity("wrk", "worker_id")
+    worker = session_of(call)
     room = body.room if body.claim_no else 0
     proven = {(call.tenant_id, task): count for task, count in body.proven.items()}
     trials = TrialRoom(body.suspects, body.probed, proven, body.alone)
-    waiting = Waiting(worker_id, body.claim_no, room, trials, body.held)
+    waiting = Waiting(worker.id, body.claim_no, room, trials, body.held)
     admission = Admission(call)
     gone = asyncio.ensure_future(call.gone())
     try:
-        turn = await call.service.desk.claim(call.tenant_id, worker_id, body.tasks, waiting, body.wait, gone)
+        turn = await call.service.desk.claim(worker, body.tasks, waiting, body.wait, gone)
     finally:
         gone.cancel()
     if turn.runs or turn.cancelled:
@@ -108,25 +131,37 @@ async def claim_runs(call: Call) -> Dealt:
         except (Problem, NotFound):
             # Its key has ended while it waited: what it would have got goes to others, as if it had not been claimed.
             if turn.runs:
-                await call.service.desk.hand_back(call.tenant_id, worker_id, [], [body.claim_no])
+                await call.service.desk.hand_back(worker.id, [], [body.claim_no])
             raise
     return _dealt(turn)
 
 
 @routes.post(
-    "/v1/workers/{worker_id}/heartbeat", Action.WORK, body=Beat, body_limit="batch", answer=Beaten, problems=(404, 409)
+    "/v1/workers/{worker_id}/heartbeat",
+    Action.WORK,
+    **SESSION,
+    body=Beat,
+    body_limit="batch",
+    answer=Beaten,
+    problems=(404, 409),
 )
 async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
     body: Beat = call.body
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    renewal = await call.service.desk.renew(call.tenant_id, call.identity("wrk", "worker_id"), lease, body.open_claims)
+    renewal = await call.service.desk.renew(session_of(call).id, lease, body.open_claims)
     cancelled = [show("run", run_id) for run_id in renewal.cancelled]
     return Beaten(lease_until=renewal.lease_until, cancelled=cancelled, freed=renewal.freed)
 
 
 @routes.post(
-    "/v1/workers/{worker_id}/complete", Action.WORK, body=Reports, body_limit="batch", answer=Refusals, problems=(404,)
+    "/v1/workers/{worker_id}/complete",
+    Action.WORK,
+    **SESSION,
+    body=Reports,
+    body_limit="batch",
+    answer=Refusals,
+    problems=(404,),
 )
 async def complete_runs(call: Call) -> Refusals:
     """Report how attempts ended; each counts only while run, fence and worker match"""
@@ -136,26 +171,31 @@ async def complete_runs(call: Call) -> Refusals:
     limit = call.service.settings.max_result
     for index, report in enumerate(body.completions):
         _read(report, f"completions[{index}]", limit, ended, judged)
-    answer = await call.service.desk.complete(
-        call.tenant_id, call.identity("wrk", "worker_id"), ended, judged, body.closed_claims
-    )
+    answer = await call.service.desk.complete(session_of(call).id, ended, judged, body.closed_claims)
     return _refusals(answer.refused)
 
 
 @routes.post(
-    "/v1/workers/{worker_id}/note", Action.WORK, body=Notes, body_limit="batch", answer=Refusals, problems=(404,)
+    "/v1/workers/{worker_id}/note",
+    Action.WORK,
+    **SESSION,
+    body=Notes,
+    body_limit="batch",
+    answer=Refusals,
+    problems=(404,),
 )
 async def note_progress(call: Call) -> Refusals:
     """Say how far running attempts are, and save what the next attempt should start from"""
     body: Notes = call.body
     notes = [_note(note, f"notes[{index}]") for index, note in enumerate(body.notes)]
-    answer = await call.service.desk.note(call.tenant_id, call.identity("wrk", "worker_id"), notes)
+    answer = await call.service.desk.note(session_of(call).id, notes)
     return _refusals(answer.refused)
 
 
 @routes.post(
     "/v1/workers/{worker_id}/hand-back",
     Action.WORK,
+    **SESSION,
     body=HandBack,
     body_limit="batch",
     answer=HandedBack,
@@ -165,25 +205,27 @@ async def hand_back_runs(call: Call) -> HandedBack:
     """Give runs back as if they had not been claimed"""
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
-    desk, worker_id = call.service.desk, call.identity("wrk", "worker_id")
+    desk, worker = call.service.desk, session_of(call)
     not_held = [_stranger(text, f"not_held[{index}]") for index, text in enumerate(body.not_held)]
-    return HandedBack(handed_back=await desk.hand_back(call.tenant_id, worker_id, runs, body.claims, not_held))
+    return HandedBack(handed_back=await desk.hand_back(worker.id, runs, body.claims, not_held))
 
 
-@routes.post("/v1/workers/{worker_id}/parents", Action.WORK, body=AskParents, answer=Parents, problems=(404, 409))
+@routes.post(
+    "/v1/workers/{worker_id}/parents", Action.WORK, **SESSION, body=AskParents, answer=Parents, problems=(404, 409)
+)
 async def get_held_parents(call: Call) -> Parents:
     """What a run depended on that the worker holds, and what came of it"""
     body: AskParents = call.body
     run_id = _run_id(body, "run_id")
     after = None if body.after is None else parse("job", body.after)
-    found = await call.service.desk.parents(call.tenant_id, call.identity("wrk", "worker_id"), run_id, after)
+    found = await call.service.desk.parents(session_of(call).id, run_id, after)
     return Parents([_parent(item) for item in found], more=bool(found))
 
 
-@routes.delete("/v1/workers/{worker_id}", Action.WORK, answer=Left, problems=(404,))
+@routes.delete("/v1/workers/{worker_id}", Action.WORK, **SESSION, answer=Left, problems=(404,))
 async def delete_worker(call: Call) -> Left:
     """End the lease; what is still held goes to others"""
-    await call.service.desk.leave(call.tenant_id, call.identity("wrk", "worker_id"))
+    await call.service.desk.leave(session_of(call).id)
     return Left()
 
 

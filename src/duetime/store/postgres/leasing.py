@@ -33,6 +33,8 @@ class LeasingRole(Role):
             lease,
             worker.tenant_id,
             worker.version,
+            worker.key_id,
+            worker.token_hash,
         )
         return lease_until
 

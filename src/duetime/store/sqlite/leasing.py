@@ -35,6 +35,8 @@ class LeasingRole(Role):
                     "slots": worker.slots,
                     "tenant_id": worker.tenant_id,
                     "version": worker.version,
+                    "key_id": None if worker.key_id is None else worker.key_id.bytes,
+                    "token_hash": worker.token_hash,
                     "lease": microseconds(lease),
                     "now": now,
                 },
@@ -76,8 +78,9 @@ class LeasingRole(Role):
 
 
 def worker_of(row: tuple[Any, ...]) -> Worker:
-    """From a row of `list_workers`."""
-    worker_id, name, tasks, queues, slots, started, lease_until, tenant_id, version, heard = row
+    """From a row of `list_workers`, or of `worker_by_id`, which has the session too."""
+    worker_id, name, tasks, queues, slots, started, lease_until, tenant_id, version, heard, *session = row
+    key_id, token_hash = session or (None, None)
     return Worker(
         identity(worker_id),
         name,
@@ -89,6 +92,8 @@ def worker_of(row: tuple[Any, ...]) -> Worker:
         tenant_id,
         version,
         moment(heard),
+        None if key_id is None else identity(key_id),
+        token_hash,
     )
 
 

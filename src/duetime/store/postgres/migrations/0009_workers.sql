@@ -6,6 +6,11 @@ alter table duetime.workers add column heard_at timestamptz not null default pg_
 -- or a machine that slept: what of a timeout had passed before that, the database's clock cannot tell.
 alter table duetime.workers add column held_since timestamptz not null default pg_catalog.now();
 
+-- The session of a remote worker: the key that opened it, and the hash of the token that its requests carry. Both are null
+-- for a worker that has the database itself.
+alter table duetime.workers add column key_id uuid;
+alter table duetime.workers add column token_hash bytea;
+
 -- What running attempts have logged so far. Beside the runs, because few say anything before they end, and their rows
 -- are rewritten as a whole.
 create table duetime.live_logs (

@@ -1,7 +1,7 @@
 -- register_worker: begin a worker's lease
 insert into duetime.workers as w (
-    id, name, tasks, queues, slots, tenant_id, version, started_at, heard_at, held_since, lease_until)
-values ($1, $2, $3::text[], $4::text[], $5, $7, $8,
+    id, name, tasks, queues, slots, tenant_id, version, key_id, token_hash, started_at, heard_at, held_since, lease_until)
+values ($1, $2, $3::text[], $4::text[], $5, $7, $8, $9, $10,
     duetime.now(), duetime.now(), duetime.now(), duetime.now() + $6::interval)
 on conflict (id) do update set lease_until = excluded.lease_until, heard_at = excluded.heard_at,
     held_since = least(duetime.now(), case when w.lease_until > duetime.now() then w.held_since end)

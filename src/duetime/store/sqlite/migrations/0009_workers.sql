@@ -6,6 +6,11 @@ alter table workers add column heard_at integer not null default 0;
 -- or a machine that slept: what of a timeout had passed before that, the database's clock cannot tell.
 alter table workers add column held_since integer not null default 0;
 
+-- The session of a remote worker: the key that opened it, and the hash of the token that its requests carry. Both are null
+-- for a worker that has the database itself.
+alter table workers add column key_id blob;
+alter table workers add column token_hash blob;
+
 -- What running attempts have logged so far. Beside the runs, because few say anything before they end.
 create table live_logs (
     run_id blob primary key,

@@ -1,5 +1,6 @@
 -- worker_by_id: one worker that has not left
-select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at from workers where id = :worker_id;
+select id, name, tasks, queues, slots, started_at, lease_until, tenant_id, version, heard_at, key_id, token_hash
+from workers where id = :worker_id;
 
 -- runs_of_worker: those of some runs that a worker holds, as it claimed them
 select r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args, r.options,
