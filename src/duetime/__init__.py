@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from duetime.receipt import Receipt
     from duetime.settings import Settings
     from duetime.task import Task
+    from duetime.tls import ClientTls
     from duetime.worker.context import Context, SyncContext, current_context
     from duetime.worker.failures import FailedAttempt
 
@@ -66,6 +67,7 @@ __all__ = [
     "CalendarInUse",
     "Cancel",
     "Client",
+    "ClientTls",
     "Closed",
     "Conflict",
     "Context",
@@ -115,6 +117,7 @@ __all__ = [
 _HOMES = {
     "duetime.app": ("App",),
     "duetime.client": ("AsyncClient", "Client"),
+    "duetime.tls": ("ClientTls",),
     "duetime.clock": ("ManualClock",),
     "duetime.errors": (
         "AccessDenied",

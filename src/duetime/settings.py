@@ -51,11 +51,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     host: Annotated[str, kinds.text("The address that the HTTP server listens on.")] = "127.0.0.1"
     port: Annotated[int, kinds.count("The HTTP server's port; 0 takes a free one.", 0, 65_535)] = 8420
+    tls_cert: Annotated[
+        Path | None,
+        kinds.file("The server's certificate and its chain (PEM): it speaks TLS with it. Read again when it changes."),
+    ] = None
+    tls_key: Annotated[
+        Path | None, kinds.file("The key of `tls_cert` (PEM); without it the key is in the file of the certificate.")
+    ] = None
+    tls_client_ca: Annotated[
+        Path | None,
+        kinds.file("CAs of client certificates (PEM). With it, remote workers need a certificate of one of them."),
+    ] = None
+    tls_in_front: Annotated[
+        Literal["on", "off"],
+        kinds.choice(
+            "A proxy in front of this server ends TLS, so plain HTTP on the network is no reason to warn.", "on", "off"
+        ),
+    ] = "off"
 
     url: Annotated[
         str | None, kinds.server("The server that commands and remote workers talk to, instead of a database.")
     ] = None
     key: Annotated[str | None, kinds.secret("The API key for that server.")] = None
+    server_ca: Annotated[
+        Path | None, kinds.file("CAs that the server at `url` is verified against (PEM), instead of the system's.")
+    ] = None
+    client_cert: Annotated[
+        Path | None,
+        kinds.file("The client certificate for that server and its chain (PEM). Read again when it changes."),
+    ] = None
+    client_key: Annotated[
+        Path | None,
+        kinds.file("The key of `client_cert` (PEM); without it the key is in the file of the certificate."),
+    ] = None
 
     queues: Annotated[
         tuple[str, ...], kinds.names("The queues that this process takes runs from, those of targets included.")
@@ -293,6 +321,8 @@ def _kinds() -> dict[str, kinds.Kind]:
 
 
 _KINDS = _kinds()
+_NEEDS = {"tls_key": "tls_cert", "tls_client_ca": "tls_cert", "client_key": "client_cert"}
+"""Settings that mean nothing without another one."""
 
 
 def describe() -> list[Described]:
@@ -403,6 +433,14 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
             field="lease",
             remedy="make lease at least twice heartbeat",
         )
+
+    for name, needed in _NEEDS.items():
+        if getattr(settings, name) is not None and getattr(settings, needed) is None:
+            raise SettingsError(
+                f"{given[name].source} is set, and {needed} is not",
+                field=name,
+                remedy=f"set {needed}, or leave {name} out",
+            )
 
 
 def _variable(name: str) -> str:

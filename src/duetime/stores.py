@@ -199,13 +199,14 @@ class Stores:
     async def _server(self, settings: Settings) -> "RemoteJobs":
         from duetime.client.finding import find_server
         from duetime.client.remote_jobs import RemoteJobs
+        from duetime.tls import ClientTls
 
         loop = asyncio.get_running_loop()
         url, key = find_server(settings)
         known = self._remote.get(loop)
         if known is not None and known.url == url:
             return known.jobs
-        jobs = RemoteJobs(url, key)
+        jobs = RemoteJobs(url, key, ClientTls.of(settings))
         self._remote[loop] = connected = _Connected(url, jobs, _closed_with_loop(jobs))
         await anext(connected.closing)
         if known is not None:

@@ -41,6 +41,7 @@ from duetime.telemetry.exposition import registry_of
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.serving import metrics_shown
 from duetime.telemetry.traces import Tracer, make_tracer
+from duetime.tls import ClientTls
 from duetime.worker.attempts import Observer
 from duetime.worker.http_source import HttpSource
 from duetime.worker.limits import WorkerLimits
@@ -76,7 +77,7 @@ class RemoteNode:
         self._meters = Meters()
         self._tracer = _tracer(settings)
         self._app = app
-        self._server = Transport(settings.url, settings.key)
+        self._server = Transport(settings.url, settings.key, tls=ClientTls.of(settings))
         self._settings = settings
         self._observe = observe
         self._worker: Worker | None = None

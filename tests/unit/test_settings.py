@@ -329,6 +329,7 @@ class TestDescriptions:
             "metrics_port",
         }
         in_words |= {"allowed_networks", "trusted_proxies", "shell_commands", "public_url", "smtp_url", "mail_from"}
+        in_words |= {"tls_cert", "tls_key", "tls_client_ca", "server_ca", "client_cert", "client_key"}
         for each in describe():
             if each.name not in in_words:
                 assert getattr(loaded(environ={each.variable: each.default}), each.name) == defaults[each.name]

@@ -19,9 +19,10 @@ from duetime.api.bodies import drop_the_rest, parse, read_body
 from duetime.api.decoding import fit, header_map, read_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.peer import Peer
-from duetime.api.problems import INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
+from duetime.api.problems import FORBIDDEN, INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
 from duetime.api.service import Service
 from duetime.errors import StoreError, reason_of
+from duetime.model.access import Action
 
 log = logging.getLogger("duetime.api")
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -74,6 +75,8 @@ class _Door:
     async def _answer(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> object:
         service = self._service
         given = header_map(scope["headers"])
+        if endpoint.may is Action.WORK and service.settings.tls_client_ca is not None:
+            _check_certificate(scope)
         peer = Peer(scope, service.front)
         who = await service.gate.admit(endpoint, given, peer)
         call = Call(service, endpoint, given, scope["path_params"], who, receive, peer)
@@ -90,6 +93,15 @@ class _Door:
             else:
                 call.body = fit({}, endpoint.body)
         return await endpoint.handler(call)
+
+
+def _check_certificate(scope: Scope) -> None:
+    if scope.get("extensions", {}).get("tls", {}).get("client_cert_name") is None:
+        raise Problem(
+            FORBIDDEN,
+            "the worker protocol takes only connections with a client certificate here",
+            remedy="give the worker one of the CA in tls_client_ca: client_cert and client_key (DUETIME_CLIENT_CERT)",
+        )
 
 
 def _seen(endpoint: Endpoint, error: Exception) -> Problem:

@@ -45,7 +45,7 @@ class Connections:
         """`most_of_address` 0: half of all."""
         self.most = most
         self._most_of_address = most_of_address or max(1, most // 2)
-        self._header_timeout = header_timeout
+        self.header_timeout = header_timeout
         self._idle_timeout = idle_timeout
         self._open = 0
         self._of_address: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class Connections:
 
     def waits(self, connection: Waiter) -> None:
         """It has begun to send a request, or may: the whole header must be there in time."""
-        self._waiting[connection] = monotonic() + self._header_timeout
+        self._waiting[connection] = monotonic() + self.header_timeout
 
     def idles(self, connection: Waiter) -> None:
         """Its request was answered, and it may send another one."""
@@ -109,6 +109,11 @@ class Connections:
         for connection in late:
             if self._waiting[connection] <= now:
                 self._drop(connection, "no whole header in time")
+
+    def close(self) -> None:
+        """Drop all that wait: the server has ended."""
+        for connection in list(self._waiting):
+            connection.drop()
 
     def _evict(self, address: str | None = None) -> bool:
         """Drop the connection that has waited longest, of this address if one is given; false when there is none."""

@@ -6,7 +6,6 @@ headers, one endless header, chunk extensions, trailers.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from uvicorn.config import Config
@@ -14,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from duetime.api.connections import Connections
+from duetime.api.tls_listener import Handshake
 
 MAX_HEADER = 32 * 1024
 """Bytes of a request line and its headers."""
@@ -26,7 +26,7 @@ class _Refused(Exception):
     """Ends the parser in the middle of a message."""
 
 
-def bounded(connections: Connections) -> Callable[..., asyncio.Protocol]:
+def bounded(connections: Connections) -> "type[BoundedProtocol]":
     """The protocol for uvicorn's `http`, with this table of connections."""
 
     class Bounded(BoundedProtocol):
@@ -37,11 +37,14 @@ def bounded(connections: Connections) -> Callable[..., asyncio.Protocol]:
 
 class BoundedProtocol(HttpToolsProtocol):
     table: Connections
+    handshake: Handshake | None = None
+    """What the connection was in the table until now, with TLS."""
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **more: Any) -> None:
         super().__init__(config, server_state, app_state, **more)
         self.address = ""
         self._admitted = False
+        self._client_name: str | None = None
         self._framing = 0
         self._body = 0
         self._begun = False
@@ -50,6 +53,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
+        self._client_name = _client_name(transport.get_extra_info("peercert"))
+        if self.handshake is not None:
+            self.handshake.over()
         self._admitted = self.table.admit(self)
         if not self._admitted:
             self._answer(503, "There are too many connections. Ask again later.")
@@ -90,6 +96,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._begun = True
         self._framing = self._body = 0
         super().on_message_begin()
+        if self._client_name is not None:
+            self.scope["extensions"] = {"tls": {"client_cert_name": self._client_name}}
         if self.cycle is not None and self.cycle.response_complete:
             self.table.waits(self)
 
@@ -135,3 +143,10 @@ class BoundedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head % (status, len(body)) + body)
         self.transport.close()
+
+
+def _client_name(certificate: dict[str, Any] | None) -> str | None:
+    """Who the client's certificate is for; None without one. The handshake has verified it."""
+    if not certificate:
+        return None
+    return ",".join(f"{name}={value}" for parts in certificate.get("subject", ()) for name, value in parts)

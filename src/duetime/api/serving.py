@@ -11,12 +11,14 @@ import uvicorn
 
 from duetime.api.application import make_application
 from duetime.api.connections import Connections, room_for_connections
-from duetime.api.http_protocol import bounded
+from duetime.api.http_protocol import BoundedProtocol, bounded
 from duetime.api.pages import page_routes
 from duetime.api.service import Service
 from duetime.api.table import ENDPOINTS
+from duetime.api.tls_listener import Handshake, TlsListener
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
+from duetime.tls import server_tls, warn_of_plain_http
 
 _KEEP_ALIVE = 75
 """Seconds for which a connection may be idle between two requests."""
@@ -33,7 +35,10 @@ class _Server(uvicorn.Server):
 class HttpServer:
     def __init__(self, service: Service, settings: Settings) -> None:
         self._service = service
+        self._tls = server_tls(settings)
         self._socket = _listen(settings.host, settings.port)
+        if self._tls is None:
+            warn_of_plain_http("the API", self._socket.getsockname()[0], settings)
         self._connections = Connections(
             room_for_connections(settings.max_connections, 2 * settings.pool_size),
             settings.max_connections_per_address,
@@ -41,10 +46,11 @@ class HttpServer:
             idle_timeout=_KEEP_ALIVE,
         )
         self._connections.on_refusal = service.metrics.refused
+        self._protocol = bounded(self._connections)
         config = uvicorn.Config(
             make_application(service, ENDPOINTS, page_routes()),
             loop="none",
-            http=bounded(self._connections),  # type: ignore[arg-type]
+            http=self._protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -56,6 +62,7 @@ class HttpServer:
             timeout_graceful_shutdown=_LAST_WORDS,
         )
         self._server = _Server(config)
+        self._accepting: asyncio.Task[None] | None = None
         # It tells of every start, request and malformed request; what matters is counted and logged by us.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
@@ -64,7 +71,8 @@ class HttpServer:
         host, port = self._socket.getsockname()[:2]
         if host in ("0.0.0.0", "::"):
             host = "127.0.0.1"
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def login_link(self, key_id: UUID) -> str | None:
         """A link that logs a browser in, once, as this key; None when the key cannot be used."""
@@ -73,10 +81,29 @@ class HttpServer:
 
     async def run(self) -> None:
         sweeping = asyncio.create_task(self._sweep())
+        if self._tls is not None:
+            listener = TlsListener(self._socket, self._tls, self._connections, self._secured)
+            self._accepting = asyncio.create_task(listener.run())
+            self._accepting.add_done_callback(self._accepts_no_more)
         try:
-            await self._server.serve(sockets=[self._socket])
+            await self._server.serve(sockets=[self._socket] if self._tls is None else [])
         finally:
             sweeping.cancel()
+            if self._accepting is not None:
+                self._accepting.cancel()
+            self._socket.close()
+            self._connections.close()
+        if self._accepting is not None and not self._accepting.cancelled() and self._accepting.done():
+            self._accepting.result()
+
+    def _accepts_no_more(self, _: asyncio.Task[None]) -> None:
+        """A server that nobody can reach any more ends, and says why."""
+        self._server.should_exit = True
+
+    def _secured(self, handshake: Handshake) -> BoundedProtocol:
+        made = self._protocol(self._server.config, self._server.server_state, {})
+        made.handshake = handshake
+        return made
 
     async def _sweep(self) -> None:
         while True:
@@ -89,6 +116,8 @@ class HttpServer:
         if self._server.should_exit:
             self._server.force_exit = True
         self._server.should_exit = True
+        if self._accepting is not None:
+            self._accepting.cancel()
 
 
 def _listen(host: str, port: int) -> socket.socket:

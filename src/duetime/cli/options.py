@@ -23,6 +23,14 @@ Key = Annotated[
 LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
 Host = Annotated[str | None, typer.Option("--host", help="The address that the HTTP server listens on.")]
 Port = Annotated[int | None, typer.Option("--port", help="The HTTP server's port; 0 takes a free one.")]
+TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="The server's certificate (PEM): it speaks TLS.")]
+TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="The key of --tls-cert (PEM).")]
+TlsClientCa = Annotated[
+    Path | None, typer.Option("--tls-client-ca", help="CAs (PEM) of the certificates that remote workers must show.")
+]
+ServerCa = Annotated[Path | None, typer.Option("--server-ca", help="CAs (PEM) to verify the server with.")]
+ClientCert = Annotated[Path | None, typer.Option("--client-cert", help="A client certificate (PEM) to show.")]
+ClientKey = Annotated[Path | None, typer.Option("--client-key", help="The key of --client-cert (PEM).")]
 IdempotencyKey = Annotated[
     str | None, typer.Option("--idempotency-key", help="Asking again with it gives the first answer again.")
 ]

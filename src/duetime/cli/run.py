@@ -23,6 +23,9 @@ from duetime.cli.options import (
     Processes,
     Slots,
     Threads,
+    TlsCert,
+    TlsClientCa,
+    TlsKey,
 )
 from duetime.cli.output import clear_errors, is_terminal, say, set_up_logging
 from duetime.setting_kinds import without_password
@@ -47,6 +50,9 @@ def up(
     processes: Processes = None,
     host: Host = None,
     port: Port = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     log_level: LogLevel = None,
     json: Json = False,
 ) -> None:
@@ -69,6 +75,9 @@ def up(
             processes=processes,
             host=host,
             port=port,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
             log_level=log_level,
         )
         start_logging(settings, json=json)
@@ -122,6 +131,9 @@ def server(
     data_dir: DataDir = None,
     host: Host = None,
     port: Port = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     log_level: LogLevel = None,
     json: Json = False,
 ) -> None:
@@ -130,7 +142,15 @@ def server(
 
     with clear_errors(json=json):
         settings = load_settings(
-            config, database_url=database_url, data_dir=data_dir, host=host, port=port, log_level=log_level
+            config,
+            database_url=database_url,
+            data_dir=data_dir,
+            host=host,
+            port=port,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            log_level=log_level,
         )
         start_logging(settings, json=json)
         node = Node(settings, serve=True, targets=settings.targets == "on")

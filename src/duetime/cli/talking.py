@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from duetime.cli.loading import load_settings
-from duetime.cli.options import DataDir, Json, Key, Url
+from duetime.cli.options import ClientCert, ClientKey, DataDir, Json, Key, ServerCa, Url
 from duetime.cli.output import clear_errors, is_terminal, out, say
 from duetime.errors import DuetimeError, InvalidInput
 
@@ -29,6 +29,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 _ADDED: dict[str, tuple[Any, Any]] = {
     "url": (Url, None),
     "key": (Key, None),
+    "server_ca": (ServerCa, None),
+    "client_cert": (ClientCert, None),
+    "client_key": (ClientKey, None),
     "tenant": (Tenant, None),
     "data_dir": (DataDir, None),
     "json": (Json, False),
@@ -94,12 +97,15 @@ def talks(function: Callable[..., None]) -> Callable[..., None]:
     def command(*args: Any, **given: Any) -> None:
         from duetime.client import Client
         from duetime.client.finding import find_server
+        from duetime.tls import ClientTls
 
-        url, key, tenant, data_dir, json = (given.pop(name) for name in _ADDED)
+        added = {name: given.pop(name) for name in _ADDED}
+        tenant, json = added.pop("tenant"), added.pop("json")
         with clear_errors(json=json):
-            address, found = find_server(load_settings(None, url=url, key=key, data_dir=data_dir))
+            settings = load_settings(None, **added)
+            address, found = find_server(settings)
             try:
-                with Client(address, found, tenant=tenant) as client:
+                with Client(address, found, tenant=tenant, tls=ClientTls.of(settings)) as client:
                     function(Talk(client, json=json), *args, **given)
             except TimeoutError as error:
                 raise DuetimeError(str(error)) from None

@@ -7,6 +7,8 @@ from rich.markup import escape
 
 from duetime.cli.loading import load_app, load_settings
 from duetime.cli.options import (
+    ClientCert,
+    ClientKey,
     Config,
     DatabaseUrl,
     DataDir,
@@ -16,6 +18,7 @@ from duetime.cli.options import (
     MaybeAppName,
     Processes,
     Queues,
+    ServerCa,
     Slots,
     Threads,
     Url,
@@ -43,6 +46,9 @@ def worker(
     queue: Queues = None,
     url: Url = None,
     key: Key = None,
+    server_ca: ServerCa = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
     targets: Annotated[
         bool, typer.Option("--targets", help="Make the calls and run the commands of jobs; with an app or alone.")
     ] = False,
@@ -67,6 +73,9 @@ def worker(
             queues=tuple(queue) if queue else None,
             url=url,
             key=key,
+            server_ca=server_ca,
+            client_cert=client_cert,
+            client_key=client_key,
             log_level=log_level,
         )
         start_logging(settings, json=json)

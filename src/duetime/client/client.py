@@ -24,6 +24,7 @@ from duetime.engine.options import check_duration
 from duetime.errors import ServerUnavailable, never_ran
 from duetime.model.listing import JobStatus
 from duetime.settings import load
+from duetime.tls import ClientTls
 from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
 
@@ -37,14 +38,21 @@ _LONGEST_LOOK = 1.0
 
 class AsyncClient(Endpoints, AsyncSender):
     def __init__(
-        self, url: str | None = None, key: str | None = None, *, tenant: str | None = None, tries: int = 5
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        tenant: str | None = None,
+        tries: int = 5,
+        tls: ClientTls | None = None,
     ) -> None:
         """`tenant` is for a root key, which acts in the tenant `default` otherwise. `tries`: how often a request is
-        sent, at most, when it can be repeated safely."""
+        sent, at most, when it can be repeated safely. `tls`: another CA than the system's, and a client certificate."""
         if url is None:
-            found, kept = find_server(load(None, os.environ, {}))
-            url, key = found, key or kept
-        self._transport = Transport(url, key, tenant=tenant, tries=tries)
+            settings = load(None, os.environ, {})
+            found, kept = find_server(settings)
+            url, key, tls = found, key or kept, tls or ClientTls.of(settings)
+        self._transport = Transport(url, key, tenant=tenant, tries=tries, tls=tls)
 
     @property
     def url(self) -> str:

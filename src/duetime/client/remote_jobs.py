@@ -24,6 +24,7 @@ from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.schedule import Once
+from duetime.tls import ClientTls
 from duetime.wire.jobs import JobView
 
 _MOMENT = timedelta(microseconds=1)
@@ -33,8 +34,8 @@ _PAGE = 200
 class RemoteJobs:
     """Which tenant it is, the key says: the number that a caller gives is not sent."""
 
-    def __init__(self, url: str, key: str | None) -> None:
-        self._client = AsyncClient(url, key)
+    def __init__(self, url: str, key: str | None, tls: ClientTls | None = None) -> None:
+        self._client = AsyncClient(url, key, tls=tls)
 
     async def close(self) -> None:
         await self._client.close()

@@ -9,6 +9,7 @@ from duetime.client.client import AsyncClient
 from duetime.client.endpoints import BlockingSender, Endpoints
 from duetime.client.watching import Change
 from duetime.errors import Closed
+from duetime.tls import ClientTls
 from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
 
@@ -19,9 +20,15 @@ class Client(Endpoints, BlockingSender):
     """`with duetime.Client() as client: client.create_job("greet", args={"to": "you"})`"""
 
     def __init__(
-        self, url: str | None = None, key: str | None = None, *, tenant: str | None = None, tries: int = 5
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        tenant: str | None = None,
+        tries: int = 5,
+        tls: ClientTls | None = None,
     ) -> None:
-        self._client = AsyncClient(url, key, tenant=tenant, tries=tries)
+        self._client = AsyncClient(url, key, tenant=tenant, tries=tries, tls=tls)
         self._background = BackgroundLoop("the client", "duetime-client", self._client.close)
 
     @property

@@ -7,6 +7,7 @@ holds its key has done nothing, so it is always repeated. Waiting grows with eac
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple, TypeVar, cast
@@ -20,6 +21,7 @@ from duetime.errors import InvalidInput, KeyInFlight, ServerUnavailable, reason_
 from duetime.forking import begin_anew_in_children
 from duetime.setting_kinds import without_password
 from duetime.telemetry.traces import current_headers
+from duetime.tls import ClientTls
 
 T = TypeVar("T")
 
@@ -38,11 +40,21 @@ class Response(NamedTuple):
 
 
 class Transport:
-    def __init__(self, url: str, key: str | None, *, tenant: str | None = None, tries: int = 5) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        *,
+        tenant: str | None = None,
+        tries: int = 5,
+        tls: ClientTls | None = None,
+    ) -> None:
         self.url = _checked(url)
         self._key = key
         self._tenant = tenant
         self._tries = tries
+        self._tls = tls
+        self._context = None if tls is None else tls.context()
         self._session: aiohttp.ClientSession | None = None
         begin_anew_in_children(self)
 
@@ -64,7 +76,7 @@ class Transport:
             await session.close()
 
     def companion(self) -> "Transport":
-        return Transport(self.url, self._key, tenant=self._tenant, tries=self._tries)
+        return Transport(self.url, self._key, tenant=self._tenant, tries=self._tries, tls=self._tls)
 
     async def call(
         self,
@@ -116,7 +128,9 @@ class Transport:
             sent.setdefault("Content-Type", "application/json")
         try:
             async with asyncio.timeout(patience):
-                async with self._session.request(method, self.url + target, data=content, headers=sent) as answer:
+                async with self._session.request(
+                    method, self.url + target, data=content, headers=sent, ssl=self._ssl
+                ) as answer:
                     body = await answer.read()
         except TimeoutError:
             shown = without_password(self.url)
@@ -138,7 +152,7 @@ class Transport:
         silence = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=patience)
         try:
             async with self._session.get(
-                self.url + path, headers=dict(headers), timeout=silence, read_bufsize=_LONGEST_LINE // 2
+                self.url + path, headers=dict(headers), timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl
             ) as answer:
                 if answer.status >= 400:
                     raise error_of(answer.status, await answer.read())
@@ -146,6 +160,11 @@ class Transport:
                     yield line
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _unreachable(self.url, error) from error
+
+    @property
+    def _ssl(self) -> ssl.SSLContext | bool:
+        """As the library takes it; true: the system's CAs, and no certificate of our own."""
+        return True if self._context is None else self._context.current
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json"}
