@@ -25,6 +25,10 @@ _MALFORMED = "its host or port is malformed; '@', '/' and ':' in a password are 
 _Ordered = TypeVar("_Ordered", int, timedelta)
 
 
+def show_all(value: Any) -> object:
+    return value
+
+
 @dataclass(frozen=True)
 class Kind:
     """One setting's rule; `default` is how the docs put a default that a value cannot say."""
@@ -34,7 +38,7 @@ class Kind:
     read: Callable[[object], object]
     write: Callable[[Any], str] = str
     default: str | None = None
-    show: Callable[[Any], object] = lambda value: value
+    show: Callable[[Any], object] = show_all
     """What may be shown of a value."""
     secret: bool = False
     """Whether nothing may be shown of a value that cannot be read: any part of it may be secret."""

@@ -325,6 +325,12 @@ _NEEDS = {"tls_key": "tls_cert", "tls_client_ca": "tls_cert", "client_key": "cli
 """Settings that mean nothing without another one."""
 
 
+def secret_variables() -> list[str]:
+    """The variables whose values, or a part of them, are never shown; a password for PostgreSQL may have its own."""
+    hidden = [_variable(name) for name, kind in _KINDS.items() if kind.secret or kind.show is not kinds.show_all]
+    return [*hidden, "PGPASSWORD"]
+
+
 def describe() -> list[Described]:
     """Every setting in words, in the order of `Settings`."""
     defaults = msgspec.structs.asdict(Settings())

@@ -15,6 +15,27 @@ from tests.support.targeting import Targeting, targeting
 from tests.support.waiting import eventually
 
 PYTHON = json.dumps(sys.executable)
+DETACH = json.dumps(
+    """
+import os, pathlib, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        os.setsid()
+        fresh = pathlib.Path(sys.argv[1] + ".new")
+        fresh.write_text(str(os.getpid()))
+        fresh.rename(sys.argv[1])
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+time.sleep(float(sys.argv[2]))
+"""
+)
+"""A process of another session, whose parents have gone: nothing leads from the command to it."""
 COMMANDS = f"""
 [say]
 argv = [{PYTHON}, "-c", "import sys; print(sys.argv[1:])", "--name={{name}}", "{{file}}", "a {{name}} b {{name}}"]
@@ -41,6 +62,12 @@ argv = ["/bin/sh", "-c", "sleep 300 & echo $! > '{{file}}'; sleep 300 & wait"]
 
 [orphan]
 argv = ["/bin/sh", "-c", "sleep 300 & echo $! > '{{file}}'"]
+
+[detached]
+argv = [{PYTHON}, "-c", {DETACH}, "{{file}}", "{{seconds}}"]
+
+[crash]
+argv = ["/bin/sh", "-c", "kill -SEGV $$"]
 
 [hungry]
 argv = [{PYTHON}, "-c", "x = bytearray(800_000_000); print(len(x))"]
@@ -170,6 +197,37 @@ async def test_cancelling_kills_it(shell: Targeting, tmp_path: Path) -> None:
     await shell.api.post(f"/v1/runs/{run_id}/cancel")
     assert (await shell.until(run_id))["status"] == "CANCELLED"
     await eventually(lambda: gone(int(file.read_text())))
+
+
+async def test_a_process_that_has_detached_itself_ends_with_its_command(shell: Targeting, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    run = await shell.ended(target=target("detached", file=str(file), seconds=0))
+    assert run["status"] == "SUCCEEDED", run["error"]
+    assert gone(int(file.read_text())), "it is gone before the run has ended"
+
+
+async def test_a_process_that_has_detached_itself_ends_when_it_is_cancelled(shell: Targeting, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    run_id = await shell.submit(target=target("detached", file=str(file), seconds=300))
+    await eventually(file.exists)
+    await shell.api.post(f"/v1/runs/{run_id}/cancel")
+    assert (await shell.until(run_id))["status"] == "CANCELLED"
+    await eventually(lambda: gone(int(file.read_text())))
+
+
+async def test_a_process_that_has_detached_itself_ends_at_the_timeout(shell: Targeting, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    for timeout in ("500ms", "2s", "5s", "25s"):  # the first may be over before the command has begun
+        run = await shell.ended(target=target("detached", file=str(file), seconds=300), timeout=timeout)
+        assert (run["status"], run["failure"]) == ("FAILED", "timeout")
+        if file.exists():
+            break
+    assert gone(int(file.read_text()))
+
+
+async def test_the_end_by_a_signal_is_told(shell: Targeting) -> None:
+    run = await shell.ended(target=target("crash"))
+    assert (run["status"], run["error"]) == ("FAILED", "it was ended by SIGSEGV")
 
 
 async def test_limits_hold(shell: Targeting, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from duetime.cli.options import (
     TlsKey,
 )
 from duetime.cli.output import clear_errors, is_terminal, say, set_up_logging
+from duetime.privacy import keep_secrets_private
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
@@ -61,6 +62,7 @@ def up(
     The HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is made and kept up to date by
     itself. Ctrl-C stops in good order: what runs may finish, nothing is lost.
     """
+    keep_secrets_private()  # before anything that takes time
     from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
     from duetime.cli.ticker import Ticker
     from duetime.wiring import Node
@@ -138,6 +140,7 @@ def server(
     json: Json = False,
 ) -> None:
     """Run the HTTP API and the loops of one node (scanner, reaper, pruner) on PostgreSQL. Start as many as you like."""
+    keep_secrets_private()
     from duetime.wiring import Node
 
     with clear_errors(json=json):

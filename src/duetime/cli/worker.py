@@ -26,6 +26,7 @@ from duetime.cli.options import (
 from duetime.cli.output import clear_errors, say
 from duetime.cli.run import database_of, run_until_stopped, start_logging
 from duetime.errors import InvalidInput
+from duetime.privacy import keep_secrets_private
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
@@ -60,6 +61,7 @@ def worker(
     On SIGTERM or Ctrl-C it claims no more, lets what runs finish within the grace period, and hands the rest back
     without spending an attempt. A second signal stops at once.
     """
+    keep_secrets_private()
     from duetime.wiring import Node
 
     with clear_errors(json=json):

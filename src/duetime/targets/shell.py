@@ -1,11 +1,12 @@
 """Shell targets: a command that the operator allows, as an argument vector; there is no shell.
 
-The command is the leader of a process group of its own, and however it ends, nothing of the group is left: it is killed
-at the deadline, when the attempt is stopped, and when the leader has gone. Of what it writes the tails are kept.
+A supervisor runs the command (`supervisor.py`), and however the command ends, nothing that it has started is left: it
+is killed at the deadline, when the attempt is stopped, when the command has gone, and when this process dies. We hold
+the other end of the supervisor's standard input, and closing it is how all of these are said. Of what the command
+writes the tails are kept.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
@@ -24,11 +25,13 @@ from duetime.targets.commands import Command, Commands
 from duetime.targets.errand import Errand
 
 TAIL = 8 * 1024
-_CONFINE = str(Path(__file__).with_name("confine.py"))
+_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _NOT_RUN = (126, 127)
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _LAST_WORDS = 1.0
 """Seconds to read what a command has written before it was killed."""
+_ENDING = 10.0
+"""Seconds in which a supervisor ends everything; one that cannot, because it was stopped, is killed."""
 
 
 class ShellRunner:
@@ -40,20 +43,25 @@ class ShellRunner:
         argv = self._commands.fill(target.command, target.args)
         command = self._commands.command(target.command)
         async with _Tail.open(self._tail) as out, _Tail.open(self._tail) as err:
+            lifeline = _Lifeline()
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-I", "-S", _CONFINE, _limits(command), *argv),
-                    stdin=asyncio.subprocess.DEVNULL,
+                    *(sys.executable, "-I", "-S", _SUPERVISOR, _limits(command), *argv),
+                    stdin=lifeline.to_read,
                     stdout=out.to_write,
                     stderr=err.to_write,
                     env=_environment(errand),
                     start_new_session=True,
                 )
             except OSError as error:
+                lifeline.cut()
                 return Failed(Failure(FailureClass.ERROR, f"it could not be started: {error}"))
+            except BaseException:
+                lifeline.cut()  # whether it was started or not
+                raise
             out.begin()
             err.begin()
-            in_time = await _wait(process, errand.limit)
+            in_time = await _wait(process, lifeline, errand.limit)
             await asyncio.wait((out.reading, err.reading), timeout=_LAST_WORDS)
         if not in_time:
             text = f"it was killed: it ran for longer than {errand.limit:g} s"
@@ -61,17 +69,39 @@ class ShellRunner:
         return _judge(process.returncode or 0, out, err)
 
 
-async def _wait(process: asyncio.subprocess.Process, limit: float) -> bool:
-    """Whether it has ended within its time; however it was, nothing of its group is left."""
+async def _wait(process: asyncio.subprocess.Process, lifeline: "_Lifeline", limit: float) -> bool:
+    """Whether it has ended within its time; however it was, nothing that it has started is left."""
     try:
         async with asyncio.timeout(limit):
             await process.wait()
     except TimeoutError:
         return False
     finally:
-        _kill_group(process.pid)
-        await asyncio.shield(process.wait())
+        lifeline.cut()
+        await asyncio.shield(_ended(process))
     return True
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    try:
+        async with asyncio.timeout(_ENDING):
+            await process.wait()
+    except TimeoutError:
+        process.kill()  # the command dies with it
+        await process.wait()
+
+
+class _Lifeline:
+    """A pipe that nothing is written to. The supervisor reads its end when we close ours, or are gone."""
+
+    def __init__(self) -> None:
+        self.to_read, self._to_hold = os.pipe()
+
+    def cut(self) -> None:
+        for end in (self.to_read, self._to_hold):
+            if end >= 0:
+                os.close(end)
+        self.to_read = self._to_hold = -1
 
 
 class _Tail:
@@ -135,12 +165,6 @@ def _judge(code: int, out: _Tail, err: _Tail) -> Outcome:
 def _with_tail(text: str, err: _Tail) -> str:
     said = err.text.strip()
     return bounded(f"{text}: {said[-1000:]}", 1200) if said else text
-
-
-def _kill_group(leader: int) -> None:
-    """The leader may have gone; what it started may not."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
 
 
 def _limits(command: Command) -> str:

@@ -19,6 +19,7 @@ from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
+from duetime.privacy import take_secrets
 from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current
@@ -31,8 +32,9 @@ Order = tuple[int, str, str, Claimed, str, str, str | None, tuple[int, int], tup
 by the number of its own order, which is over."""
 
 
-def serve(end: socket) -> None:
+def serve(end: socket, hidden: dict[str, str] | None) -> None:
     """Serve until the other side closes. Signals are the worker's business: it kills this process."""
+    take_secrets(hidden)
     end.set_inheritable(False)  # a command that outlives this process would keep it open
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here

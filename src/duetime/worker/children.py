@@ -18,6 +18,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
 from duetime.clock import monotonic
+from duetime.privacy import hidden_secrets
 from duetime.worker import child
 from duetime.worker.frames import NO_QUESTION, Unpacker, pack
 from duetime.worker.running import Running
@@ -139,7 +140,7 @@ class Child(asyncio.Protocol):
 def start_child() -> tuple[SpawnProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
-        process = _spawn.Process(target=child.serve, args=(theirs,), daemon=True)
+        process = _spawn.Process(target=child.serve, args=(theirs, hidden_secrets()), daemon=True)
         with _ctrl_c_held_back():
             process.start()
     ours.setblocking(False)
