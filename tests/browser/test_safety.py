@@ -5,7 +5,9 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from duetime.visible_text import visible_lines
 from tests.browser.conftest import Looking, Shop
+from tests.support.hostile import dangers
 
 PAYLOADS = [
     "<script>window.hacked = 1</script>",
@@ -18,6 +20,7 @@ PAYLOADS = [
     "<a href='javascript:window.hacked=1' autofocus onfocus=window.hacked=1>x</a>",
     "<style>*{display:none}</style>",
     "\u202e<b>backwards</b>\u200b",
+    "\x1b[2J\x9b\x7f\u2066\U000e0041hidden",
 ]
 
 
@@ -33,10 +36,13 @@ def jobs(shop: Shop) -> dict[str, dict[str, str]]:
 def test_payloads_stay_text(looking: Looking, jobs: dict[str, dict[str, str]]) -> None:
     for text, made in jobs.items():
         page = looking.go(f"/runs/{made['run_id']}")
-        expect(page.get_by_label("What went wrong")).to_contain_text(text)
-        expect(page.get_by_label("What it logged")).to_contain_text(text)
+        seen = visible_lines(text)
+        expect(page.get_by_label("What went wrong")).to_contain_text(seen)
+        expect(page.get_by_label("What it logged")).to_contain_text(seen)
         page.get_by_role("button", name="Show values").click()
-        expect(page.get_by_role("region", name="Arguments")).to_contain_text(json.dumps(text, ensure_ascii=False)[1:-1])
+        said = visible_lines(json.dumps(text, ensure_ascii=False)[1:-1])
+        expect(page.get_by_role("region", name="Arguments")).to_contain_text(said)
+        assert not dangers(page.evaluate("document.body.innerText")), text
         page.get_by_role("link", name=made["job_id"]).click()
         shown = text if text.isprintable() else "shop.shout"
         expect(page.get_by_role("heading", level=1)).to_have_text(shown)
@@ -49,6 +55,7 @@ def test_lists_show_them_as_text(looking: Looking, jobs: dict[str, dict[str, str
         page = looking.go(path)
         expect(page.locator("[aria-busy]")).to_have_count(0)
         page.wait_for_timeout(200)
+        assert not dangers(page.evaluate("document.body.innerText"))
         assert page.evaluate("window.hacked") is None
         assert page.locator("main iframe, main svg, main img, main script, main style").count() == 0
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from email.header import decode_header, make_header
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ from standardwebhooks import Webhook
 
 from duetime.engine.alarm import Alarm
 from duetime.engine.letters import Letters
+from duetime.errors import InvalidInput
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.notification import Topic
+from duetime.model.target import EmailTarget
+from duetime.targets.email import _mail
+from tests.support.hostile import HOSTILE, dangers
 from tests.support.mailbox import mailbox
 from tests.support.receiver import Receiver, receiving
 from tests.support.served import Served
@@ -174,3 +179,45 @@ async def _never(_: web.Request) -> web.StreamResponse:
 def test_the_page_names_every_topic() -> None:
     page = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
     assert all(f"`{topic}`" in page for topic in Topic)
+
+
+async def test_people_are_told_in_plain_text(database_url: str, receiver: Receiver) -> None:
+    """A receiver writes what it likes into its status line: no mail, chat or text of a webhook obeys it."""
+
+    async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        line = "HTTP/1.1 500 no\x1b[2J\u202e\x9b <!channel> & so on\r\n"
+        writer.write(line.encode() + b"connection: close\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    bad = await asyncio.start_server(broken, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{bad.sockets[0].getsockname()[1]}"
+    async with mailbox() as box, receiving() as slack, bad:
+        given = {"smtp_url": box.url, "mail_from": "duetime@example.com"}
+        async with targeting(database_url, **given) as targets:
+            await subscribe(targets.api, "me", {"type": "email", "address": "ops@example.com"}, "run.dead")
+            await subscribe(targets.api, "team", {"type": "slack", "url": slack.url}, "run.dead")
+            await subscribe(targets.api, "hook", {"type": "webhook", "url": receiver.url}, "run.dead")
+            run = await targets.ended(target={"type": "http", "url": url})
+            assert dangers(run["error"]), "it is kept as it was"
+            await eventually(lambda: box.mails and slack.requests and receiver.requests)
+    (mail,) = box.mails
+    subject = str(make_header(decode_header(str(mail["Subject"]).replace("\r\n", ""))))
+    text = mail.get_payload(decode=True).decode().replace("\r\n", "\n")  # type: ignore[union-attr]
+    chat, hook = slack.requests[0].json["text"], receiver.requests[0].json["text"]
+    for told in (subject, text, chat, hook):
+        assert "x1b[2J" in told and not dangers(told)
+    assert "<" not in chat and "&lt;!channel&gt; &amp; so on" in chat
+    assert list(mail.keys()) == [*dict.fromkeys(mail.keys())] and "Bcc" not in mail
+
+
+def test_no_header_comes_from_a_text() -> None:
+    target = EmailTarget(to="ops@example.com", subject=f"a\r\nBcc: x@example.com\n\n{HOSTILE}", text=HOSTILE + "\ud800")
+    mail = _mail(target, "duetime@example.com", "id")
+    assert "Bcc" not in mail and not dangers(mail["Subject"])
+    raw = mail.as_bytes()
+    head = raw.partition(b"\n\n")[0]
+    assert b"\nBcc" not in head and mail.get_content().startswith("a\\x1b[2J")
+    for address in ("ops@example.com\nBcc: x@example.com", "ops@example.com\r", "a@b.c\x85"):
+        with pytest.raises(InvalidInput):
+            _mail(EmailTarget(to=address, subject="s", text="t"), "duetime@example.com", "id")

@@ -111,7 +111,7 @@ async def test_for_people(app: App, capsys: pytest.CaptureFixture[str]) -> None:
         receipt = await app.submit("in_the_loop", retries=0, text=SECRET)
         await ended(app, receipt)
     output = capsys.readouterr().err
-    assert f"not tried again: LookupError: no such card  ({receipt.run_id}, attempt 1)\nTraceback" in output
+    assert f"not tried again: LookupError: no such card  ({receipt.run_id}, attempt 1)\n  Traceback" in output
     assert SECRET not in output
 
 

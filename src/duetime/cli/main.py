@@ -3,6 +3,9 @@
 What commands work with is imported inside them, so that help and short commands do not wait for servers and stores.
 """
 
+import sys
+import traceback
+
 import typer
 
 from duetime.cli import (
@@ -24,6 +27,7 @@ from duetime.cli import (
     worker,
 )
 from duetime.version import __version__
+from duetime.visible_text import visible_lines
 
 application = typer.Typer(
     name="duetime",
@@ -75,4 +79,9 @@ def options(
 
 
 def main() -> None:
-    application()
+    try:
+        application()
+    except Exception:
+        # As Python would, but what the error quotes may come from anywhere.
+        sys.stderr.write(visible_lines(traceback.format_exc()))
+        sys.exit(1)

@@ -5,7 +5,8 @@
     2  wrong usage       5  the embedded file belongs to another process
                          6  the key is unknown, or may not do this
 
-Text is for people and goes through rich; `--json` prints one JSON object for scripts.
+Text is for people and goes through rich; `--json` prints one JSON object for scripts. Whatever a submitter, a worker or
+a receiver put into either, what arrives at the terminal has no control characters but those that rich writes itself.
 """
 
 import logging
@@ -15,16 +16,25 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TextIO
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from duetime.errors import AccessDenied, DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
+from duetime.visible_text import visible_json, visible_lines
 from duetime.worker.context import log_ids
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class _SafeConsole(Console):
+    """Every string that rich lays out, measures or prints passes `render_str`."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(visible_lines(text), **how)
+
+
+out = _SafeConsole(highlight=False, emoji=False)
+err = _SafeConsole(stderr=True, highlight=False, emoji=False)
 
 _FIELDS = ("job_id", "run_id", "attempt", "tenant_id", "task", "queue", "failure", "retried", "retry_in")
 _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
@@ -39,8 +49,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
 def say(text: str, *, json: bool, **facts: Any) -> None:
     """One thing that happened: a line for people, in rich's markup, or an object for scripts."""
     if json:
-        sys.stdout.write(msgspec.json.encode(facts, enc_hook=str).decode() + "\n")
-        sys.stdout.flush()
+        print_json(facts)
     else:
         out.print(text, soft_wrap=True)
 
@@ -48,6 +57,12 @@ def say(text: str, *, json: bool, **facts: Any) -> None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a person reads it, whatever rich was told about colours. Python has None for one that is closed."""
     return stream is not None and stream.isatty()
+
+
+def print_json(value: object) -> None:
+    """One object, on a line of its own."""
+    sys.stdout.write(visible_json(value, enc_hook=str) + "\n")
+    sys.stdout.flush()
 
 
 def fail(error: DuetimeError, *, json: bool) -> NoReturn:
@@ -60,7 +75,7 @@ def fail(error: DuetimeError, *, json: bool) -> NoReturn:
             "field": error.field,
             "remedy": error.remedy,
         }
-        sys.stdout.write(msgspec.json.encode(facts).decode() + "\n")
+        print_json(facts)
     else:
         err.print(f"[bold red]error[/]  {escape(' '.join(str(error).split()))}", soft_wrap=True)
     raise typer.Exit(code)
@@ -102,6 +117,8 @@ def set_up_logging(level: str, form: str) -> None:
 
 
 class _TextFormatter(logging.Formatter):
+    """A record begins at the left edge, and the rest of it is indented: no message can pass for another record."""
+
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
 
@@ -109,6 +126,9 @@ class _TextFormatter(logging.Formatter):
         ids = _ids(record)
         where = f"  ({ids['run_id']}, attempt {ids['attempt']})" if ids else ""
         return super().formatMessage(record) + where
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible_lines(super().format(record).rstrip(), indent="  ")
 
 
 class _JsonFormatter(logging.Formatter):
@@ -124,7 +144,7 @@ class _JsonFormatter(logging.Formatter):
             line["traceback"] = record.exc_text
         elif record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        return visible_json(line, enc_hook=str)
 
 
 def _ids(record: logging.LogRecord) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def tail(
             ids = [*change.job_ids, *change.run_ids]
             names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
             talk.say(
-                f"[dim]{shown(change.at)}[/]  {change.kind.lower():<10} {escape(names)}",
+                f"[dim]{shown(change.at)}[/]  {escape(change.kind.lower()):<10} {escape(names)}",
                 id=change.id,
                 kind=change.kind,
                 at=change.at,

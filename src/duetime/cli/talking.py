@@ -16,8 +16,9 @@ from rich.table import Table
 
 from duetime.cli.loading import load_settings
 from duetime.cli.options import ClientCert, ClientKey, DataDir, Json, Key, ServerCa, Url
-from duetime.cli.output import clear_errors, is_terminal, out, say
+from duetime.cli.output import clear_errors, is_terminal, out, print_json, say
 from duetime.errors import DuetimeError, InvalidInput
+from duetime.visible_text import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from duetime.client import Client
@@ -57,12 +58,12 @@ class Talk:
 
     def agree(self, question: str) -> None:
         """Go on only where the answer is yes."""
-        typer.confirm(question, abort=True, err=True)
+        typer.confirm(visible(question), abort=True, err=True)
 
     def show(self, value: msgspec.Struct) -> None:
         """One thing, field by field."""
         if self.json:
-            _print_json(value)
+            print_json(value)
             return
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, field in msgspec.to_builtins(value, builtin_types=(datetime,)).items():
@@ -74,7 +75,7 @@ class Talk:
         """Many things: a row each for people, an object a line for scripts."""
         if self.json:
             for item in items:
-                _print_json(item)
+                print_json(item)
             return
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in columns:
@@ -148,7 +149,7 @@ def shown(value: object) -> str:
         case list() | tuple() if all(isinstance(each, str) for each in value):
             return ", ".join(value)
         case Sequence() | Mapping():
-            return msgspec.json.encode(value).decode()
+            return visible_json(value)
         case _:
             return str(getattr(value, "value", value))
 
@@ -172,11 +173,6 @@ def _piped_in() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _print_json(value: object) -> None:
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
-    sys.stdout.flush()
-
-
 def _shortened(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(visible_lines(text).split())
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -43,7 +43,7 @@ class Ticker:
         reason = f"  [red]{escape(first_line[:90])}[/]" if first_line else ""
         which = f"attempt {claimed.attempt}" if lag is None else f"lag {max(lag, 0):.0f} ms"
         say(
-            f"  {mark} {task}  {show('run', claimed.run_id)}  {which}, took {max(took, 0):.0f} ms{reason}",
+            f"  {mark} {escape(task)}  {show('run', claimed.run_id)}  {which}, took {max(took, 0):.0f} ms{reason}",
             json=self._json,
             event="attempt",
             task=task,

@@ -21,6 +21,7 @@ from duetime.model.notification import QUEUE, Email, Message, Slack, Subscriptio
 from duetime.model.retry import RetryPolicy
 from duetime.model.target import EMAIL, HTTP, EmailTarget, HttpTarget, plain_target, task_for
 from duetime.store.protocol import Store
+from duetime.visible_text import visible, visible_lines
 
 log = logging.getLogger("duetime.notifier")
 
@@ -79,17 +80,25 @@ class Letters:
 
 
 def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str, Any]]:
+    text = visible(message.text)
     match subscription.to:
         case Webhook(url):
             said = {"type": message.topic, "timestamp": message.at.isoformat()}
-            body = {**said, "text": message.text, "data": message.data}
+            body = {**said, "text": text, "data": message.data}
             return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body=body))
         case Slack(url):
-            return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body={"text": message.text}))
+            return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body={"text": _plain(text)}))
         case Email(address):
-            lines = [message.text, "", *(f"{name}: {value}" for name, value in message.data.items() if value)]
-            subject = f"[duetime] {message.text[:150]}"
+            facts = ((name, visible_lines(str(value), indent="    ")) for name, value in message.data.items() if value)
+            lines = [text, "", *(f"{name}: {value}" for name, value in facts)]
+            subject = f"[duetime] {text[:150]}"
             return EMAIL, plain_target(EmailTarget(to=address, subject=subject, text="\n".join(lines)))
+
+
+def _plain(text: str) -> str:
+    """Slack reads `<!channel>` as a call to everybody and `<url|text>` as a link; these three characters begin all that
+    it reads."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _place(url: str) -> str:

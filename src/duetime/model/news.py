@@ -36,7 +36,8 @@ def _lag(run: RunNews) -> timedelta:
 
 def _sentence(topic: Topic, kind: EventKind, run: RunNews) -> str:
     what = f"{run.options.name or run.task} ({show('run', run.id)})"
-    why = f": {run.error.splitlines()[0][:300]}" if run.error else ""
+    first_line = (run.error or "").partition("\n")[0]
+    why = f": {first_line[:300]}" if first_line else ""
     match topic:
         case Topic.RUN_SUCCEEDED:
             return f"{what} succeeded"

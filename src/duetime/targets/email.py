@@ -18,6 +18,7 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.notification import check_mail_address
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import EmailTarget
+from duetime.visible_text import visible, visible_lines
 
 _PORTS = {"smtp": 587, "smtps": 465}
 _TRY_AGAIN = range(400, 500)
@@ -72,10 +73,10 @@ def _mail(target: EmailTarget, sender: str, message_id: str) -> EmailMessage:
     mail = EmailMessage()
     mail["From"] = sender
     mail["To"] = check_mail_address(target.to, "to")
-    mail["Subject"] = " ".join(target.subject.split())
+    mail["Subject"] = visible(" ".join(target.subject.split()))
     mail["Message-ID"] = f"<{message_id}@duetime>"
     mail["Auto-Submitted"] = "auto-generated"
-    mail.set_content(target.text)
+    mail.set_content(visible_lines(target.text))
     return mail
 
 
