@@ -119,6 +119,13 @@ class ServerUnavailable(StoreUnavailable):
 class StoreRejected(StoreError):
     """The database refuses these rows; the same rows will be refused again."""
 
+    @classmethod
+    def because(cls, cause: BaseException) -> "StoreRejected":
+        """What the database said names tables and columns: it is kept as the cause, for the log (`reason_of`)."""
+        error = cls("a value cannot be stored", remedy="look for unusual characters, and for what is too large")
+        error.__cause__ = cause
+        return error
+
 
 class SealBroken(StoreError):
     """What is stored encrypted cannot be opened: its key is not known here, or it was changed."""
@@ -145,9 +152,11 @@ def never_ran(job_id: str) -> Conflict:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why, as text for a log or a message: where an exception has no text, as most timeouts, its class says it."""
+    """Why, as text for the operator's log: where an exception has no text, as most timeouts, its class says it."""
     try:
         text = str(error).strip()
+        if isinstance(error, StoreRejected) and error.__cause__ is not None:
+            text = f"{error.message}: {error.__cause__}"
     except Exception:
         text = ""
     return text or type(error).__name__

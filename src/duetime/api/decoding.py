@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from duetime.api.problems import INVALID_INPUT, INVALID_JSON, TOO_LARGE, Problem
+from duetime.api.type_lookup import allowed_values, with_integers
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _PATTERN = re.compile(r"Expected `str` matching regex '(.*)'", re.DOTALL)
 _FORMS = {
+    "^[^\\x": "text without NUL characters",
     "^[A-Z": "letters, digits and _ . : / @ -, starting with a letter, digit or _",
     "^job_": "it looks like job_01k…",
     "^run_": "it looks like run_01k…",
@@ -150,7 +152,12 @@ def _skip(text: str, at: int) -> int:
 def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
     """The value as its type has it; `field` is where it stands in the request."""
     try:
-        return msgspec.convert(value, to)
+        try:
+            return msgspec.convert(value, to)
+        except msgspec.ValidationError as error:
+            if "got `float`" not in str(error):
+                raise
+            return msgspec.convert(with_integers(value, to), to)
     except msgspec.ValidationError as error:
         raise _misfit(str(error), to, field) from None
     except RecursionError:
@@ -254,6 +261,8 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
     elif (pattern := _PATTERN.fullmatch(reason)) is not None:
         reason = "does not look as it must"
         remedy = _FORMS.get(pattern[1][:5], f"it has to match {pattern[1]}")
+    elif values := allowed_values(to, place):
+        remedy = f"one of {', '.join(values)}"[:400]
     return Problem(INVALID_INPUT, reason.replace("`", "'"), field=_joined(field, place)[:200] or None, remedy=remedy)
 
 

@@ -4,6 +4,7 @@ Codes are part of the contract: programs may decide by them, so none is renamed.
 to status codes is here and nowhere else.
 """
 
+import logging
 from typing import NamedTuple
 
 import msgspec
@@ -25,8 +26,11 @@ from duetime.errors import (
     StaleVersion,
     StoreError,
     StoreRejected,
+    reason_of,
 )
 from duetime.wire.jobs import ItemProblem
+
+log = logging.getLogger("duetime.api")
 
 MEDIA = "application/problem+json"
 RETRY_SOON = "1"
@@ -155,4 +159,6 @@ def item_problem(index: int, error: Exception) -> ItemProblem:
     problem = problem_of(error)
     if problem is None:
         raise error
+    if isinstance(error, StoreError):
+        log.warning("item %d of a batch: %s", index, reason_of(error))
     return ItemProblem(index, problem.kind.code, str(problem), problem.field, problem.remedy)

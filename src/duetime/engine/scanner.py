@@ -81,7 +81,8 @@ class Scanner:
         if self._limit > 1:
             self._limit //= 2
             return
-        refuse = _refuse(self._last, reason_of(error))
+        log.warning("the database refused a job's runs: %s", reason_of(error))
+        refuse = _refuse(self._last, error.message)
         scan = await self._store.fire_due(1, refuse, self._passed.waiting())
         _tell(scan.set_aside)
         self._passed.add(scan.passed_by)

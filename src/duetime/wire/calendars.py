@@ -5,11 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from duetime.model.schedule.exclusion import MOST_DATES
 from duetime.wire.fields import Request
 
 
 class CalendarRequest(Request, frozen=True):
-    dates: Annotated[tuple[date, ...], Meta(max_length=10_000)]
+    dates: Annotated[tuple[date, ...], Meta(max_length=MOST_DATES)]
 
 
 class CalendarView(Struct, frozen=True):

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-Text = Annotated[str, Meta(min_length=1, max_length=255)]
+# PostgreSQL keeps no NUL, so no text with one can be stored or found.
+Text = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*\Z")]
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/@\-]*\Z")]
 Moment = Annotated[
     str, Meta(max_length=64, description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})

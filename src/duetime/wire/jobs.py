@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.model.listing import JobStatus
 from duetime.model.policy import MisfireMode, Overlap
+from duetime.model.schedule.exclusion import MOST_CALENDARS, MOST_DATES
 from duetime.model.target import AnyTarget, Target
 from duetime.wire.fields import (
     Args,
@@ -63,9 +64,9 @@ class MisfireBody(Request, frozen=True):
 class ExcludeBody(Request, frozen=True):
     """Days to leave out: dates, days of the week (MON to SUN), and the tenant's calendars by name."""
 
-    dates: Annotated[tuple[date, ...], Meta(max_length=1000)] = ()
+    dates: Annotated[tuple[date, ...], Meta(max_length=MOST_DATES)] = ()
     weekdays: Annotated[tuple[str, ...], Meta(max_length=7)] = ()
-    calendars: Annotated[tuple[Name, ...], Meta(max_length=50)] = ()
+    calendars: Annotated[tuple[Name, ...], Meta(max_length=MOST_CALENDARS)] = ()
     instead: Literal["skip", "next_day"] = "skip"
 
 

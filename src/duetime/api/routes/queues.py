@@ -44,7 +44,7 @@ async def put_queue(call: Call) -> QueueView:
     if asked.running is not UNSET or asked.rate is not UNSET:
         limits = QueueLimits(
             queue.limits.running if asked.running is UNSET else asked.running,
-            queue.limits.rate if asked.rate is UNSET else asked.rate and parse_rate(asked.rate),
+            queue.limits.rate if asked.rate is UNSET else None if asked.rate is None else parse_rate(asked.rate),
         )
         queue = await store.limit_queue(call.tenant_id, name, limits)
         await call.act("queues.limit", name)

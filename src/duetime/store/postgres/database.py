@@ -207,7 +207,7 @@ class Database:
             text = reason_of(error)
             raise StoreUnavailable(f"the database {self.shown} cannot be used now: {text}") from error
         except _REFUSED as error:
-            raise StoreRejected(f"the database refused the data: {error}") from error
+            raise StoreRejected.because(error) from error
         except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             # The driver's own word for "the connection is gone or busy dying".
             raise StoreUnavailable(f"the connection to {self.shown} is gone: {reason_of(error)}") from error

@@ -119,7 +119,7 @@ def meaning(error: Exception, shown: str) -> Exception:
     if isinstance(error, DuetimeError):
         return error
     if isinstance(error, _REFUSED):
-        return StoreRejected(f"the database refused the data: {error}")
+        return StoreRejected.because(error)
     if not isinstance(error, sqlite3.Error):
         return error
     name = _primary(error)

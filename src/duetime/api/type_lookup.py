@@ -1,0 +1,100 @@
+"""Looking into the types of requests, for what the decoder leaves to its caller: which values a field takes, and
+numbers such as 1.0 where a type wants an integer, which JSON Schema counts among the integers.
+
+Both are asked for only after a value was refused.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from msgspec import inspect
+
+_PART = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
+_MOST_VALUES = 50_000
+"""How many values are looked at: every one takes its time on the event loop."""
+_BITS = 2.0**63
+
+
+def allowed_values(to: Any, place: str) -> tuple[str, ...]:
+    """The values that a field takes, where its type lists them; `place` is where it stands, as `retry.mode` or
+    `jobs[3].overlap`."""
+    kinds = list(_plain(_info(to)))
+    for match in _PART.finditer(place):
+        name = match[1]
+        structs = [each for each in kinds if isinstance(each, inspect.StructType)]
+        if name is not None and (tags := [each.tag for each in structs if each.tag_field == name]):
+            return tuple(map(str, tags))
+        kinds = [inner for each in kinds for inner in _inside(each, name)]
+    found: list[str] = []
+    for each in kinds:
+        if isinstance(each, inspect.LiteralType):
+            found += [str(value) for value in each.values]
+        elif isinstance(each, inspect.EnumType):
+            found += [str(member.value) for member in each.cls]
+    return tuple(found)
+
+
+def with_integers(value: Any, to: Any) -> Any:
+    """The value, with integers instead of the floats that equal one, wherever its type wants an integer."""
+    return _Integers().of(value, _info(to))
+
+
+@lru_cache(maxsize=256)
+def _info(to: Any) -> inspect.Type:
+    return inspect.type_info(to)
+
+
+def _plain(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """The kinds that a type may be."""
+    if isinstance(kind, inspect.Metadata):
+        yield from _plain(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for each in kind.types:
+            yield from _plain(each)
+    else:
+        yield kind
+
+
+def _inside(kind: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
+    """What stands in a field of this kind, or (None) among its items."""
+    match kind:
+        case inspect.StructType():
+            for field in kind.fields:
+                if field.encode_name == name:
+                    yield from _plain(field.type)
+        case inspect.DictType():
+            yield from _plain(kind.value_type)
+        case inspect.CollectionType() if name is None:
+            yield from _plain(kind.item_type)
+
+
+class _Integers:
+    def __init__(self) -> None:
+        self._left = _MOST_VALUES
+
+    def of(self, value: Any, kind: inspect.Type) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return value
+        kinds = list(_plain(kind))
+        if isinstance(value, float):
+            wanted = any(isinstance(each, inspect.IntType) for each in kinds)
+            wanted = wanted and not any(isinstance(each, inspect.FloatType | inspect.AnyType) for each in kinds)
+            return int(value) if wanted and value.is_integer() and abs(value) < _BITS else value
+        if isinstance(value, dict | list):
+            for each in kinds:
+                value = self._within(value, each)
+        return value
+
+    def _within(self, value: Any, kind: inspect.Type) -> Any:
+        match kind, value:
+            case inspect.StructType(), dict():
+                types = {field.encode_name: field.type for field in kind.fields}
+                return {name: self.of(each, types[name]) if name in types else each for name, each in value.items()}
+            case inspect.DictType(), dict():
+                return {name: self.of(each, kind.value_type) for name, each in value.items()}
+            case inspect.CollectionType(), list():
+                return [self.of(each, kind.item_type) for each in value]
+        return value
