@@ -1,7 +1,9 @@
 """What stands around jobs: limits, quotas, payloads, queues, events, and a database that falls behind."""
 
 import asyncio
+import itertools
 import json
+from base64 import urlsafe_b64decode
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from duetime.app import App
 from duetime.engine import gathering
 from duetime.ids import parse
 from duetime.model.access import Role
+from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import TenantLimits
 from tests.support.lying import Lie
 from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served
@@ -270,7 +273,9 @@ async def test_a_stream_of_events_says_where_it_begins(api: Served) -> None:
         place = id_of(await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20))
     made = [(await api.post("/v1/jobs", {"task": "t"})).json["job_id"] for _ in range(2)]
     async with api.http.get(f"{api.url}/v1/events", headers=headers | {"Last-Event-ID": place}) as stream:
-        assert id_of(await stream.content.readuntil(b"\n\n")) == place, "what was missed is still to come"
+        begin = id_of(await stream.content.readuntil(b"\n\n"))
+        cursors = await api.service.cursors.of_events(DEFAULT_TENANT)
+        assert cursors.read(begin) == cursors.read(place), "what was missed is still to come"
         for job_id in made:
             assert job_id.encode() in await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
 
@@ -286,9 +291,37 @@ async def test_a_quiet_stream_of_events_says_how_far_it_is(api: Served, monkeypa
         async def moved() -> bool:
             block = await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)
             assert b": still here" in block and b"data" not in block
-            return id_of(block) != begin
+            return cursors.read(id_of(block)) != cursors.read(begin)
 
+        cursors = await api.service.cursors.of_events(DEFAULT_TENANT)
         await eventually(moved)
+
+
+async def test_ids_of_events_tell_nothing_about_other_tenants(api: Served) -> None:
+    """Places in the stream count the events of all tenants: a tenant sees neither the count nor whether it changes."""
+    mine, other = await api.tenant("mine"), await api.tenant("other")
+    key, theirs = await api.key(Role.ADMIN, mine.id), await api.key(Role.ADMIN, other.id)
+    headers = {"Authorization": f"Bearer {key}"}
+    ids = []
+    async with api.http.get(f"{api.url}/v1/events", headers=headers) as stream:
+        ids.append(id_of(await stream.content.readuntil(b"\n\n")))
+        for count in (1, 20):
+            for _ in range(count):
+                await api.post("/v1/jobs", {"task": "theirs"}, key=theirs)
+            await api.post("/v1/jobs", {"task": "t"}, key=key)
+            ids.append(id_of(await asyncio.wait_for(stream.content.readuntil(b"\n\n"), 20)))
+    cursors = await api.service.cursors.of_events(mine.id)
+    marks = [cursors.read(each) for each in ids]
+    assert None not in marks and marks == sorted(marks), "the server knows their order"  # type: ignore[type-var]
+    assert all(len(each) == 43 for each in ids), "of one length, whatever the count"
+    raw = [urlsafe_b64decode(each + "=") for each in ids]
+    for one, another in itertools.combinations(raw, 2):
+        # By chance, 16 of 256 bits would have to be the same at every place.
+        assert sum((a ^ b).bit_count() for a, b in zip(one, another, strict=True)) > 60
+    assert cursors.write(marks[-1]) == ids[-1], "an event has one id"  # type: ignore[arg-type]
+    assert len({cursors.write(marks[-1], fresh=True) for _ in range(5)}) == 5  # type: ignore[arg-type]
+    foreign = await api.service.cursors.of_events(other.id)
+    assert [foreign.read(each) for each in (*ids, "1", "", "x" * 300, ids[0][:-1] + "Ü")] == [None] * 7
 
 
 def id_of(block: bytes) -> str:

@@ -12,7 +12,7 @@ from yarl import URL
 
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
-from duetime.targets.address_guard import AddressGuard, AddressRefused
+from duetime.targets.address_guard import AddressGuard, AddressRefused, without_addresses
 from duetime.targets.checking import TargetRules
 from duetime.targets.url import check_url, same_host
 from tests.support.receiver import Receiver, receiving
@@ -174,14 +174,22 @@ def test_honest_urls_are_taken_and_read_alike_by_both_parsers(url: str) -> None:
         ["100.100.100.200"],
     ],
 )
-async def test_what_only_dns_reveals_fails_the_attempt_with_its_reason(quiet_url: str, answers: list[str]) -> None:
+async def test_what_only_dns_reveals_fails_the_attempt(
+    quiet_url: str, answers: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The tenant is told that it is not called; what the name resolves to is for the operator's log."""
+
     async def lookup(host: str, port: int) -> list[tuple[int, str]]:
         return [(socket.AF_INET6 if ":" in text else socket.AF_INET, text) for text in answers]
 
     async with receiving() as receiver, targeting(quiet_url, allowed_networks=(), lookup=lookup) as targets:
         run = await targets.ended(callback_url=f"http://innocent.example:{receiver.port}/")
         assert (run["status"], run["failure"]) == ("FAILED", "network")
-        assert "innocent.example resolves to" in run["error"] and "address" in run["error"]
+        assert "innocent.example has an address that is not public" in run["error"]
+        refused = [text for text in answers if text != "93.184.215.14"]
+        assert not [text for text in answers if text in run["error"]]
+        (told,) = [each.getMessage() for each in caplog.records if each.name == "duetime.targets"]
+        assert f"innocent.example is not called: {refused[0]} is " in told
         assert receiver.requests == []
 
 
@@ -215,7 +223,7 @@ async def test_the_last_word_is_about_the_very_address_that_is_connected_to(rece
         guard.check("127.0.0.1")
     from tests.support.bare_caller import call_without_looking
 
-    assert "127.0.0.1 is a loopback address" in await call_without_looking(receiver.url)
+    assert "has an address that is not public" in await call_without_looking(receiver.url)
     assert receiver.requests == []
 
 
@@ -292,3 +300,28 @@ async def test_what_was_stored_under_other_settings_is_checked_again(quiet_url: 
 async def test_targets_are_reached_by_their_own_task_only(targets: Targeting) -> None:
     answer = await targets.api.post("/v1/jobs", {"task": "duetime.http/example.com"})
     assert (answer.status, answer.json["field"]) == (422, "task")
+
+
+def test_what_libraries_say_is_told_without_addresses() -> None:
+    for text, told in {
+        "Cannot connect to host a.example:80 ssl:default [Connect call failed ('10.0.0.5', 80)]": "a.example:80",
+        "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.5:50051: refused": "refused",
+        "ipv6:%5Bfd00::5%5D:50051: Failed to connect to remote host": "remote host",
+        "Connect call failed ('fd00::5', 80, 0, 0)": "Connect call failed",
+        "[Errno 111] Connect call failed ('::1', 9, 0, 0)": "[Errno 111]",
+    }.items():
+        shown = without_addresses(text)
+        assert told in shown and not [part for part in ("10.0", "fd00", "::1") if part in shown], shown
+    for kept in ("HTTP/1.1 500", "took 1.5 s at 12:30:05", "version 3.14.1", "a: b", "dead:beef"):
+        assert without_addresses(kept) == kept
+
+
+async def test_an_allowed_name_that_cannot_be_reached_keeps_its_address(quiet_url: str) -> None:
+    async def lookup(host: str, port: int) -> list[tuple[int, str]]:
+        return [(socket.AF_INET, "127.0.0.1")]
+
+    async with targeting(quiet_url, lookup=lookup) as targets:
+        run = await targets.ended(callback_url="http://inner.example:9/")
+        assert run["failure"] == "network" and "inner.example" in run["error"] and "127.0" not in run["error"]
+        grpc = {"type": "grpc", "address": "inner.example:9", "method": "a.B/C", "tls": False}
+        assert "127.0" not in (await targets.ended(target=grpc, timeout="5s"))["error"]

@@ -5,6 +5,8 @@ or that belongs to another list, another filter or another tenant, is refused.
 
 Where a page begins is hidden under a mask that only holders of the key can make from the signature: a look that went
 over everybody's runs may have stopped at one of another tenant, whose id and moment are not for the caller to know.
+
+The places of a stream of events are hidden in the same way: they count the events of all tenants.
 """
 
 import os
@@ -17,9 +19,11 @@ import msgspec
 
 from duetime.api.endpoint import Call
 from duetime.api.problems import INVALID_CURSOR, Problem
+from duetime.model.event import EventMark
 from duetime.store.protocol import Store
 
 _PLACE = 16
+_MARK = 8
 _TAG = 16
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -34,15 +38,8 @@ class Cursors:
         given = call.query.cursor
         if given is None:
             return None
-        try:
-            raw = urlsafe_b64decode(given.encode("ascii") + b"=" * (-len(given) % 4))
-        except ValueError:
-            raise _refused() from None
-        hidden, tag = raw[:-_TAG], raw[-_TAG:]
-        if len(hidden) != _PLACE:
-            raise _refused()
-        place = _masked(hidden, tag, await self._key())
-        if not compare_digest(tag, await self._sign(call, place)):
+        place = _shown(given, _about_list(call), await self._key())
+        if place is None:
             raise _refused()
         return UUID(bytes=place)
 
@@ -50,20 +47,61 @@ class Cursors:
         """The cursor of the page that begins there."""
         if place is None:
             return None
-        tag = await self._sign(call, place.bytes)
-        hidden = _masked(place.bytes, tag, await self._key())
-        return urlsafe_b64encode(hidden + tag).decode().rstrip("=")
+        return _hidden(place.bytes, _about_list(call), await self._key())
+
+    async def of_events(self, tenant_id: int) -> "EventCursors":
+        """The cursors of a tenant's events."""
+        return EventCursors(tenant_id, await self._key())
 
     async def _key(self) -> bytes:
         if self._secret is None:
             self._secret = await self._store.secret("cursors", os.urandom(32))
         return self._secret
 
-    async def _sign(self, call: Call, place: bytes) -> bytes:
-        # The page size may change on the way; everything else may not.
-        asked = msgspec.structs.replace(call.query, cursor=None, page_size=1)
-        about = _encoder.encode([call.tenant_id, call.endpoint.name, sorted(call.path.items()), asked])
-        return blake2b(place + about, digest_size=_TAG, key=await self._key(), person=b"duetime cursor").digest()
+
+class EventCursors:
+    """Places in the stream of events, as one tenant sees them."""
+
+    def __init__(self, tenant_id: int, key: bytes) -> None:
+        self._about = _encoder.encode([tenant_id, "events"])
+        self._key = key
+
+    def write(self, mark: EventMark, *, fresh: bool = False) -> str:
+        """The same text for the same event; or (`fresh`) one that does not tell whether the place has changed."""
+        blur = os.urandom(_PLACE - _MARK) if fresh else bytes(_PLACE - _MARK)
+        return _hidden(mark.to_bytes(_MARK, "big") + blur, self._about, self._key)
+
+    def read(self, given: str) -> EventMark | None:
+        """None for a text that was not written for this tenant."""
+        place = _shown(given, self._about, self._key)
+        return None if place is None else EventMark(int.from_bytes(place[:_MARK], "big"))
+
+
+def _about_list(call: Call) -> bytes:
+    # The page size may change on the way; everything else may not.
+    asked = msgspec.structs.replace(call.query, cursor=None, page_size=1)
+    return _encoder.encode([call.tenant_id, call.endpoint.name, sorted(call.path.items()), asked])
+
+
+def _hidden(place: bytes, about: bytes, key: bytes) -> str:
+    tag = _sign(place, about, key)
+    return urlsafe_b64encode(_masked(place, tag, key) + tag).decode().rstrip("=")
+
+
+def _shown(given: str, about: bytes, key: bytes) -> bytes | None:
+    try:
+        raw = urlsafe_b64decode(given.encode("ascii") + b"=" * (-len(given) % 4))
+    except ValueError:
+        return None
+    hidden, tag = raw[:-_TAG], raw[-_TAG:]
+    if len(hidden) != _PLACE:
+        return None
+    place = _masked(hidden, tag, key)
+    return place if compare_digest(tag, _sign(place, about, key)) else None
+
+
+def _sign(place: bytes, about: bytes, key: bytes) -> bytes:
+    return blake2b(place + about, digest_size=_TAG, key=key, person=b"duetime cursor").digest()
 
 
 def _masked(place: bytes, tag: bytes, key: bytes) -> bytes:

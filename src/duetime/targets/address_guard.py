@@ -6,14 +6,21 @@ to, never the name: names are resolved here, every address that comes back is ju
 very address that was judged. One bad address among good ones refuses the name.
 
 IPv6 has many ways to say an IPv4 address. Those that lead to IPv4 hosts are judged by the address inside.
+
+A tenant is told that an address may not be called, and not which: names of the operator's network resolve to addresses
+that are not for tenants to know. The operator's log has them.
 """
 
 import asyncio
+import logging
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from duetime.errors import InvalidInput
+
+log = logging.getLogger("duetime.targets")
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -45,8 +52,31 @@ _LEADS_TO_IPV4 = tuple(ip_network(prefix) for prefix in ("::ffff:0:0/96", "::fff
 _ISATAP = (0x5EFE, 0x0200_5EFE)
 
 
+_NOT_ALLOWED = "an address that is not public, and that the operator has not allowed (allowed_networks)"
+_IPV4 = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9.])")
+_LIKE_IPV6 = re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}")
+
+
 class AddressRefused(Exception):
-    """An address that may not be called; its text says which and why."""
+    """An address that may not be called. Its text is for the tenant; `reason` names the address, for the log."""
+
+    def __init__(self, reason: str, host: str | None = None) -> None:
+        super().__init__(f"{'it' if host is None else host[:100]} has {_NOT_ALLOWED}")
+        self.reason = reason
+
+
+def without_addresses(text: str) -> str:
+    """What a network library says, without the addresses that it tried."""
+    text = _IPV4.sub("…", text.replace("%5B", "[").replace("%5D", "]"))
+    return _LIKE_IPV6.sub(lambda found: "…" if _is_ipv6(found[0]) else found[0], text)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 Lookup = Callable[[str, int], Awaitable[list[tuple[int, str]]]]
@@ -107,7 +137,8 @@ class AddressGuard:
             try:
                 self.check(text)
             except AddressRefused as error:
-                raise AddressRefused(f"{host[:100]} resolves to {error}") from None
+                log.warning("%s is not called: %s", host[:100], error.reason)
+                raise AddressRefused(error.reason, host) from None
         return found
 
 

@@ -22,7 +22,7 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import GrpcTarget
 from duetime.targets import signing
-from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup
+from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.errand import Errand
 from duetime.targets.messages import (
     find_method,
@@ -97,7 +97,8 @@ class GrpcCaller:
         except AioRpcError as error:
             return _judge(error)
         except OSError as error:
-            return Failed(Failure(FailureClass.NETWORK, bounded(f"{type(error).__name__}: {error}", 500)))
+            text = without_addresses(f"{type(error).__name__}: {error}")
+            return Failed(Failure(FailureClass.NETWORK, bounded(text, 500)))
 
     async def close(self) -> None:
         lines = [line.channel.close(None) for line in self._lines.values()]
@@ -224,7 +225,9 @@ def _is_too_large(error: "aio.AioRpcError") -> bool:
 
 def _judge(error: "aio.AioRpcError") -> Outcome:
     code = error.code().name
-    text = bounded(f"it answered {code}: {error.details() or ''}".rstrip(": "), 500)
+    # What was not reached is told of by the library, which names the addresses that it tried.
+    said = without_addresses(error.details() or "") if code in _NOT_REACHED else error.details() or ""
+    text = bounded(f"it answered {code}: {said}".rstrip(": "), 500)
     if code not in _TRY_AGAIN:
         return Failed(Failure(FailureClass.TARGET_REFUSED, text))
     kind = FailureClass.NETWORK if code in _NOT_REACHED else FailureClass.TARGET_FAILED

@@ -10,6 +10,7 @@ environment counts: no proxy, no cookies, no `.netrc`.
 """
 
 import asyncio
+import logging
 import socket
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -26,7 +27,7 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.target import HttpTarget
 from duetime.targets import signing
-from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup
+from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.completion_link import Completable, CompletionLinks
 from duetime.targets.errand import Errand
 from duetime.targets.url import check_url, same_host
@@ -34,6 +35,8 @@ from duetime.targets.values import filled
 from duetime.targets.vault import Vault
 
 USER_AGENT = "duetime"
+log = logging.getLogger("duetime.targets")
+
 _TRY_AGAIN = frozenset({408, 425, 429})
 _LONGEST_WAIT = 86_400.0
 """Seconds: a `Retry-After` beyond a day is taken as a day."""
@@ -80,7 +83,7 @@ class HttpCaller:
             refused = refused_address(error)
             if refused is not None:
                 return Failed(Failure(FailureClass.NETWORK, f"not called: {refused}"))
-            return Failed(Failure(FailureClass.NETWORK, bounded(f"{type(error).__name__}: {error}", _ERROR_TEXT)))
+            return Failed(Failure(FailureClass.NETWORK, _network_text(error)))
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -241,6 +244,14 @@ def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int
         if len(encoded) <= limit or not body:
             return encoded
         body, whole = body[: len(body) // 2], False
+
+
+def _network_text(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    shown = without_addresses(text)
+    if shown != text:
+        log.info("a target cannot be reached: %s", text)
+    return bounded(shown, _ERROR_TEXT)
 
 
 def _said(answer: aiohttp.ClientResponse, body: bytes) -> str:

@@ -1,11 +1,11 @@
 """Server-sent events: what changes, for those who watch."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 
 import msgspec
 
+from duetime.api.cursors import EventCursors
 from duetime.api.endpoint import Call, Routes, Stream
 from duetime.api.gate import REMEMBERED, Admission
 from duetime.api.problems import Problem
@@ -18,7 +18,6 @@ from duetime.wire.events import HEARTBEAT
 
 routes = Routes("Events")
 MEDIA = "text/event-stream"
-_MARK = re.compile(r"[0-9]{1,18}")
 _encoder = msgspec.json.Encoder()
 
 
@@ -30,15 +29,14 @@ _encoder = msgspec.json.Encoder()
 )
 async def watch_events(call: Call) -> Stream:
     """Watch what changes: one event says what happened to which jobs or runs."""
-    given = _MARK.fullmatch(call.header(b"last-event-id") or "")
-    after = None if given is None else EventMark(int(given[0]))
-    return Stream(_stream(call, Admission(call), after), MEDIA)
+    return Stream(_stream(call, Admission(call), await call.service.cursors.of_events(call.tenant_id)), MEDIA)
 
 
-async def _stream(call: Call, admission: Admission, after: EventMark | None) -> AsyncIterator[bytes]:
+async def _stream(call: Call, admission: Admission, cursors: EventCursors) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n"
+    after = cursors.read(call.header(b"last-event-id") or "")
     async with call.service.events.listening(call.tenant_id, after) as listener:
-        yield _place(listener.begin, "listening")
+        yield _place(cursors, listener.begin, "listening")
         stopping = asyncio.ensure_future(call.service.stopping.wait())
         following: asyncio.Future[Event] = asyncio.ensure_future(anext(listener.events))
         spoken = monotonic()
@@ -53,10 +51,10 @@ async def _stream(call: Call, admission: Admission, after: EventMark | None) -> 
                         event = following.result()
                     except StopAsyncIteration:
                         return
-                    yield _told(event)
+                    yield _told(cursors, event)
                     following = asyncio.ensure_future(anext(listener.events))
                 elif monotonic() - spoken >= HEARTBEAT:
-                    yield _place(None if following.done() else listener.place, "still here")
+                    yield _place(cursors, None if following.done() else listener.place, "still here")
                 else:
                     continue
                 spoken = monotonic()
@@ -79,17 +77,17 @@ async def _may_listen(admission: Admission, *, needed: bool) -> bool:
     return True
 
 
-def _told(event: Event) -> bytes:
+def _told(cursors: EventCursors, event: Event) -> bytes:
     jobs = event.kind.of_jobs
     ids = [show("job" if jobs else "run", each) for each in event.ids]
     data = _encoder.encode({"kind": event.kind.name, "at": event.at, "job_ids" if jobs else "run_ids": ids})
-    return _id(event.mark) + f"event: {event.kind.name.lower()}\n".encode() + b"data: " + data + b"\n\n"
+    return _id(cursors.write(event.mark)) + f"event: {event.kind.name.lower()}\n".encode() + b"data: " + data + b"\n\n"
 
 
-def _place(mark: EventMark | None, said: str) -> bytes:
+def _place(cursors: EventCursors, mark: EventMark | None, said: str) -> bytes:
     """No event; but up to here nothing was missed."""
-    return (b"" if mark is None else _id(mark)) + f": {said}\n\n".encode()
+    return (b"" if mark is None else _id(cursors.write(mark, fresh=True))) + f": {said}\n\n".encode()
 
 
-def _id(mark: EventMark) -> bytes:
-    return f"id: {mark}\n".encode()
+def _id(cursor: str) -> bytes:
+    return f"id: {cursor}\n".encode()
