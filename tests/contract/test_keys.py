@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from duetime.errors import InvalidInput, JobBusy, KeyInFlight, KeyReused
+from duetime.model.idempotency import KeyedRequest, keyed_request
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import Cron, Every, Once
 from duetime.store.protocol import Store
@@ -265,3 +266,27 @@ async def test_a_run_lost_once_counts_as_started_for_its_key(store: Store, time:
     assert await reap(store) == 1
     with pytest.raises(JobBusy):
         await submit(store, job(key="report", args=b"[2]"))
+
+
+async def test_requests_whose_answers_the_service_keeps(store: Store) -> None:
+    def asked(key: str = "k", what: str = "a") -> KeyedRequest:
+        request = keyed_request(key, "operation", what)
+        assert request is not None
+        return request
+
+    assert await store.begin_request(TENANT, asked()) is None
+    with pytest.raises(KeyInFlight):
+        await store.begin_request(TENANT, asked())
+    with pytest.raises(KeyReused):
+        await store.begin_request(TENANT, asked(what="b"))
+    await store.end_request(TENANT, asked(what="b"), b"not mine")
+    await store.end_request(TENANT, asked(), b"answer")
+    again = asked()
+    assert await store.begin_request(TENANT, again) == b"answer" and again.replayed
+    await store.end_request(TENANT, asked(), None)
+    assert await store.begin_request(TENANT, asked()) == b"answer", "what was answered stays"
+    with pytest.raises(KeyReused):
+        await store.submit(TENANT, [job(idempotency_key="k")])
+    assert await store.begin_request(TENANT, asked("other")) is None
+    await store.end_request(TENANT, asked("other"), None)
+    assert await store.begin_request(TENANT, asked("other", "b")) is None, "a request that did nothing is forgotten"

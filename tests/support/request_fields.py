@@ -110,3 +110,8 @@ def bodies(endpoint: Endpoint, wanted: Wanted, values: dict[str, Any]) -> Iterat
             body = put(body, place, copy.deepcopy(around[place]), over=False)
         for name, value in values.items():
             yield f"{'.'.join(map(str, path))}={name}", put(copy.deepcopy(body), path, value)
+
+
+def plain_body(endpoint: Endpoint) -> Any:
+    """A body with all that it must have, and nothing else."""
+    return {} if endpoint.body in (None, bytes) else plain(inspect.type_info(endpoint.body))

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from duetime.api.bodies import drop_the_rest, parse, read_body
 from duetime.api.decoding import fit, header_map, read_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
+from duetime.api.idempotency import answered_once, keeps_answer
 from duetime.api.peer import Peer
 from duetime.api.problems import FORBIDDEN, INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
 from duetime.api.service import Service
@@ -92,7 +93,7 @@ class _Door:
                 call.body = fit(await parse(body, read_json), endpoint.body)
             else:
                 call.body = fit({}, endpoint.body)
-        return await endpoint.handler(call)
+        return await (answered_once(call) if keeps_answer(call) else endpoint.handler(call))
 
 
 def _check_certificate(scope: Scope) -> None:

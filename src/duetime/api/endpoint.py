@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 JSON = "application/json"
+IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}
 
 
 class Call:
@@ -126,6 +127,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Request headers that it understands, with what they mean."""
     required_headers: tuple[str, ...] = ()
     """Those of them without which it refuses."""
+    repeats: Literal["by answer", "by handler", "by nature"] = "by answer"
+    """How a POST with an idempotency key is done once: its answer is kept and given again; or its handler keeps the key
+    together with what it does; or repeating it does nothing more than doing it once."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -146,6 +150,8 @@ class Routes:
     def _add(self, method: Method, path: str, may: Action | None, **what: Any) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             name = getattr(handler, "__name__", "")
+            if method == "POST":
+                what["headers"] = IDEMPOTENCY | what.get("headers", {})
             summary = what.pop("summary", None) or (handler.__doc__ or "").strip()
             self._endpoints.append(
                 Endpoint(

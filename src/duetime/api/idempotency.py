@@ -1,16 +1,112 @@
-"""Idempotency keys of requests that submit nothing, as headers have them."""
+"""Idempotency keys of requests, as headers have them. Every POST takes one.
 
-from duetime.api.endpoint import Call
+Submissions, and what makes runs, keep their keys in the transaction of the effect (`repeats="by handler"`). Of the
+others, the answer is kept beside the effect: the key is taken before the handler begins, its answer is stored when it
+has ended, and a request that was refused is forgotten. Where a server dies in between, the key stays taken, and
+repeating says so instead of doing it again.
+
+Answers may hold secrets (the text of a new API key), so they are encrypted with what the caller has shown to be let
+in, which is stored nowhere: a copy of the database does not open them, and no other caller gets them.
+"""
+
+import os
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from duetime.api.endpoint import JSON, Call, Reply
+from duetime.errors import KeyReused
 from duetime.model.idempotency import KeyedRequest, keyed_request
+from duetime.model.name import check_key
 
-IDEMPOTENCY = {"Idempotency-Key": "The same key and body again give the first answer again."}
+HEADER = b"idempotency-key"
+_NONCE = 12
+_LARGEST = 1024 * 1024
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True):
+    status: int
+    content: bytes
+    media: str
+    headers: dict[str, str]
+
+
+_decoder = msgspec.msgpack.Decoder(_Answer)
 
 
 def keyed_by_header(call: Call, operation: str, *parts: object) -> KeyedRequest | None:
     """The request with the key of its header, if it has one."""
-    return keyed_request(call.header(b"idempotency-key"), operation, *parts)
+    return keyed_request(call.header(HEADER), operation, *parts)
 
 
 def told_again(request: KeyedRequest | None) -> dict[str, str]:
     """The header that says that this is the first answer again."""
     return {"idempotency-replayed": "true"} if request is not None and request.replayed else {}
+
+
+def keeps_answer(call: Call) -> bool:
+    """Whether the answer of this request is kept for its idempotency key."""
+    if call.endpoint.method != "POST" or HEADER not in call.headers:
+        return False
+    check_key(call.header(HEADER), "idempotency_key")
+    return call.endpoint.repeats == "by answer"
+
+
+async def answered_once(call: Call) -> Reply:
+    """What the handler answers; or what it has answered to the same request under the same key."""
+    request = keyed_by_header(call, call.endpoint.name, str(call.who.key_id), sorted(call.path.items()), _asked(call))
+    assert request is not None
+    store, tenant_id = call.service.store, call.tenant_id
+    kept = await store.begin_request(tenant_id, request)
+    if kept is not None:
+        first = _opened(call, request, kept)
+        return Reply(None, first.status, first.headers | told_again(request), first.content, first.media)
+    try:
+        given = await call.endpoint.handler(call)
+    except Exception:
+        await store.end_request(tenant_id, request, None)
+        raise
+    reply = given if isinstance(given, Reply) else Reply(given)
+    content = _encoder.encode(reply.value) if reply.content is None else reply.content
+    answer = _Answer(reply.status or call.endpoint.status, content, reply.media, dict(reply.headers))
+    if len(content) <= _LARGEST:  # a larger one stays taken: it is not done again, and not told again
+        await store.end_request(tenant_id, request, _sealed(call, request, answer))
+    return Reply(None, answer.status, answer.headers, content, answer.media)
+
+
+def _asked(call: Call) -> str:
+    """The query and the body, as far as they make another request."""
+    body: Any = call.body
+    content = body if isinstance(body, bytes) else _encoder.encode(body)
+    media = call.headers.get(b"content-type", JSON.encode()) if isinstance(body, bytes) else b""
+    digest = blake2b(_encoder.encode(call.query) + b"\n" + media + b"\n", digest_size=32)
+    digest.update(content)
+    return digest.hexdigest()
+
+
+def _cipher(call: Call, request: KeyedRequest) -> ChaCha20Poly1305:
+    shown = call.headers.get(b"authorization") or call.headers.get(b"cookie", b"")
+    key = blake2b(request.key.encode() + b"\n" + shown, digest_size=32, person=b"duetime answer").digest()
+    return ChaCha20Poly1305(key)
+
+
+def _sealed(call: Call, request: KeyedRequest, answer: _Answer) -> bytes:
+    nonce = os.urandom(_NONCE)
+    plain = msgspec.msgpack.encode(answer)
+    return nonce + _cipher(call, request).encrypt(nonce, plain, request.fingerprint)
+
+
+def _opened(call: Call, request: KeyedRequest, kept: bytes) -> _Answer:
+    try:
+        plain = _cipher(call, request).decrypt(kept[:_NONCE], kept[_NONCE:], request.fingerprint)
+    except InvalidTag:
+        raise KeyReused(
+            f"the idempotency key {request.key!r} came from another caller before",
+            field="idempotency_key",
+            remedy="use a new key for a new request",
+        ) from None
+    return _decoder.decode(plain)

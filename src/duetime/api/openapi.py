@@ -58,6 +58,8 @@ def statuses(endpoint: Endpoint) -> list[int]:
         found.add(422)
     if endpoint.body is not None:
         found |= {400, 408, 413, 415, 422}
+    if endpoint.method == "POST" and endpoint.repeats != "by nature":
+        found |= {409, 422}
     return sorted(found)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.errors import InvalidInput, JobBusy, KeyReused
+from duetime.errors import InvalidInput, JobBusy, KeyInFlight, KeyReused
 from duetime.model.graph import NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import JobState, NewJob, Submitted
@@ -112,6 +112,10 @@ def answer_again(job: NewJob, known: Known) -> Submitted:
 
 def decode_answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | None, kind: type[T]) -> T:
     """The first answer to a request whose idempotency key was used before."""
+    return msgspec.json.decode(_answer(request, fingerprint, answer), type=kind)
+
+
+def _answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | None) -> bytes:
     if fingerprint != request.fingerprint or answer is None:
         raise KeyReused(
             f"the idempotency key {request.key!r} came with another request before",
@@ -119,7 +123,18 @@ def decode_answer(request: KeyedRequest, fingerprint: bytes, answer: bytes | Non
             remedy="use a new key for a new request",
         )
     request.replayed = True
-    return msgspec.json.decode(answer, type=kind)
+    return answer
+
+
+def answer_of(request: KeyedRequest, fingerprint: bytes, answer: bytes | None) -> bytes:
+    """What a request was answered whose key was taken before."""
+    if fingerprint == request.fingerprint and answer is None:
+        raise KeyInFlight(
+            f"the request with the key {request.key!r} has not ended, or its server died before it could answer",
+            field="idempotency_key",
+            remedy="ask again in a moment; if that does not help, see what it did, and use a new key",
+        )
+    return _answer(request, fingerprint, answer)
 
 
 def answer_known_graph(graph: NewGraph, known: UUID, fingerprint: bytes) -> UUID:

@@ -26,6 +26,7 @@ from duetime.store.graph_roles import Graphs
 from duetime.store.limiting import Rules
 from duetime.store.roles import (
     Access,
+    Answers,
     Audit,
     Breakers,
     Clocks,
@@ -427,6 +428,7 @@ class Store(
     Listing,
     Figures,
     Mending,
+    Answers,
     Queues,
     Breakers,
     Clocks,

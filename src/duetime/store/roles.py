@@ -219,6 +219,19 @@ class Mending(Protocol):
         """Remove dead letters that match, oldest first; returns how many."""
 
 
+class Answers(Protocol):
+    """Requests with idempotency keys whose answers the service keeps, apart from what they did."""
+
+    async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
+        """Take the key for this request; None when it is new, else what the same request was answered before.
+
+        Raises `KeyReused` where the key came with another request, and `KeyInFlight` where the same one has not ended.
+        """
+
+    async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
+        """Keep the answer of a request that has begun; or (None) forget the request: it did nothing."""
+
+
 class Queues(Protocol):
     async def pause_queue(self, tenant_id: int, queue: str) -> Queue:
         """Start nothing more from a queue, which need not exist yet; what runs goes on. Again changes nothing."""

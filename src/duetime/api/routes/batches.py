@@ -41,7 +41,7 @@ Refused = dict[int, ItemProblem]
     body_limit="batch",
     answer=BatchAnswer,
     problems=(409, 429),
-    headers={"Idempotency-Key": "The same key and body again give the first answer again."},
+    repeats="by handler",
 )
 async def create_jobs(call: Call) -> Reply:
     """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial=true` all that can be stored."""

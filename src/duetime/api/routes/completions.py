@@ -37,6 +37,7 @@ async def _by_link(call: Call) -> None:
     body_optional=True,
     answer=CompletionAnswer,
     problems=(404, 409),
+    repeats="by nature",
 )
 async def complete_run(call: Call) -> CompletionAnswer:
     """End a run that was handed over, by its completion link. Saying the same again changes nothing."""

@@ -7,7 +7,7 @@ import msgspec
 
 from duetime import ids
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.idempotency import IDEMPOTENCY, keyed_by_header, told_again
+from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
 from duetime.model.access import Action
@@ -51,7 +51,7 @@ async def group_dead_letters(call: Call) -> DeadLetterGroups:
     body=ReplayRequest,
     answer=ReplayAnswer,
     problems=(409,),
-    headers=IDEMPOTENCY,
+    repeats="by handler",
 )
 async def replay_dead_letters(call: Call) -> Reply:
     """Repeat the dead letters that match, oldest first, each once."""

@@ -30,7 +30,7 @@ routes = Routes("Graphs")
     answer=GraphView,
     status=201,
     problems=(409, 429),
-    headers={"Idempotency-Key": "The same key and body again give the first answer again."},
+    repeats="by handler",
 )
 async def create_graph(call: Call) -> Reply:
     """Create up to 10,000 jobs that depend on each other, in one transaction."""

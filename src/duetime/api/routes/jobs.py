@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.idempotency import IDEMPOTENCY, keyed_by_header, told_again
+from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.problems import INVALID_INPUT, Problem
 from duetime.api.submitting import make_job, needs_the_day
 from duetime.api.views import job_summary, job_view, receipt
@@ -42,7 +42,7 @@ routes = Routes("Jobs")
     answer=Receipt,
     status=201,
     problems=(409, 429),
-    headers=IDEMPOTENCY,
+    repeats="by handler",
 )
 async def create_job(call: Call) -> Reply:
     """Create a job."""
@@ -163,7 +163,7 @@ async def resume_job(call: Call) -> StatusAnswer:
     answer=Backfilled,
     status=202,
     problems=(409,),
-    headers=IDEMPOTENCY,
+    repeats="by handler",
 )
 async def backfill_job(call: Call) -> Reply:
     """Make the runs of a past range, at a given rate. What lies ahead of now is left out: it fires by itself."""

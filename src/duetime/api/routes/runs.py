@@ -5,7 +5,7 @@ from typing import Literal
 
 from duetime import ids
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.idempotency import IDEMPOTENCY, keyed_by_header, told_again
+from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.run_views import run_summary, run_view
 from duetime.ids import show
 from duetime.model.access import Action
@@ -97,7 +97,7 @@ async def cancel_run(call: Call) -> RunView:
     body_optional=True,
     answer=RunView,
     problems=(409,),
-    headers=IDEMPOTENCY,
+    repeats="by handler",
 )
 async def retry_run(call: Call) -> Reply:
     """Try a run again: one that waits for its retry now, one that is over by a new run. A run is repeated once: asked
@@ -117,7 +117,7 @@ async def retry_run(call: Call) -> Reply:
     answer=RunView,
     status=201,
     problems=(409,),
-    headers=IDEMPOTENCY,
+    repeats="by handler",
 )
 async def trigger_job(call: Call) -> Reply:
     """Make an extra run of a job now, without touching its rhythm."""

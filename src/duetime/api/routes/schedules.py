@@ -27,7 +27,7 @@ routes = Routes("Schedules")
 _BOUNDS = tuple(name for name in BOUNDS if name != "tz")
 
 
-@routes.post("/v1/schedules/preview", Action.READ, body=PreviewRequest, answer=Preview)
+@routes.post("/v1/schedules/preview", Action.READ, body=PreviewRequest, answer=Preview, repeats="by nature")
 async def preview_schedule(call: Call) -> Preview:
     """What a schedule means in one sentence, and its next fires with what clock changes make of them."""
     request, store = call.body, call.service.store

@@ -38,7 +38,9 @@ async def login(call: Call) -> Reply:
     )
 
 
-@routes.post("/login", None, body=LoginRequest, body_limit="tiny", answer=Nothing, problems=(401, 403))
+@routes.post(
+    "/login", None, body=LoginRequest, body_limit="tiny", answer=Nothing, problems=(401, 403), repeats="by nature"
+)
 async def login_with_key(call: Call) -> Reply:
     """Begin a browser's session with a key."""
     _refuse_other_sites(call)
@@ -56,7 +58,16 @@ async def login_with_key(call: Call) -> Reply:
     return Reply(Nothing(), headers={"set-cookie": cookie})
 
 
-@routes.post("/logout", None, body=Nothing, body_limit="tiny", body_optional=True, answer=Nothing, problems=(403,))
+@routes.post(
+    "/logout",
+    None,
+    body=Nothing,
+    body_limit="tiny",
+    body_optional=True,
+    answer=Nothing,
+    problems=(403,),
+    repeats="by nature",
+)
 async def logout(call: Call) -> Reply:
     """End a browser's session, on the server too."""
     _refuse_other_sites(call)

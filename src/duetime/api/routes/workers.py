@@ -110,6 +110,7 @@ async def register_worker(call: Call) -> Registered:
     body_limit="batch",
     answer=Dealt,
     problems=(404, 409),
+    repeats="by nature",
 )
 async def claim_runs(call: Call) -> Dealt:
     """Wait for runs, and take them; ask again with the same number when the answer was lost"""
@@ -144,6 +145,7 @@ async def claim_runs(call: Call) -> Dealt:
     body_limit="batch",
     answer=Beaten,
     problems=(404, 409),
+    repeats="by nature",
 )
 async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
@@ -162,6 +164,7 @@ async def heartbeat(call: Call) -> Beaten:
     body_limit="batch",
     answer=Refusals,
     problems=(404,),
+    repeats="by nature",
 )
 async def complete_runs(call: Call) -> Refusals:
     """Report how attempts ended; each counts only while run, fence and worker match"""
@@ -183,6 +186,7 @@ async def complete_runs(call: Call) -> Refusals:
     body_limit="batch",
     answer=Refusals,
     problems=(404,),
+    repeats="by nature",
 )
 async def note_progress(call: Call) -> Refusals:
     """Say how far running attempts are, and save what the next attempt should start from"""
@@ -200,6 +204,7 @@ async def note_progress(call: Call) -> Refusals:
     body_limit="batch",
     answer=HandedBack,
     problems=(404,),
+    repeats="by nature",
 )
 async def hand_back_runs(call: Call) -> HandedBack:
     """Give runs back as if they had not been claimed"""
@@ -211,7 +216,13 @@ async def hand_back_runs(call: Call) -> HandedBack:
 
 
 @routes.post(
-    "/v1/workers/{worker_id}/parents", Action.WORK, **SESSION, body=AskParents, answer=Parents, problems=(404, 409)
+    "/v1/workers/{worker_id}/parents",
+    Action.WORK,
+    **SESSION,
+    body=AskParents,
+    answer=Parents,
+    problems=(404, 409),
+    repeats="by nature",
 )
 async def get_held_parents(call: Call) -> Parents:
     """What a run depended on that the worker holds, and what came of it"""

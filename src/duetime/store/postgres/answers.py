@@ -6,11 +6,31 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.idempotency import KeyedRequest
-from duetime.store.keys import IDEMPOTENCY, REPEAT, Repeated, decode_answer
+from duetime.store.keys import IDEMPOTENCY, REPEAT, Repeated, answer_of, decode_answer
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.intake import try_lock_keys
+from duetime.store.postgres.role import Role
 
 T = TypeVar("T")
+
+
+class AnswerRole(Role):
+    async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
+        async with self.database.acting_for(tenant_id) as connection:
+            await try_lock_keys(connection, tenant_id, [(IDEMPOTENCY, request.key)])
+            row = await connection.fetchrow(SQL["find_answer"], tenant_id, IDEMPOTENCY, request.key)
+            if row is not None:
+                return answer_of(request, row["fingerprint"], row["answer"])
+            await connection.execute(
+                SQL["put_answers"], tenant_id, IDEMPOTENCY, [request.key], [None], request.fingerprint, None
+            )
+        return None
+
+    async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
+        statement = SQL["drop_answer"] if answer is None else SQL["set_answer"]
+        given = () if answer is None else (answer,)
+        async with self.database.acting_for(tenant_id) as connection:
+            await connection.execute(statement, tenant_id, IDEMPOTENCY, request.key, request.fingerprint, *given)
 
 
 async def first_answer(connection: Connection, tenant_id: int, request: KeyedRequest | None, kind: type[T]) -> T | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from duetime.store.postgres.access import AccessRole
+from duetime.store.postgres.answers import AnswerRole
 from duetime.store.postgres.breakers import BreakerRole
 from duetime.store.postgres.calendars import CalendarRole
 from duetime.store.postgres.coalescing import CoalescingRole
@@ -41,6 +42,7 @@ class PostgresStore(
     CompletingRole,
     ReapingRole,
     MendingRole,
+    AnswerRole,
     CalendarRole,
     PruningRole,
     GuestRole,

@@ -6,11 +6,30 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.idempotency import KeyedRequest
-from duetime.store.keys import IDEMPOTENCY, REPEAT, Repeated, decode_answer
+from duetime.store.keys import IDEMPOTENCY, REPEAT, Repeated, answer_of, decode_answer
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity
 
 T = TypeVar("T")
+
+
+class AnswerRole(Role):
+    async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
+        def work(connection: Connection, now: int) -> bytes | None:
+            rows = connection.rows("find_answer", {"tenant_id": tenant_id, "kind": IDEMPOTENCY, "key": request.key})
+            if rows:
+                return answer_of(request, rows[0][1], rows[0][2])
+            _put(connection, now, tenant_id, IDEMPOTENCY, request.key, None, request.fingerprint, None)
+            return None
+
+        return await self.database.run(work)
+
+    async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
+        name = "drop_answer" if answer is None else "set_answer"
+        this = {"tenant_id": tenant_id, "kind": IDEMPOTENCY, "key": request.key, "fingerprint": request.fingerprint}
+        given = {} if answer is None else {"answer": answer}
+        await self.database.run(lambda connection, _: connection.execute(name, {**this, **given}))
 
 
 def first_answer(connection: Connection, tenant_id: int, request: KeyedRequest | None, kind: type[T]) -> T | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.access import AccessRole
+from duetime.store.sqlite.answers import AnswerRole
 from duetime.store.sqlite.breakers import BreakerRole
 from duetime.store.sqlite.calendars import CalendarRole
 from duetime.store.sqlite.coalescing import CoalescingRole
@@ -42,6 +43,7 @@ class SqliteStore(
     CompletingRole,
     ReapingRole,
     MendingRole,
+    AnswerRole,
     CalendarRole,
     PruningRole,
     GuestRole,

@@ -61,3 +61,11 @@ insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, ans
 select $1, $2::text::"char", k.key, '00000000-0000-0000-0000-000000000000', k.run_id, $5::bytea, $6::bytea, duetime.now()
 from unnest($3::text[], $4::uuid[]) as k(key, run_id)
 on conflict (tenant_id, kind, key) do update set run_id = excluded.run_id, created_at = excluded.created_at;
+
+-- set_answer: keep the answer of a request that has begun
+update duetime.keys set answer = $5
+where tenant_id = $1 and kind = $2::text::"char" and key = $3 and fingerprint = $4 and answer is null;
+
+-- drop_answer: forget a request that has begun, and did nothing
+delete from duetime.keys
+where tenant_id = $1 and kind = $2::text::"char" and key = $3 and fingerprint = $4 and answer is null;

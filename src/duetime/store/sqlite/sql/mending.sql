@@ -49,3 +49,11 @@ select run_id, fingerprint, answer from keys where tenant_id = :tenant_id and ki
 insert into keys (tenant_id, kind, key, job_id, run_id, fingerprint, answer, created_at)
 values (:tenant_id, :kind, :key, zeroblob(16), :run_id, :fingerprint, :answer, :now)
 on conflict (tenant_id, kind, key) do update set run_id = excluded.run_id, created_at = excluded.created_at;
+
+-- set_answer: keep the answer of a request that has begun
+update keys set answer = :answer
+where tenant_id = :tenant_id and kind = :kind and key = :key and fingerprint = :fingerprint and answer is null;
+
+-- drop_answer: forget a request that has begun, and did nothing
+delete from keys
+where tenant_id = :tenant_id and kind = :kind and key = :key and fingerprint = :fingerprint and answer is null;
