@@ -103,7 +103,7 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@echo "• installing the tools for tests"
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(BIN)/python:

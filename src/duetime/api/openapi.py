@@ -1,5 +1,6 @@
 """The table as an OpenAPI 3.1 document: from the same entries and types that route, check and answer."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,8 @@ def make_document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]
     table = list(endpoints)
     types = [kind for each in table for kind in (each.query, each.body, each.answer) if kind is not None]
     found, components = msgspec.json.schema_components([*types, ProblemDocument], ref_template=_REF)
+    for schema in (*found, *components.values()):
+        _as_others_read_it(schema)
     schema_of = dict(zip(map(_key, types), found, strict=False))
     components["Problem"] = components.pop("ProblemDocument")
     components["Problem"]["title"] = "Problem"
@@ -47,6 +50,21 @@ def make_document(endpoints: Iterable[Endpoint], version: str) -> dict[str, Any]
         },
         "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in table)],
     }
+
+
+def _as_others_read_it(schema: Any) -> None:
+    """Say in plain JSON Schema what msgspec says in Python's own way, in place."""
+    if isinstance(schema, list):
+        for each in schema:
+            _as_others_read_it(each)
+    elif isinstance(schema, dict):
+        if isinstance(pattern := schema.get("pattern"), str):
+            schema["pattern"] = re.sub(r"\\Z$", "$", pattern)
+        if schema.get("enum") == [True]:  # many generators know no enumeration of anything but texts and numbers
+            del schema["enum"]
+            schema["type"] = "boolean"
+        for each in schema.values():
+            _as_others_read_it(each)
 
 
 def statuses(endpoint: Endpoint) -> list[int]:
@@ -82,8 +100,10 @@ def _operation(endpoint: Endpoint, schema_of: dict[Any, Any], components: dict[s
         schema = schema_of[_key(endpoint.body)]
         operation["requestBody"] = {
             "required": not endpoint.body_optional,
-            "content": {media: {"schema": _body_schema(media, schema)} for media in endpoint.media},
+            "content": _contents(endpoint, schema),
         }
+        if also := [media for media in endpoint.media if media not in operation["requestBody"]["content"]]:
+            operation["requestBody"]["description"] = f"Taken as {', '.join(also)} too."
     operation["responses"] = _responses(endpoint, schema_of)
     return operation
 
@@ -138,10 +158,11 @@ def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _body_schema(media: str, schema: dict[str, Any]) -> dict[str, Any]:
-    if media in (JSON, "application/merge-patch+json"):
-        return schema
-    return {"type": "string", "contentMediaType": media}
+def _contents(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
+    """The body in the forms that generators know: as JSON, or as bytes; what else is taken is said in words."""
+    if endpoint.body is bytes:
+        return {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {media: {"schema": schema} for media in endpoint.media if media in (JSON, "application/merge-patch+json")}
 
 
 def _responses(endpoint: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
