@@ -16,7 +16,7 @@ SEED ?= 1
 # Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6
 
-.PHONY: help up test long deep browser forecast lint types layers unit bench bench-docs chaos graphs docs lock clean
+.PHONY: help up test long deep browser forecast lint types layers unit bench bench-docs chaos graphs docs release lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,13 @@ graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both s
 docs: $(VENV)/.dev ## write docs/settings.md and openapi.json again from the code
 	@$(BIN)/python -m tests.support.settings_doc
 	@$(BIN)/python -m tests.support.openapi_file
+
+release: $(VENV)/.dev ## build the sdist, the wheel and their bill of materials (CycloneDX) into dist
+	@rm -rf dist
+	@echo "• sdist and wheel"
+	@$(BIN)/python -m hatchling build -t sdist -t wheel
+	@echo "• bill of materials"
+	@$(BIN)/python scripts/sbom "$$(ls dist/*.whl | sed 's/-py3-none-any\.whl$$/.cdx.json/')"
 
 lock: ## write the lock files again from pyproject.toml
 	@scripts/lock

@@ -261,10 +261,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: Annotated[
         int | None,
         kinds.count(
-            "A port of `host` that shows metrics to everybody who reaches it, without a key; 0 takes a free one.",
+            "A port of `host` that shows metrics, to a scrape with `metrics_token`; 0 takes a free one.",
             0,
             65_535,
             default="off",
+        ),
+    ] = None
+    metrics_token: Annotated[
+        str | None,
+        kinds.secret(
+            "What a scrape of `metrics_port` sends as `Authorization: Bearer …`; without it, metrics are shown on a"
+            " loopback address alone."
         ),
     ] = None
     traces: Annotated[

@@ -91,7 +91,8 @@ class RemoteNode:
             self._app, source, settings, observe=self._observe, meters=self._meters, tracer=self._tracer
         )
         meters = self._meters
-        shown = metrics_shown(registry_of(meters), meters.pulse, settings.host, settings.metrics_port)
+        where = settings.host, settings.metrics_port, settings.metrics_token
+        shown = metrics_shown(registry_of(meters), meters.pulse, *where)
         try:
             with stopped_by_signals(self.stop), shown:
                 async with _looking_at_itself(meters), asyncio.TaskGroup() as group:
@@ -218,7 +219,8 @@ class Node:
             self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
             store.listen(service.desk.hint)
         registry = registry_of(self.meters) if service is None else service.metrics.registry
-        shown = metrics_shown(registry, self.meters.pulse, self._settings.host, self._settings.metrics_port)
+        where = self._settings.host, self._settings.metrics_port, self._settings.metrics_token
+        shown = metrics_shown(registry, self.meters.pulse, *where)
         runner = self._target_runner(store) if self._with_targets else None
         with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
             seen: Seen = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}

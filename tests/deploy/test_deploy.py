@@ -153,7 +153,7 @@ def _dockerfile() -> list[tuple[str, str]]:
     steps = []
     for line in lines:
         name, _, words = line.partition(" ")
-        assert re.fullmatch("FROM|RUN|COPY|ENV|WORKDIR|USER|VOLUME|EXPOSE|HEALTHCHECK|ENTRYPOINT|CMD", name), line
+        assert re.fullmatch("ARG|FROM|RUN|COPY|ENV|WORKDIR|USER|VOLUME|EXPOSE|HEALTHCHECK|ENTRYPOINT|CMD", name), line
         steps.append((name, words.strip()))
     return steps
 

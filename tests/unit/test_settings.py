@@ -327,6 +327,7 @@ class TestDescriptions:
             "url",
             "key",
             "metrics_port",
+            "metrics_token",
         }
         in_words |= {"allowed_networks", "trusted_proxies", "shell_commands", "public_url", "smtp_url", "mail_from"}
         in_words |= {"tls_cert", "tls_key", "tls_client_ca", "server_ca", "client_cert", "client_key"}

@@ -1,13 +1,19 @@
-"""Metrics on a port of their own, for a process without an API, or for a Prometheus that shall have no key.
+"""Metrics on a port of their own, for a process without an API, or for a Prometheus that holds no API key.
 
-Beside them `/livez`, for whoever restarts what hangs. Both have a thread of their own: an event loop that is blocked
-cannot say so itself.
+They name tenants' tiers, targets and the load of the whole service, so they are not for everybody: a scrape shows the
+token of the settings. Without a token they are shown on a loopback address alone.
+
+Beside them `/livez`, open to everybody, for a supervisor that restarts what hangs. Both have a thread of their own: an
+event loop that is blocked cannot say so itself.
 """
 
+import hmac
+import logging
 import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -21,8 +27,15 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 
+log = logging.getLogger("duetime.telemetry")
+
+_NO_TOKEN = "set metrics_token (DUETIME_METRICS_TOKEN), or let host be a loopback address"
+
+
 @contextmanager
-def metrics_shown(registry: CollectorRegistry, pulse: Pulse, host: str, port: int | None) -> Iterator[int | None]:
+def metrics_shown(
+    registry: CollectorRegistry, pulse: Pulse, host: str, port: int | None, token: str | None = None
+) -> Iterator[int | None]:
     """Show the metrics inside the block, and whether the event loop goes on; gives the port."""
     if port is None:
         yield None
@@ -35,7 +48,10 @@ def metrics_shown(registry: CollectorRegistry, pulse: Pulse, host: str, port: in
             field="metrics_port",
             remedy="set another one (DUETIME_METRICS_PORT; 0 takes a free one), or stop what listens there",
         ) from None
-    server.set_app(_pages(registry, pulse))
+    is_local = ip_address(str(server.server_address[0]).partition("%")[0]).is_loopback
+    if token is None and not is_local:
+        log.warning("metrics on %s:%s are shown to no one: %s", host, server.server_port, _NO_TOKEN)
+    server.set_app(_pages(registry, pulse, token, is_local=is_local))
     thread = threading.Thread(target=server.serve_forever, name="duetime-metrics", daemon=True)
     thread.start()
     try:
@@ -46,19 +62,33 @@ def metrics_shown(registry: CollectorRegistry, pulse: Pulse, host: str, port: in
         thread.join()
 
 
-def _pages(registry: CollectorRegistry, pulse: Pulse) -> "WSGIApplication":
+def _pages(registry: CollectorRegistry, pulse: Pulse, token: str | None, *, is_local: bool) -> "WSGIApplication":
     metrics = make_wsgi_app(registry)
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if environ["PATH_INFO"] != "/livez":
+            if token is None and not is_local:
+                return _say(start_response, "403 Forbidden", _NO_TOKEN)
+            if token is not None and not _shows(environ, token):
+                challenge = ("WWW-Authenticate", 'Bearer realm="duetime metrics"')
+                return _say(start_response, "401 Unauthorized", "send Authorization: Bearer <metrics_token>", challenge)
             return metrics(environ, start_response)  # type: ignore[no-any-return]
-        dead = pulse.is_dead
-        text = f"the event loop has stood still for {pulse.stalled:.0f} s: see the log\n" if dead else "ok\n"
-        status = "503 Service Unavailable" if dead else "200 OK"
-        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-        return [text.encode()]
+        if pulse.is_dead:
+            text = f"the event loop has stood still for {pulse.stalled:.0f} s: see the log"
+            return _say(start_response, "503 Service Unavailable", text)
+        return _say(start_response, "200 OK", "ok")
 
     return answer
+
+
+def _shows(environ: "WSGIEnvironment", token: str) -> bool:
+    scheme, _, given = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+
+
+def _say(start_response: "StartResponse", status: str, text: str, *headers: tuple[str, str]) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
+    return [f"{text}\n".encode()]
 
 
 def _server(host: str, port: int) -> WSGIServer:
