@@ -124,18 +124,14 @@ def leak_a_slot(seed: int) -> Iterator[None]:
 @contextmanager
 def fire_early(_seed: int) -> Iterator[None]:
     """A run that was fired ahead is ready a second before it is due."""
-    real = Connection.many
-
-    def many(self: Connection, name: str, rows: Sequence[Any]) -> None:
-        if name == "make_runs":
-            rows = [{**row, "ready_at": row["ready_at"] - 1_000_000} for row in rows]
-        real(self, name, rows)
-
+    (in_time,) = SQL["make_runs"]
+    too_soon = in_time.replace("x.value ->> 2, :now", "(x.value ->> 2) - 1000000, :now")
+    assert too_soon != in_time
     ready = "duetime.moment(coalesce(f.ready, f.due))"
     early = POSTGRES_SQL["make_runs"].replace(ready, f"{ready} - interval '1 second'")
     assert early != POSTGRES_SQL["make_runs"]
     with (
-        patch.object(Connection, "many", many),
+        patch.dict(SQL, {"make_runs": (too_soon,)}),
         patch("duetime.store.postgres.firing.SQL", {**POSTGRES_SQL, "make_runs": early}),
     ):
         yield

@@ -51,7 +51,7 @@ _TABLES = (
     ),
     *("calendars", "calendar_users", "meta", "subscriptions", "alerts"),
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
-    *("limits", "holds", "starts", "breakers", "attempts", "lane_requests"),
+    *("limits", "holds", "starts", "breakers", "attempts", "lane_requests", "fire_rates"),
     *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
     *("handovers", "tenant_secrets", "signing_secrets", "tasks", "suspects"),
     *("sessions", "login_links"),
@@ -63,7 +63,7 @@ select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);
 update duetime.notifying set number = null, holder = null, taken_at = '-infinity', held_until = '-infinity';
 update duetime.clock_watch set seen_at = null, stepped_at = null, trusted_at = null;
 update duetime.tenants set name = 'default', state = 0, tier = 'standard', weight = 100, stored_jobs = null,
-    running_runs = null, submissions_per_second = null, encrypt_args = false where id = 1;
+    running_runs = null, submissions_per_second = null, fires_per_second = null, encrypt_args = false where id = 1;
 update duetime.listening set until = '-infinity';
 update duetime.event_places set last = 0, seen = pg_current_snapshot();
 """

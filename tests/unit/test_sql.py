@@ -41,10 +41,15 @@ ONLY_POSTGRES = {
     "estimate_jobs": "SQLite's planner believes nothing of how many there are",
     "pages_of_runs": "SQLite walks over runs by their ids",
     "hold_strays": "a file has one writer, so nobody else holds a row",
+    "refund_fires": "a file has one writer: a rate is charged for what was fired",
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
     "login_link": "part of `take_login_link` in PostgreSQL",
+    "due_in_backlog": "part of `due_cursors` in PostgreSQL",
+    "backlogs": "part of `due_cursors` in PostgreSQL",
+    "charge_fires": "part of `due_cursors` and `admit_fires` in PostgreSQL",
+    "end_cursors": "part of `move_cursors` in PostgreSQL",
     "count_runs": "PostgreSQL knows how many pages there are",
     "last_swept": "PostgreSQL walks over runs by their pages",
     "put_lane_change": "part of `wake_lanes` in PostgreSQL",

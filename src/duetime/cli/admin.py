@@ -16,6 +16,9 @@ Weight = Annotated[int | None, typer.Option("--weight", help="Its share when wor
 StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="How many jobs it may have stored.")]
 RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="How many runs it may have running.")]
 Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="How many jobs a second it may submit.")]
+FireRate = Annotated[
+    float | None, typer.Option("--fires-per-second", help="How many fires a second its schedules may have.")
+]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Its id: key_…")]
 ExpiresAt = Annotated[
     str | None,
@@ -41,6 +44,7 @@ def list_tenants(talk: Talk) -> None:
         "stored jobs": lambda tenant: tenant.limits.stored_jobs,
         "running runs": lambda tenant: tenant.limits.running_runs,
         "submissions/s": lambda tenant: tenant.limits.submissions_per_second,
+        "fires/s": lambda tenant: tenant.limits.fires_per_second,
     }
     talk.table(talk.client.tenants(), columns)
 
@@ -55,10 +59,11 @@ def create(
     stored_jobs: StoredJobs = None,
     running_runs: RunningRuns = None,
     submissions_per_second: Rate = None,
+    fires_per_second: FireRate = None,
     encrypt_args: Annotated[bool | None, typer.Option(help="Encrypt the arguments of its jobs.")] = None,
 ) -> None:
     """Add a tenant."""
-    limits = _limits(stored_jobs, running_runs, submissions_per_second)
+    limits = _limits(stored_jobs, running_runs, submissions_per_second, fires_per_second)
     talk.show(talk.client.create_tenant(name, tier=tier, weight=weight, limits=limits, encrypt_args=encrypt_args))
 
 
@@ -73,9 +78,10 @@ def change(
     stored_jobs: StoredJobs = None,
     running_runs: RunningRuns = None,
     submissions_per_second: Rate = None,
+    fires_per_second: FireRate = None,
 ) -> None:
     """Change a tenant. Limits are replaced as a whole."""
-    limits = _limits(stored_jobs, running_runs, submissions_per_second)
+    limits = _limits(stored_jobs, running_runs, submissions_per_second, fires_per_second)
     talk.show(talk.client.change_tenant(name, state=state, tier=tier, weight=weight, limits=limits))
 
 
@@ -180,7 +186,14 @@ def _networks(given: list[str] | None) -> tuple[str, ...] | None:
     return tuple(given) if given else None
 
 
-def _limits(stored_jobs: int | None, running_runs: int | None, rate: float | None) -> dict[str, Any] | None:
-    limits = {"stored_jobs": stored_jobs, "running_runs": running_runs, "submissions_per_second": rate}
+def _limits(
+    stored_jobs: int | None, running_runs: int | None, submissions: float | None, fires: float | None
+) -> dict[str, Any] | None:
+    limits = {
+        "stored_jobs": stored_jobs,
+        "running_runs": running_runs,
+        "submissions_per_second": submissions,
+        "fires_per_second": fires,
+    }
     given = {name: value for name, value in limits.items() if value is not None}
     return given or None

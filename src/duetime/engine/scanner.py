@@ -23,6 +23,9 @@ log = logging.getLogger("duetime.scanner")
 _PATIENCE = 0.05
 _MOST_SKIPS = 2_000
 _PLAN_FOR = 0.2
+_SLICE = 0.05
+"""Seconds that a batch on an embedded file should take: the file has one writer, and others wait for it meanwhile."""
+_LEAST = 50
 _AT_ONCE = 3
 _IN_A_ROW = 12
 
@@ -31,6 +34,7 @@ class Scanner:
     def __init__(self, store: Store, *, interval: timedelta = timedelta(milliseconds=500), batch: int = 1000) -> None:
         self._store = store
         self._interval = interval.total_seconds()
+        self._most = batch
         self._batch = batch
         self._limit = batch
         self._last: UUID | None = None
@@ -48,7 +52,8 @@ class Scanner:
         except StoreUnavailable:
             self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
             raise
-        if scan.seen >= self._limit or scan.fired + len(scan.set_aside) + len(scan.passed_by) < scan.seen:
+        done = scan.fired + len(scan.set_aside) + len(scan.passed_by) + scan.held_back
+        if scan.seen >= self._limit or done < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
             return 0.0
         self._limit = self._batch
@@ -61,7 +66,9 @@ class Scanner:
     async def _fire(self) -> Scan:
         """Fire a batch; and where that is not all, some more behind it, so that one is planned here while the database
         stores another and finds the next. They are to each other what two nodes are."""
-        if self._limit < self._batch or self._store.embedded:
+        if self._store.embedded:
+            return await self._fire_slice()
+        if self._limit < self._batch:
             return await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
         row = _Row(self._store, self._limit, self._passed)
         async with asyncio.TaskGroup() as group:
@@ -74,7 +81,18 @@ class Scanner:
         if row.failed:
             _tell(row.set_aside)  # the others have happened
             raise row.failed
-        return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by))
+        return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by), row.held_back)
+
+    async def _fire_slice(self) -> Scan:
+        """Fire a batch that is as large as fits into a slice of time."""
+        began = monotonic()
+        scan = await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
+        took = monotonic() - began
+        if took > _SLICE:
+            self._batch = max(min(_LEAST, self._most), self._batch // 2)
+        elif took < _SLICE / 4:
+            self._batch = min(self._most, self._batch * 2)
+        return scan
 
     async def _narrow(self, error: StoreRejected) -> None:
         """Halve the batch that was refused; a single row that is refused is set aside."""
@@ -98,6 +116,7 @@ class _Row:
     def __init__(self, store: Store, limit: int, passed: PassedJobs) -> None:
         self.fired = 0
         self.seen = 0
+        self.held_back = 0
         self.set_aside: list[SetAside] = []
         self.passed_by: list[PassedBy] = []
         self.next_in: timedelta | None = None
@@ -123,9 +142,10 @@ class _Row:
                 self.failed = self.failed or error
                 self.is_over = True
             else:
-                self.is_over = self.is_over or not (scan.fired or scan.set_aside or scan.passed_by)
+                self.is_over = self.is_over or not (scan.fired or scan.set_aside or scan.passed_by or scan.held_back)
                 self.fired += scan.fired
                 self.seen += scan.seen
+                self.held_back += scan.held_back
                 self.set_aside += scan.set_aside
                 self.passed_by += scan.passed_by
                 self._passed.add(scan.passed_by)

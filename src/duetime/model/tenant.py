@@ -16,7 +16,9 @@ class TenantState(IntEnum):
 
     ACTIVE = 0
     SUSPENDED = 1
-    """Nothing of it is submitted, changed or started; what runs goes on to its end, and everything can be read."""
+    """Nothing of it is submitted, changed, fired or started, and nothing is called; what runs goes on to its end, and
+    everything can be read. Once it is active again, what waited starts, and misfire policies decide about what was
+    missed."""
 
 
 class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,9 +28,13 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Jobs that are not over. Checked against an estimate: see `engine/quota.py`."""
     running_runs: int | None = None
     submissions_per_second: float | None = None
+    fires_per_second: float | None = None
+    """Fires above it come later, in order. A tenant may save up for a second."""
 
 
 NO_LIMITS = TenantLimits()
+DEFAULT_LIMITS = TenantLimits(fires_per_second=100.0)
+"""Of tenants that are created without limits of their own."""
 
 
 class NewTenant(msgspec.Struct, frozen=True):
@@ -39,7 +45,7 @@ class NewTenant(msgspec.Struct, frozen=True):
     """What it pays for, in the operator's own words."""
     weight: int = DEFAULT_WEIGHT
     """Its share when workers are short, against the weights of others."""
-    limits: TenantLimits = NO_LIMITS
+    limits: TenantLimits = DEFAULT_LIMITS
     encrypt_args: bool = False
 
 

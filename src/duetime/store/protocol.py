@@ -75,6 +75,8 @@ class Scan(msgspec.Struct, frozen=True):
     be: more may be in view."""
     passed_by: tuple[PassedBy, ...] = ()
     """Jobs that the plan left to other nodes: nothing of them was changed."""
+    held_back: int = 0
+    """How many cursors went to the backlogs of their tenants, which may not fire them yet."""
 
 
 class Counts(msgspec.Struct, frozen=True):

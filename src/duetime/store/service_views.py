@@ -33,7 +33,7 @@ def stored_tenant(row: Fields) -> Tenant:
         TenantState(row["state"]),
         row["tier"],
         row["weight"],
-        TenantLimits(row["stored_jobs"], row["running_runs"], row["submissions_per_second"]),
+        TenantLimits(row["stored_jobs"], row["running_runs"], row["submissions_per_second"], row["fires_per_second"]),
         bool(row["encrypt_args"]),
         row["created_at"],
     )

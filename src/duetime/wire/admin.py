@@ -20,6 +20,8 @@ class LimitsBody(Request, frozen=True):
     stored_jobs: Annotated[int, Meta(ge=0, le=2**40)] | None = None
     running_runs: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     submissions_per_second: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    fires_per_second: Annotated[float, Meta(ge=0.001, le=1e9)] | None = None
+    """How many fires of its schedules; those above it come later, in order."""
 
 
 class TenantRequest(Request, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 from duetime.api.endpoint import Call, Routes
 from duetime.errors import NotFound
 from duetime.model.access import Action
-from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits, TenantState
+from duetime.model.tenant import DEFAULT_LIMITS, NewTenant, Tenant, TenantChange, TenantLimits, TenantState
 from duetime.wire.admin import LimitsBody, TenantPage, TenantPatch, TenantRequest, TenantView
 from duetime.wire.fields import PageQuery
 
@@ -37,8 +37,9 @@ async def create_tenant(call: Call) -> TenantView:
     request = call.body
     if request.encrypt_args:
         call.service.sealer.check()
+    limits = DEFAULT_LIMITS if request.limits == LimitsBody() else _limits(request.limits)
     tenant = await call.service.store.create_tenant(
-        NewTenant(request.name, request.tier, request.weight, _limits(request.limits), request.encrypt_args)
+        NewTenant(request.name, request.tier, request.weight, limits, request.encrypt_args)
     )
     await call.act("tenants.create", tenant.name, in_tenant=False)
     return _view(tenant)

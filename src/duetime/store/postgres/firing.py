@@ -1,9 +1,9 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from duetime.clock import monotonic
@@ -23,6 +23,8 @@ from duetime.store.protocol import Hint, PlanFires, Scan
 
 _ALL = 0
 """The cursors have one low-water mark, as lanes have one each."""
+_CHARGED = 2
+"""The turn of a cursor out of a backlog that its tenant's rate was charged for."""
 _LOOK_EVERY = 10
 """A batch that was full says nothing of what is left; every so many of them it is asked for, to move the mark."""
 
@@ -47,13 +49,15 @@ class FiringRole(LimitingRole, SuspectingRole):
         busy: set[UUID] = set()
         has_suspects = await self.has_suspects()
         next_in = None
+        held_back = 0
         async with self.database.transaction() as connection:
             rows = await connection.fetch(SQL["due_cursors"], limit, look.since, list(without))
             look.has_looked()
             if rows:
-                due = await _due(connection, rows)
-                now = await connection.fetchval(SQL["clock"])
-                for decided in plan(due, now):
+                turns = await _admit(connection, rows)
+                held_back = len(rows) - len(turns.taken)
+                due = await _due(connection, turns.taken)
+                for decided in plan(due, turns.now) if due else ():
                     if isinstance(decided, Fire):
                         fires.append(decided)
                     elif isinstance(decided, SetAside):
@@ -64,6 +68,7 @@ class FiringRole(LimitingRole, SuspectingRole):
                 fires = [fire for fire in fires if fire.job_id not in busy]
                 lanes = await self.lane_book.ids_within(connection, {fire.lane for fire in fires})
                 await _fire(connection, fires, lanes)
+                await turns.refund(connection, fires)
                 if has_suspects:
                     await put_on_trial(connection, [fire.job_id for fire in fires])
             if aside:
@@ -79,12 +84,14 @@ class FiringRole(LimitingRole, SuspectingRole):
                     # What is passed by must not call for a look at once.
                     [(first_left, at, *_)] = await connection.fetch(SQL["next_scan"], at, at)
                 next_in = None if full or first_left is None else first_left - at
+        if not full and sum(row["turn"] > 0 for row in rows) >= max(1, limit // 2):
+            next_in = timedelta(0)  # backlogs may hold more that may fire now
         look.advance()
         if fires:
             self.hints.give(Hint.READY)
         if any(fire.replaces for fire in fires):
             self.hints.give(Hint.CANCEL)
-        return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in, tuple(passed))
+        return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in, tuple(passed), held_back)
 
     async def unblock(self, limit: int) -> int:
         freed = await self._unblock(limit) + await self.parking.sweep(limit)
@@ -139,6 +146,44 @@ class _Look:
             self._marks.lower({_ALL: first_left})
         if self._marks.settled >= settled:  # or everything was forgotten meanwhile
             self._marks.advance(_ALL, first_left, settled)
+
+
+class _Turns(NamedTuple):
+    """What of the cursors in view may fire now."""
+
+    now: datetime
+    taken: list[Row]
+    charged: Counter[int]
+    """How many fires the rates of tenants were charged for."""
+
+    async def refund(self, connection: Connection, fires: Sequence[Fire]) -> None:
+        """A plan may leave some to the next scan, or to other nodes."""
+        unused = self.charged - Counter(fire.lane.tenant_id for fire in fires)
+        if unused:
+            await connection.execute(SQL["refund_fires"], list(unused), list(unused.values()))
+
+
+async def _admit(connection: Connection, rows: Sequence[Row]) -> _Turns:
+    """What tenants may fire, in order; the rest goes to their backlogs."""
+    wanted = Counter(row["tenant_id"] for row in rows if not row["turn"])
+    found = await connection.fetch(SQL["admit_fires"], list(wanted), list(wanted.values()))
+    granted = {tenant_id: count for _, tenant_id, count in found if tenant_id is not None}
+    charged = Counter({tenant_id: count for tenant_id, count in granted.items() if count})
+    charged.update(row["tenant_id"] for row in rows if row["turn"] == _CHARGED)
+    if not granted:
+        return _Turns(found[0][0], list(rows), charged)
+    taken, held = [], []
+    for row in rows:
+        left = None if row["turn"] else granted.get(row["tenant_id"])
+        if left == 0:
+            held.append((row["job_id"], row["tenant_id"]))
+            continue
+        if left is not None:
+            granted[row["tenant_id"]] = left - 1
+        taken.append(row)
+    if held:
+        await connection.execute(SQL["put_in_backlogs"], *columns(held, 2))
+    return _Turns(found[0][0], taken, charged)
 
 
 async def _due(connection: Connection, rows: Sequence[Row]) -> list[DueJob]:

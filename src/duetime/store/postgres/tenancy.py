@@ -76,5 +76,5 @@ class TenancyRole(LimitingRole):
         return kept
 
 
-def _limits(limits: TenantLimits) -> tuple[int | None, int | None, float | None]:
-    return limits.stored_jobs, limits.running_runs, limits.submissions_per_second
+def _limits(limits: TenantLimits) -> tuple[int | None, int | None, float | None, float | None]:
+    return limits.stored_jobs, limits.running_runs, limits.submissions_per_second, limits.fires_per_second

@@ -18,6 +18,7 @@ from duetime.store.sqlite.answers import first_answer, keep_answer
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.editing import steerable
 from duetime.store.sqlite.limiting import free_holds
+from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
 from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
 from duetime.store.sqlite.suspecting import put_on_trial
 from duetime.store.sqlite.telling import tell
@@ -141,22 +142,10 @@ class ControlRole(ReadingRole):
         runs: Sequence[tuple[UUID, datetime, datetime]],
     ) -> None:
         key = lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"])
-        of_job = {"job_id": job_id.bytes, "lane_id": self.lane_book.ids(connection, [key])[key], "now": now}
+        lane_id = self.lane_book.ids(connection, [key])[key]
         tell(connection, now, EventKind.FIRED, tenant_id, [run_id for run_id, _, _ in runs])
-        connection.many(
-            "make_runs",
-            [
-                {
-                    **of_job,
-                    "run_id": run_id.bytes,
-                    "due_at": stamp(due_at),
-                    "ready_at": stamp(ready_at),
-                    "blocked": False,
-                    "manual": True,
-                }
-                for run_id, due_at, ready_at in runs
-            ],
-        )
+        made = [NewRun(job_id.bytes, each.bytes, lane_id, stamp(due), stamp(ready)) for each, due, ready in runs]
+        make_runs(connection, now, made, manual=True)
         put_on_trial(connection, now, [job_id])
 
     def _cancel_once(self, connection: Connection, this: dict[str, Any], row: dict[str, Any]) -> None:
@@ -185,9 +174,8 @@ def _pause(connection: Connection, now: int, tenant_id: int, job_id: UUID, row: 
         place = {"next_fire_at": stamp(held.next_fire_at), "last_fire_at": maybe_stamp(held.last_fire_at)}
         connection.execute("hold_cursor", {**of_job, **place, "owed": held.owed, "withdrawn": len(found)})
     elif found:
-        missed = {"job_id": job_id.bytes, "now": now, "reason": MISSED_BY_PAUSE}
-        skips = [{**missed, "run_id": run_id, "due_at": due_at, "lane_id": lane} for run_id, due_at, lane in found]
-        connection.many("skip_runs", skips)
+        skips = [Skipped(job_id.bytes, run_id, lane, due_at, MISSED_BY_PAUSE) for run_id, due_at, lane in found]
+        skip_runs(connection, now, skips)
         tell(connection, now, EventKind.SKIPPED, tenant_id, [identity(run_id) for run_id, _, _ in found])
         connection.execute("count_follows", {"job_id": job_id.bytes, "made": -len(found), "missed": len(found)})
     connection.execute("set_job_state", {**of_job, "state": JobState.PAUSED})

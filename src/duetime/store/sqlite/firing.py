@@ -1,34 +1,38 @@
 """Firing: due cursors become runs, and move on, in one transaction."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from typing import Any
+from datetime import timedelta
 from uuid import UUID
+
+import msgspec
 
 from duetime.model.event import EventKind
 from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
 from duetime.store.completions import REPLACED
 from duetime.store.protocol import Hint, PlanFires, Scan
+from duetime.store.sqlite.backlogs import Due, Turns
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
 from duetime.store.sqlite.limiting import free_parked
+from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.suspecting import put_on_trial
 from duetime.store.sqlite.telling import is_heard, tell
-from duetime.store.sqlite.values import duration, identity, maybe_stamp, moment, stamp
+from duetime.store.sqlite.values import duration, identity, listed, maybe_stamp, moment, packed, stamp
+
+_live = msgspec.json.Decoder(list[tuple[UUID, UUID, int]])
 
 
 class FiringRole(Role):
     async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         replaced = False
-        passing = {job_id.bytes for job_id in without}
 
         def work(connection: Connection, now: int) -> Scan:
             nonlocal replaced
-            found = connection.rows("due_cursors", {"now": now, "limit": limit + len(passing)})
-            rows = [row for row in found if row[0] not in passing][:limit] if passing else found
-            due = [_due(connection, row) for row in rows]
+            turns = Turns(connection, now, limit, without)
+            due = _due(connection, turns.taken)
             decided = plan(due, moment(now)) if due else ()
             fires = [item for item in decided if isinstance(item, Fire)]
             aside = tuple(item for item in decided if isinstance(item, SetAside))
@@ -40,13 +44,16 @@ class FiringRole(Role):
                     for run in live[fire.job_id]:
                         stop_run(connection, now, fire.lane.tenant_id, run.run_id.bytes, REPLACED)
             self._fire(connection, now, fires)
+            turns.charge(Counter(fire.lane.tenant_id for fire in fires))
             if fires:
                 put_on_trial(connection, now, [fire.job_id for fire in fires])
             connection.many("set_aside", [{"job_id": item.job_id.bytes, "problem": item.problem} for item in aside])
-            since = now + 1 if passing or passed else 0  # what is passed by now must not call for a look at once
-            next_scan = None if len(rows) >= limit else connection.value("next_scan", {"since": since})
+            since = now + 1 if without or passed else 0  # what is passed by now must not call for a look at once
+            next_scan = None if turns.full else connection.value("next_scan", {"since": since})
             next_in = None if next_scan is None else duration(next_scan - now)
-            return Scan(len(fires), aside, len(rows), next_in, passed)
+            if turns.has_more and not turns.full:
+                next_in = timedelta(0)
+            return Scan(len(fires), aside, len(due) + turns.held, next_in, passed, turns.held)
 
         scan = await self.database.run(work)
         if scan.fired:
@@ -69,51 +76,69 @@ class FiringRole(Role):
 
     def _fire(self, connection: Connection, now: int, fires: Sequence[Fire]) -> None:
         lanes = self.lane_book.ids(connection, {fire.lane for fire in fires})
-        runs, skips, cursors = [], [], []
+        runs: dict[int, list[NewRun]] = defaultdict(list)
+        skips: dict[int, list[Skipped]] = defaultdict(list)
         for fire in fires:
-            of_job = {"job_id": fire.job_id.bytes, "lane_id": lanes[fire.lane], "now": now}
-            of_job["tenant_id"] = fire.lane.tenant_id
+            job_id, lane_id = fire.job_id.bytes, lanes[fire.lane]
             for run in fire.runs:
                 due_at = stamp(run.due_at)
-                planned = {"run_id": run.run_id.bytes, "due_at": due_at, "ready_at": due_at, "blocked": run.blocked}
-                runs.append({**of_job, **planned, "manual": False})
+                made = NewRun(job_id, run.run_id.bytes, lane_id, due_at, due_at, run.blocked)
+                runs[fire.lane.tenant_id].append(made)
             for skip in fire.skips:
-                missed = {"run_id": skip.run_id.bytes, "due_at": stamp(skip.due_at), "reason": skip.reason}
-                skips.append({**of_job, **missed})
-            cursors.append({**of_job, **_cursor(fire)})
+                missed = Skipped(job_id, skip.run_id.bytes, lane_id, stamp(skip.due_at), skip.reason)
+                skips[fire.lane.tenant_id].append(missed)
         for kind, rows in ((EventKind.FIRED, runs), (EventKind.SKIPPED, skips)):
             if rows and is_heard(connection, now):
-                _tell(connection, now, kind, rows)
-        connection.many("make_runs", runs)
-        connection.many("skip_runs", skips)
-        connection.many("move_cursors", cursors)
+                for tenant_id, of_tenant in rows.items():
+                    tell(connection, now, kind, tenant_id, [identity(row.run_id) for row in of_tenant])
+        make_runs(connection, now, [run for of_tenant in runs.values() for run in of_tenant], manual=False)
+        skip_runs(connection, now, [skip for of_tenant in skips.values() for skip in of_tenant])
+        _move_cursors(connection, now, fires)
 
 
-def _tell(connection: Connection, now: int, kind: EventKind, rows: Sequence[dict[str, Any]]) -> None:
-    by_tenant: dict[int, list[UUID]] = defaultdict(list)
-    for row in rows:
-        by_tenant[row["tenant_id"]].append(identity(row["run_id"]))
-    for tenant_id, run_ids in by_tenant.items():
-        tell(connection, now, kind, tenant_id, run_ids)
+def _move_cursors(connection: Connection, now: int, fires: Sequence[Fire]) -> None:
+    going_on = [fire for fire in fires if fire.next_fire_at is not None]
+    if going_on:
+        words = [
+            (
+                maybe_stamp(fire.next_fire_at),
+                maybe_stamp(fire.scan_at),
+                maybe_stamp(fire.last_fire_at),
+                len(fire.runs),
+                len(fire.skips),
+            )
+            for fire in going_on
+        ]
+        connection.execute("move_cursors", {"ids": packed(fire.job_id for fire in going_on), "words": listed(words)})
+    over = [fire for fire in fires if fire.next_fire_at is None]
+    if over:
+        ends = [(len(fire.runs), len(fire.skips), int(fire.recurring)) for fire in over]
+        this = {"ids": packed(fire.job_id for fire in over), "words": listed(ends), "now": now}
+        connection.execute("end_cursors", this)
 
 
-def _due(connection: Connection, row: tuple[Any, ...]) -> DueJob:
-    """A job in view; one that is decided when it is due with its live runs."""
-    job_id, tenant_id, queue, tier, task, schedule, next_fire_at, options, made, exact, owed = row
-    live: tuple[LiveRun, ...] = ()
+def _due(connection: Connection, taken: Sequence[Due]) -> list[DueJob]:
+    """The jobs in view; those that are decided when they are due with their live runs."""
+    live: dict[UUID, list[LiveRun]] = defaultdict(list)
+    exact = [due for due in taken if due.exact]
     if exact:
-        found = connection.rows("live_runs_of", {"tenant_id": tenant_id, "job_id": job_id})
-        live = tuple(LiveRun(identity(run_id), bool(running)) for run_id, running in found)
-    lane = lane_of(tenant_id, queue, tier, task, options)
-    return DueJob(identity(job_id), lane, schedule, moment(next_fire_at), options, made, live, owed)
+        of_jobs = {"ids": packed(due.job_id for due in exact), "tenants": listed([due.tenant_id for due in exact])}
+        for job_id, run_id, running in _live.decode(connection.value("live_runs_of", of_jobs)):
+            live[job_id].append(LiveRun(run_id, bool(running)))
+    return [
+        DueJob(
+            due.job_id,
+            lane_of(due.tenant_id, due.queue, due.tier, due.task, options := _bytes(due.options)),
+            bytes.fromhex(due.schedule),
+            moment(due.next_fire_at),
+            options,
+            due.made,
+            tuple(live.get(due.job_id, ())),
+            _bytes(due.owed),
+        )
+        for due in taken
+    ]
 
 
-def _cursor(fire: Fire) -> dict[str, Any]:
-    return {
-        "next_fire_at": maybe_stamp(fire.next_fire_at),
-        "scan_at": maybe_stamp(fire.scan_at),
-        "last_fire_at": maybe_stamp(fire.last_fire_at),
-        "made": len(fire.runs),
-        "missed": len(fire.skips),
-        "recurring": fire.recurring,
-    }
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)

@@ -91,4 +91,5 @@ def _limits(limits: TenantLimits) -> dict[str, Any]:
         "stored_jobs": limits.stored_jobs,
         "running_runs": limits.running_runs,
         "submissions_per_second": limits.submissions_per_second,
+        "fires_per_second": limits.fires_per_second,
     }

@@ -118,12 +118,12 @@ function Tenants() {
     <h2 id="tenants" style=${{ marginBottom: "12px" }}>Tenants</h2>
     <${Wrong} error=${error} />
     ${data && html`<div class="table"><table class="cards">
-      <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Tier</th><th scope="col">Weight</th><th scope="col">Stored jobs</th><th scope="col">Running</th><th scope="col">Submissions/s</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
+      <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Tier</th><th scope="col">Weight</th><th scope="col">Stored jobs</th><th scope="col">Running</th><th scope="col">Submissions/s</th><th scope="col">Fires/s</th><th scope="col"><span class="hidden-words">Actions</span></th></tr></thead>
       <tbody>${data.items.map((tenant) => html`<tr key=${tenant.name}>
         <td class="wide job-name">${tenant.name}</td>
         <td><${Badge} status=${tenant.state} /></td>
         <td>${tenant.tier}</td><td>${number(tenant.weight)}</td>
-        <td>${most(tenant.limits.stored_jobs)}</td><td>${most(tenant.limits.running_runs)}</td><td>${most(tenant.limits.submissions_per_second)}</td>
+        <td>${most(tenant.limits.stored_jobs)}</td><td>${most(tenant.limits.running_runs)}</td><td>${most(tenant.limits.submissions_per_second)}</td><td>${most(tenant.limits.fires_per_second)}</td>
         <td class="end"><button class="tight" onClick=${() => steer(tenant)}>${tenant.state === "ACTIVE" ? "Suspend" : "Resume"}<span class="hidden-words"> ${tenant.name}</span></button></td>
       </tr>`)}</tbody>
     </table></div>`}

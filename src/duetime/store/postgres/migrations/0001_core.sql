@@ -66,9 +66,12 @@ create table duetime.cursors (
     job_id uuid primary key,
     scan_at timestamptz not null,
     next_fire_at timestamptz not null,
-    last_fire_at timestamptz
+    last_fire_at timestamptz,
+    backlog_of integer -- the tenant that may not fire it yet; null: it fires as soon as it is in view
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02); -- what has fired stands before what is due, until then
-create index cursors_in_view on duetime.cursors (scan_at);
+create index cursors_in_view on duetime.cursors (scan_at) where backlog_of is null;
+-- What a tenant may not fire yet stands apart, so that no scan passes over it.
+create index cursors_in_backlogs on duetime.cursors (backlog_of, scan_at) where backlog_of is not null;
 
 -- Home 2: what is due soon, ready, running or retrying. Small and hot.
 -- No index here names a column that a claim changes (worker_id, claim_no, fence, attempt, started_at): claims stay

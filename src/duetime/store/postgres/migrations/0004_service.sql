@@ -7,6 +7,7 @@ alter table duetime.tenants
     add column stored_jobs bigint,
     add column running_runs integer,
     add column submissions_per_second double precision,
+    add column fires_per_second double precision,
     add column encrypt_args boolean not null default false;
 
 -- What all nodes must agree on and nobody else may know.

@@ -206,6 +206,123 @@ begin
     return woken;
 end $$;
 
+-- How far a tenant's rate of fires is used up: it fires as if one fire took one part of a second, and this is when the last
+-- one is over. A row is held by the scan that fires for its tenant; another scan takes nothing of that tenant meanwhile.
+create table duetime.fire_rates (
+    tenant_id integer primary key,
+    used_until timestamptz not null default '-infinity'
+) with (fillfactor = 50);
+
+-- How many of the wanted fires tenants under a rate may have now: they are charged for these. A tenant saves up for a
+-- second, or for one fire where that takes longer. One whose rate another scan holds gets none. A moment ahead of the
+-- clock was written before it was put back.
+create function duetime.charge_fires(tenants integer[], wanted integer[]) returns table (tenant_id integer, granted integer)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    present constant timestamptz := duetime.clock();
+begin
+    return query
+    with held as materialized (
+        select r.tenant_id, r.used_until from duetime.fire_rates r where r.tenant_id = any(tenants)
+        order by r.tenant_id for update skip locked
+    ),
+    room as materialized (
+        select h.tenant_id, x.since, t.fires_per_second as rate, least(w.wanted,
+            floor(extract(epoch from present - x.since)::float8 * t.fires_per_second + 1e-6))::integer as granted
+        from held h join unnest(tenants, wanted) as w(tenant_id, wanted) on w.tenant_id = h.tenant_id
+        join duetime.tenants t on t.id = h.tenant_id
+        cross join lateral (
+            select greatest(least(h.used_until, present),
+                present - greatest(1.0, 1.0 / t.fires_per_second) * interval '1 second') as since) x
+    ),
+    used as (
+        update duetime.fire_rates r set used_until = o.since + o.granted / o.rate * interval '1 second'
+        from room o where r.tenant_id = any(array[o.tenant_id])
+    )
+    select o.tenant_id, o.granted from room o where o.granted > 0;
+end $$;
+
+-- Which cursors tenants may fire of their backlogs now, oldest first, held against other nodes, and which of the tenants were
+-- charged for it. Each tenant that is not suspended has the same share; of what a rate leaves to none the rest is for the
+-- next scan.
+create function duetime.take_from_backlogs(most integer, without uuid[], out jobs uuid[], out tenants integer[])
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    waiting integer[];
+    rated boolean[];
+    share integer;
+    ids uuid[];
+    granted integer;
+begin
+    with recursive backlogs as (
+        (select c.backlog_of as id from duetime.cursors c where c.backlog_of is not null order by c.backlog_of limit 1)
+        union all
+        select (select c.backlog_of from duetime.cursors c where c.backlog_of > b.id order by c.backlog_of limit 1)
+        from backlogs b where b.id is not null
+    )
+    select array_agg(w.id), array_agg(w.rated) into waiting, rated from (
+        select b.id, t.fires_per_second is not null as rated
+        from backlogs b join duetime.tenants t on t.id = any(array[b.id])
+        where t.state = 0 order by random() limit most) w; -- by lot, where there are more than can have a share
+    jobs := '{}';
+    tenants := '{}';
+    share := greatest(1, most / greatest(1, coalesce(cardinality(waiting), 0)));
+    for place in 1 .. coalesce(cardinality(waiting), 0) loop
+        ids := array(
+            select c.job_id from duetime.cursors c
+            where c.backlog_of = waiting[place] and c.job_id <> all (take_from_backlogs.without)
+            order by c.scan_at limit share for update skip locked);
+        if rated[place] and cardinality(ids) > 0 then
+            granted := coalesce((
+                select f.granted from duetime.charge_fires(array[waiting[place]], array[cardinality(ids)]) f), 0);
+            ids := ids[:granted];
+            tenants := tenants || waiting[place];
+        end if;
+        jobs := jobs || ids;
+    end loop;
+end $$;
+
+-- How many of their due cursors tenants may fire now, of those tenants that may not fire all of them: none while they are
+-- suspended or others stand before these in a backlog.
+create function duetime.admit_fires(tenants integer[], wanted integer[]) returns table (tenant_id integer, granted integer)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    rated integer[];
+    counts integer[];
+    waiting integer[];
+begin
+    select array_agg(x.id) filter (where not x.waits), array_agg(x.wanted) filter (where not x.waits),
+        array_agg(x.id) filter (where x.waits)
+    into rated, counts, waiting
+    from (
+        select t.id, w.wanted, t.fires_per_second, t.state <> 0 or (
+            select 1 from duetime.cursors c where c.backlog_of = t.id limit 1) is not null as waits
+        from unnest(admit_fires.tenants, admit_fires.wanted) as w(id, wanted)
+        join duetime.tenants t on t.id = any(array[w.id])
+        offset 0) x
+    where x.waits or x.fires_per_second is not null;
+    if waiting is not null then
+        return query select w.id, 0 from unnest(waiting) as w(id);
+    end if;
+    if rated is not null then
+        return query
+        select r.id, coalesce(f.granted, 0) from unnest(rated) as r(id)
+        left join duetime.charge_fires(rated, counts) f on f.tenant_id = r.id;
+    end if;
+end $$;
+
 -- What is held while it is decided who may start. Rows of keys are made by the first run that names them.
 create table duetime.limits (
     id bigint generated always as identity primary key,

@@ -56,7 +56,7 @@ where c.job_id = any(array(
     where o.scan_at > duetime.clock() and o.scan_at < '9999-01-01Z'
         and o.scan_at <= (select w.seen_at + interval '1 minute' from duetime.clock_watch w
             where w.one and w.seen_at > duetime.clock())
-        and (o.scan_at > o.next_fire_at or o.owed is not null)
+        and (o.scan_at > o.next_fire_at or o.owed is not null) and o.backlog_of is null
     order by o.job_id for update skip locked));
 
 -- shift_limits: the same for limits. No start counts for longer than a period

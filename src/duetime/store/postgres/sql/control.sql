@@ -67,14 +67,16 @@ for update of j;
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
 update duetime.cursors
-set scan_at = '9999-01-01Z', next_fire_at = $2, last_fire_at = $3, owed = $4, made = greatest(0, made - $5)
+set scan_at = '9999-01-01Z', next_fire_at = $2, last_fire_at = $3, owed = $4, made = greatest(0, made - $5),
+    backlog_of = null
 where job_id = $1;
 
 -- put_cursor: bring a cursor back into view
 insert into duetime.cursors (job_id, scan_at, next_fire_at, exact, made, missed)
 select id, greatest($2::timestamptz, duetime.clock()), $3::timestamptz, $4::boolean, made, missed
 from duetime.jobs where id = $1
-on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
+on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
+    backlog_of = null;
 
 -- set_job_state: pause a job, or make it active again
 update duetime.jobs set state = $3, problem = null where tenant_id = $1 and id = $2;

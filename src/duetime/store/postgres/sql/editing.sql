@@ -10,7 +10,7 @@ select id, greatest($2::timestamptz, duetime.clock()), $3::timestamptz, $4::time
 from duetime.jobs where id = $1
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
     last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = greatest(0, cursors.made - $6::int),
-    owed = case when $7::boolean then null else cursors.owed end;
+    owed = case when $7::boolean then null else cursors.owed end, backlog_of = null;
 
 -- revise_runs: let waiting runs of a job say what it says now; what changes its lane, or was put off, is ready anew
 update duetime.runs r

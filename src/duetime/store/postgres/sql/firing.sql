@@ -1,6 +1,20 @@
 -- due_cursors: the cursors in view above a low-water mark, held against other nodes; not those that this node passes by
 select * from duetime.cursors_in_view($1, $2, $3);
 
+-- admit_fires: the time, and how many tenants may fire of what is due now, of those that may not fire all of it; the rates of
+-- these are charged
+select duetime.clock(), f.tenant_id, f.granted
+from (select) as one left join duetime.admit_fires($1::int[], $2::int[]) f on true;
+
+-- refund_fires: give back what rates were charged for fires that were not made
+update duetime.fire_rates r set used_until = r.used_until - x.count / t.fires_per_second * interval '1 second'
+from unnest($1::int[], $2::int[]) as x(tenant_id, count) join duetime.tenants t on t.id = any(array[x.tenant_id])
+where r.tenant_id = any(array[x.tenant_id]) and t.fires_per_second is not null;
+
+-- put_in_backlogs: have cursors wait until their tenants may fire them
+update duetime.cursors c set backlog_of = x.tenant_id from unnest($1::uuid[], $2::int[]) as x(job_id, tenant_id)
+where c.job_id = any(array[x.job_id]);
+
 -- live_runs_of: the live runs of jobs that are decided when they are due
 select r.job_id, r.id, r.worker_id is not null
 from unnest($1::int[], $2::uuid[]) as x(tenant_id, job_id) cross join lateral (
@@ -59,7 +73,7 @@ moved as (
     update duetime.cursors c
     set next_fire_at = f.next_fire_at, scan_at = greatest(f.scan_at, duetime.clock()),
         last_fire_at = coalesce(f.last_fire_at, c.last_fire_at), made = c.made + f.made, missed = c.missed + f.missed,
-        owed = null
+        owed = null, backlog_of = null
     from fire f where c.job_id = any(array[f.job_id]) and f.next_fire_at is not null
 ),
 over as (
@@ -73,7 +87,7 @@ ended as (
 delete from duetime.jobs j using fire f where j.id = any(array[f.job_id]) and not f.recurring;
 
 -- set_aside: pause jobs that cannot be processed where they stand, and say why
-with held as (update duetime.cursors set scan_at = '9999-01-01Z' where job_id = any($1::uuid[]))
+with held as (update duetime.cursors set scan_at = '9999-01-01Z', backlog_of = null where job_id = any($1::uuid[]))
 update duetime.jobs j set state = 1, problem = x.problem
 from unnest($1::uuid[], $2::text[]) as x(job_id, problem) where j.id = any(array[x.job_id]);
 
@@ -90,7 +104,8 @@ where r.ctid = any(array(
 
 -- next_scan: the first cursor above a low-water mark, the time, and the snapshot it was seen in; a while after $2 also a
 -- number that is above all transactions that have begun
-select (select c.scan_at from duetime.cursors c where c.scan_at >= $1 order by c.scan_at limit 1), duetime.clock(),
+select (select c.scan_at from duetime.cursors c where c.scan_at >= $1 and c.backlog_of is null
+    order by c.scan_at limit 1), duetime.clock(),
     duetime.now(), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
     case when $2::timestamptz is null or duetime.now() >= $2 + interval '1.2 seconds'
         then pg_current_xact_id()::text::bigint end;

@@ -30,7 +30,7 @@ update duetime.jobs j set schedule = s.schedule from unnest($1::uuid[], $2::byte
 -- recompute_cursors: put cursors where the rules of today want them
 update duetime.cursors c
 set next_fire_at = n.next_fire_at, scan_at = greatest(n.scan_at, duetime.clock()), last_fire_at = n.last_fire_at,
-    made = greatest(0, c.made - n.withdrawn)
+    made = greatest(0, c.made - n.withdrawn), backlog_of = null
 from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[])
     as n(job_id, next_fire_at, scan_at, last_fire_at, withdrawn)
 where c.job_id = any(array[n.job_id]);

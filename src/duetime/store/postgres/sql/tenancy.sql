@@ -1,30 +1,47 @@
 -- create_tenant: add a tenant
-insert into duetime.tenants (name, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args,
-    created_at)
-values ($1, $2, $3, $4, $5, $6, $7, duetime.now())
-returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at;
+with made as (
+    insert into duetime.tenants (name, tier, weight, stored_jobs, running_runs, submissions_per_second,
+        fires_per_second, encrypt_args, created_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, duetime.now())
+    returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+        encrypt_args, created_at
+),
+rated as (insert into duetime.fire_rates (tenant_id) select id from made where fires_per_second is not null)
+select * from made;
 
 -- find_tenant: a tenant by its name
-select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at
+select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+    encrypt_args, created_at
 from duetime.tenants where name = $1;
 
 -- find_tenant_by_id: a tenant by its number
-select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at
+select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+    encrypt_args, created_at
 from duetime.tenants where id = $1;
 
 -- list_tenants: the tenants above an id
-select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at
+select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+    encrypt_args, created_at
 from duetime.tenants where id > $1 order by id limit $2;
 
 -- update_tenant: change what is given; limits as a whole
-update duetime.tenants
-set name = coalesce($2, name), state = coalesce($3::smallint, state), tier = coalesce($4, tier),
-    weight = coalesce($5, weight), encrypt_args = coalesce($6, encrypt_args),
-    stored_jobs = case when $7 then $8 else stored_jobs end,
-    running_runs = case when $7 then $9 else running_runs end,
-    submissions_per_second = case when $7 then $10 else submissions_per_second end
-where id = $1
-returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, encrypt_args, created_at;
+with changed as (
+    update duetime.tenants
+    set name = coalesce($2, name), state = coalesce($3::smallint, state), tier = coalesce($4, tier),
+        weight = coalesce($5, weight), encrypt_args = coalesce($6, encrypt_args),
+        stored_jobs = case when $7 then $8 else stored_jobs end,
+        running_runs = case when $7 then $9 else running_runs end,
+        submissions_per_second = case when $7 then $10 else submissions_per_second end,
+        fires_per_second = case when $7 then $11 else fires_per_second end
+    where id = $1
+    returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+        encrypt_args, created_at
+),
+rated as (
+    insert into duetime.fire_rates (tenant_id) select id from changed where fires_per_second is not null
+    on conflict do nothing
+)
+select * from changed;
 
 -- count_jobs: how many jobs of a tenant are not over, up to a bound
 select (select count(*) from (select 1 from duetime.jobs where tenant_id = $1 and state < 2 limit $2) j)

@@ -44,9 +44,12 @@ create table cursors (
     job_id blob primary key,
     scan_at integer not null,
     next_fire_at integer not null,
-    last_fire_at integer
+    last_fire_at integer,
+    backlog_of integer -- the tenant that may not fire it yet; null: it fires as soon as it is in view
 ) strict, without rowid;
-create index cursors_in_view on cursors (scan_at);
+create index cursors_in_view on cursors (scan_at) where backlog_of is null;
+-- What a tenant may not fire yet stands apart, so that no scan passes over it.
+create index cursors_in_backlogs on cursors (backlog_of, scan_at) where backlog_of is not null;
 
 -- Home 2: what is due soon, ready, running or retrying. Small and hot. A claimed run leaves the index of its lane.
 create table runs (

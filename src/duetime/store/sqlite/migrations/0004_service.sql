@@ -6,6 +6,7 @@ alter table tenants add column weight integer not null default 100;
 alter table tenants add column stored_jobs integer;
 alter table tenants add column running_runs integer;
 alter table tenants add column submissions_per_second real;
+alter table tenants add column fires_per_second real;
 alter table tenants add column encrypt_args integer not null default 0;
 
 -- What must stay the same, and nobody else may know.

@@ -29,6 +29,13 @@ create table lane_changes (
     at integer not null
 ) strict;
 
+-- How far a tenant's rate of fires is used up: it fires as if one fire took one part of a second, and this is when the last
+-- one is over.
+create table fire_rates (
+    tenant_id integer primary key,
+    used_until integer not null default 0
+) strict;
+
 -- What is decided by who may start. Rows of keys are made by the first run that names them.
 create table limits (
     id integer primary key,

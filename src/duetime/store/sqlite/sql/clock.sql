@@ -26,7 +26,7 @@ update notifying set held_until = :now + held_until - taken_at, taken_at = :now 
 update cursors set scan_at = :now
 where scan_at > :now and scan_at < 253370764800000000
     and scan_at <= (select seen_at + 60000000 from clock_watch where one = 1 and seen_at > :now)
-    and (scan_at > next_fire_at or owed is not null);
+    and (scan_at > next_fire_at or owed is not null) and backlog_of is null;
 
 -- shift_limits: the same for limits. No start counts for longer than a period
 update limits set used_at = :now where used_at > :now;

@@ -42,13 +42,14 @@ from jobs j left join cursors c on c.job_id = j.id where j.tenant_id = :tenant_i
 
 -- hold_cursor: keep a cursor out of view, at the fire that is owed next
 update cursors set scan_at = 253370764800000000, next_fire_at = :next_fire_at, last_fire_at = :last_fire_at,
-    owed = :owed, made = max(0, made - :withdrawn)
+    owed = :owed, made = max(0, made - :withdrawn), backlog_of = null
 where job_id = :job_id;
 
 -- put_cursor: bring a cursor back into view
 insert into cursors (job_id, scan_at, next_fire_at, exact, made, missed)
 select id, :scan_at, :next_fire_at, :exact, made, missed from jobs where id = :job_id
-on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at;
+on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
+    backlog_of = null;
 
 -- set_job_state: pause a job, or make it active again
 update jobs set state = :state, problem = null where tenant_id = :tenant_id and id = :job_id;

@@ -10,7 +10,7 @@ insert into cursors (job_id, scan_at, next_fire_at, last_fire_at, exact, made, m
 select id, :scan_at, :next_fire_at, :last_fire_at, :exact, made, missed from jobs where id = :job_id
 on conflict (job_id) do update set scan_at = excluded.scan_at, next_fire_at = excluded.next_fire_at,
     last_fire_at = excluded.last_fire_at, exact = excluded.exact, made = max(0, cursors.made - :withdrawn),
-    owed = case when :starts_anew then null else cursors.owed end;
+    owed = case when :starts_anew then null else cursors.owed end, backlog_of = null;
 
 -- revise_runs: let waiting runs of a job say what it says now; what changes its lane, or was put off, is ready anew
 update runs

@@ -25,7 +25,7 @@ update jobs set schedule = :schedule where id = :job_id;
 
 -- recompute_cursors: put a cursor where the rules of today want it
 update cursors set next_fire_at = :next_fire_at, scan_at = :scan_at, last_fire_at = :last_fire_at,
-    made = max(0, made - :withdrawn)
+    made = max(0, made - :withdrawn), backlog_of = null
 where job_id = :job_id;
 
 -- find_meta: something that is remembered by name

@@ -1,0 +1,134 @@
+"""A suspended tenant fires nothing; what it missed is decided about when it is active again. No scan waits for it."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from duetime.engine.scanner import Scanner
+from duetime.model.job import JobState, Options, encode_options
+from duetime.model.policy import Misfire
+from duetime.model.run import RunState
+from duetime.model.schedule import Every, Once
+from duetime.model.tenant import NO_LIMITS, NewTenant, TenantChange, TenantState
+from duetime.store.protocol import Store
+from tests.contract.hands import TENANT, fire, job, submit
+from tests.contract.worlds import Time
+
+MINUTE = timedelta(minutes=1)
+SUSPEND = TenantChange(state=TenantState.SUSPENDED)
+RESUME = TenantChange(state=TenantState.ACTIVE)
+
+
+@pytest.fixture
+async def acme(store: Store) -> int:
+    return (await store.create_tenant(NewTenant("acme", limits=NO_LIMITS))).id
+
+
+async def _submit(store: Store, tenant_id: int, *schedules: Every | Once, options: bytes | None = None) -> list[UUID]:
+    jobs = [job(schedule, tenant_id=tenant_id, options=options) for schedule in schedules]
+    await store.submit(tenant_id, jobs)
+    return [each.id for each in jobs]
+
+
+async def test_nothing_of_a_suspended_tenant_fires_and_nothing_is_lost(store: Store, time: Time, acme: int) -> None:
+    (latest,) = await _submit(store, acme, Every(MINUTE))
+    (every,) = await _submit(store, acme, Every(MINUTE), options=encode_options(Options(misfire=Misfire("all"))))
+    skipping = encode_options(Options(misfire=Misfire("skip", after=1.0)))
+    (none,) = await _submit(store, acme, Every(MINUTE), options=skipping)
+    (once,) = await _submit(store, acme, Once(delay=5 * MINUTE))
+    (others,) = await _submit(store, TENANT, Once(delay=5 * MINUTE))
+    await store.update_tenant(acme, SUSPEND)
+    time.advance(minutes=10, seconds=30)
+    scan = await fire(store)
+    assert (scan.fired, scan.seen, scan.held_back) == (1, 5, 4)
+    assert len(await store.runs_of_job(TENANT, others)) == 1
+    for each in (latest, every, none, once):
+        assert await store.runs_of_job(acme, each) == []
+    await store.update_tenant(acme, RESUME)
+    assert (await fire(store)).fired == 4
+    run, *missed = await store.runs_of_job(acme, latest)
+    assert (run.state, [each.state for each in missed]) == (RunState.PENDING, [RunState.SKIPPED] * 9)
+    assert [each.state for each in await store.runs_of_job(acme, every)] == [RunState.PENDING] * 10
+    assert [each.state for each in await store.runs_of_job(acme, none)] == [RunState.SKIPPED] * 10
+    (late,) = await store.runs_of_job(acme, once)
+    assert (late.due_at, late.ready_at) == (time.now - timedelta(minutes=5, seconds=30), time.now)
+    time.advance(minutes=1)
+    assert (await fire(store)).fired == 3, "the rhythm goes on"
+
+
+async def test_cursors_of_a_suspended_tenant_are_seen_once(store: Store, time: Time, acme: int) -> None:
+    await _submit(store, acme, *[Every(MINUTE)] * 25)
+    await store.update_tenant(acme, SUSPEND)
+    time.advance(minutes=2)
+    assert [(await fire(store, limit=10)).held_back for _ in range(3)] == [10, 10, 5]
+    scan = await fire(store, limit=10)
+    assert (scan.seen, scan.next_in) == (0, None), "neither seen again nor called for"
+    await _submit(store, TENANT, Once(delay=MINUTE))
+    assert (await fire(store)).next_in == timedelta(seconds=45)
+
+
+async def test_a_scanner_sleeps_while_only_suspended_tenants_are_due(store: Store, time: Time, acme: int) -> None:
+    await _submit(store, acme, *[Every(MINUTE)] * 25)
+    await store.update_tenant(acme, SUSPEND)
+    time.advance(minutes=2)
+    scanner = Scanner(store, batch=10)
+    assert [await scanner.tick() for _ in range(3)] == [0.0, 0.0, 0.5]
+
+
+async def test_a_resumed_tenant_leaves_room_for_the_others(store: Store, time: Time, acme: int) -> None:
+    """A tenth of the jobs of one tenant are due in a batch; the batch is not full of them."""
+    await _submit(store, acme, *[Once(delay=MINUTE)] * 30)
+    await store.update_tenant(acme, SUSPEND)
+    time.advance(minutes=2)
+    while (await fire(store)).held_back:
+        pass
+    (others,) = await _submit(store, TENANT, Once(delay=MINUTE))
+    await store.update_tenant(acme, RESUME)
+    time.advance(minutes=2)
+    scan = await fire(store, limit=10)
+    assert scan.fired == 6
+    assert scan.next_in == timedelta(0), "there is more in the backlog"
+    assert len(await store.runs_of_job(TENANT, others)) == 1
+    assert [(await fire(store, limit=10)).fired for _ in range(6)] == [5, 5, 5, 5, 5, 0]
+
+
+async def test_any_node_holds_back_and_any_node_goes_on(store: Store, other: Store, time: Time, acme: int) -> None:
+    (early, late) = await _submit(store, acme, Once(delay=MINUTE), Once(delay=2 * MINUTE))
+    await store.update_tenant(acme, SUSPEND)
+    time.advance(minutes=1)
+    assert (await fire(other)).held_back == 1
+    time.advance(minutes=1)
+    assert (await fire(store)).held_back == 1
+    await other.update_tenant(acme, RESUME)
+    assert (await fire(other, limit=2)).fired == 1, "half of a batch is for what stands in no backlog"
+    assert len(await store.runs_of_job(acme, early)) == 1
+    assert (await fire(store, limit=2)).fired == 1
+    assert len(await store.runs_of_job(acme, late)) == 1
+
+
+async def test_a_job_in_a_backlog_can_be_steered(store: Store, time: Time, acme: int) -> None:
+    paused, cancelled = await _submit(store, acme, Every(MINUTE), Every(MINUTE))
+    await store.update_tenant(acme, SUSPEND)
+    time.advance(minutes=2)
+    assert (await fire(store)).held_back == 2
+    await store.pause_job(acme, paused)
+    await store.cancel_job(acme, cancelled)
+    await store.update_tenant(acme, RESUME)
+    assert (await fire(store)).seen == 0
+    await store.update_tenant(acme, SUSPEND)
+    assert (await store.resume_job(acme, paused)).state is JobState.ACTIVE
+    assert (await fire(store)).held_back == 1
+    await store.update_tenant(acme, RESUME)
+    assert (await fire(store)).fired == 1
+
+
+async def test_ready_runs_stay_and_start_when_the_tenant_is_active_again(store: Store, acme: int) -> None:
+    submitted = await submit(store, job(tenant_id=acme), tenant_id=acme)
+    (lane,) = [lane.id for lane in await store.lanes() if lane.key.tenant_id == acme]
+    await store.update_tenant(acme, SUSPEND)
+    assert await store.paused_lanes() == {lane}
+    await store.update_tenant(acme, RESUME)
+    assert await store.paused_lanes() == frozenset()
+    (run,) = await store.runs_of_job(acme, submitted.job_id)
+    assert run.state is RunState.PENDING
