@@ -10,17 +10,23 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from chaos.real.disk import can_be_filled, fill, make_room, small_disk
 from duetime.errors import InvalidInput, SchemaMismatch, StoreError, StoreLocked, StoreRejected, StoreUnavailable
+from duetime.ids import new_id
+from duetime.model.job import NewJob, Options, encode_options
 from duetime.model.run import RunState
+from duetime.model.schedule import Every, Once
 from duetime.store.protocol import Hint
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.schema import VERSION
-from tests.contract.hands import TENANT, hand, job, submit
+from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import SqliteWorld
+
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -354,6 +360,32 @@ async def test_the_hot_path_never_reads_a_whole_table(store: SqliteStore, name: 
 
     found = await store.database.run(plans)
     assert not [line for line in found if re.match(r"SCAN (runs|history|cursors|jobs|[rhcj])\b", line)]
+
+
+async def test_firing_takes_as_many_steps_for_many_jobs_as_for_one(store: SqliteStore) -> None:
+    """The interpreter's lock is let go for each step, and a busy event loop has it for milliseconds each time: while
+    the writer waits for it again and again, everybody waits for the writer."""
+    exact = encode_options(Options(overlap="skip"))
+
+    async def steps(count: int) -> int:
+        each = (job(Every(HOUR)), job(Every(HOUR), options=exact), job(Once(delay=HOUR)))
+        await store.submit(TENANT, [one for _ in range(count) for one in map(_anew, each)])
+        await store.database.run(lambda connection, now: connection.raw.execute(_ALL_DUE, (now - 1, now - 1)))
+        taken: list[str] = []
+        await store.database.run(lambda connection, _: connection.raw.set_trace_callback(taken.append))
+        assert (await fire(store)).fired == 3 * count
+        await store.database.run(lambda connection, _: connection.raw.set_trace_callback(None))
+        return len(taken)
+
+    few = await steps(1)
+    assert await steps(50) == few < 30
+
+
+_ALL_DUE = "update cursors set scan_at = ?, next_fire_at = ? where made = 0"
+
+
+def _anew(one: NewJob) -> NewJob:
+    return msgspec.structs.replace(one, id=new_id())
 
 
 async def test_the_newest_attempts_are_found_without_sorting_the_others(store: SqliteStore) -> None:

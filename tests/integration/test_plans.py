@@ -150,6 +150,39 @@ async def test_firing_reads_what_it_fires(
         assert "Seq Scan" not in rest, plan
 
 
+_BACKLOG = """
+insert into duetime.tenants (id, name, state) overriding system value values (77, 'suspended', 1), (78, 'rated', 0);
+update duetime.tenants set fires_per_second = 0.001 where id = 78;
+insert into duetime.fire_rates values (78, now());
+insert into duetime.jobs (id, tenant_id, task, queue, tier, schedule, recurring, args, created_at)
+select md5(number::text || 'held')::uuid, 77 + number % 2, 'nothing', 'default', 1, '{"type":"once"}'::bytea, false,
+    '{}'::bytea, now() from generate_series(1, 20000) as number;
+insert into duetime.cursors (job_id, scan_at, next_fire_at, backlog_of)
+select md5(number::text || 'held')::uuid, now() - interval '1 hour', now(), 77 + number % 2
+from generate_series(1, 20000) as number;
+"""
+
+
+async def test_firing_passes_over_no_backlog(
+    store: PostgresStore, plan_log: PlanLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither that of a suspended tenant nor that of one which has used up its rate."""
+    monkeypatch.setattr(scanner, "_PLAN_FOR", 60.0)
+    async with store.database.connection() as connection:
+        await connection.execute(_BACKLOG)
+    reads = Reads(store)
+    before = await reads.now()
+    for _ in range(4):
+        scan = await store.fire_due(BATCH, plan_fires)
+        assert (scan.fired, scan.held_back) == (BATCH, 0)
+    delta = await reads.since(before, "cursors updated")
+    assert delta["cursors scanned"] == delta["jobs scanned"] == 0
+    assert delta["cursors_in_backlogs read"] <= 4 * 10, "the heads of both"
+    for plan in plan_log.plans():
+        rest = plan.replace("Seq Scan on listening", "").replace("Seq Scan on suspects", "")
+        assert "Seq Scan" not in rest, plan
+
+
 async def test_completions_find_their_runs_where_statistics_say_that_there_are_none(postgres: Server) -> None:
     """After a quiet night the table is empty, and known to be: a plan made then has to hold for the herd at nine."""
     name = f"plans_{new_id().hex}"

@@ -24,7 +24,7 @@ _PATIENCE = 0.05
 _MOST_SKIPS = 2_000
 _PLAN_FOR = 0.2
 _SLICE = 0.05
-"""Seconds that a batch on an embedded file should take: the file has one writer, and others wait for it meanwhile."""
+"""Seconds that a batch on an embedded file should take while others wait for its one writer."""
 _LEAST = 50
 _AT_ONCE = 3
 _IN_A_ROW = 12
@@ -84,13 +84,13 @@ class Scanner:
         return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by), row.held_back)
 
     async def _fire_slice(self) -> Scan:
-        """Fire a batch that is as large as fits into a slice of time."""
+        """Fire a batch; while others wait, one that is as large as fits into a slice of time."""
         began = monotonic()
         scan = await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
         took = monotonic() - began
-        if took > _SLICE:
+        if took > _SLICE and scan.kept_waiting:
             self._batch = max(min(_LEAST, self._most), self._batch // 2)
-        elif took < _SLICE / 4:
+        elif took < _SLICE / 4 or not scan.kept_waiting:
             self._batch = min(self._most, self._batch * 2)
         return scan
 

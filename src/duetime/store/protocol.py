@@ -77,6 +77,8 @@ class Scan(msgspec.Struct, frozen=True):
     """Jobs that the plan left to other nodes: nothing of them was changed."""
     held_back: int = 0
     """How many cursors went to the backlogs of their tenants, which may not fire them yet."""
+    kept_waiting: bool = False
+    """Whether others waited meanwhile for the one writer of an embedded file."""
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -53,7 +53,8 @@ class FiringRole(Role):
             next_in = None if next_scan is None else duration(next_scan - now)
             if turns.has_more and not turns.full:
                 next_in = timedelta(0)
-            return Scan(len(fires), aside, len(due) + turns.held, next_in, passed, turns.held)
+            kept_waiting = bool(self.database.used)
+            return Scan(len(fires), aside, len(due) + turns.held, next_in, passed, turns.held, kept_waiting)
 
         scan = await self.database.run(work)
         if scan.fired:

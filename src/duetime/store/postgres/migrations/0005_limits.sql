@@ -246,9 +246,17 @@ begin
     select o.tenant_id, o.granted from room o where o.granted > 0;
 end $$;
 
+-- Give back what a rate was charged for fires that were not made.
+create function duetime.refund_fires(tenant integer, count bigint) returns void language plpgsql
+set enable_seqscan = off set jit = off
+as $$
+begin
+    update duetime.fire_rates r set used_until = r.used_until - count / t.fires_per_second * interval '1 second'
+    from duetime.tenants t where t.id = tenant and r.tenant_id = tenant and t.fires_per_second is not null and count > 0;
+end $$;
+
 -- Which cursors tenants may fire of their backlogs now, oldest first, held against other nodes, and which of the tenants were
--- charged for it. Each tenant that is not suspended has the same share; of what a rate leaves to none the rest is for the
--- next scan.
+-- charged for it. Each tenant that is not suspended has the same share.
 create function duetime.take_from_backlogs(most integer, without uuid[], out jobs uuid[], out tenants integer[])
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
@@ -276,17 +284,20 @@ begin
     tenants := '{}';
     share := greatest(1, most / greatest(1, coalesce(cardinality(waiting), 0)));
     for place in 1 .. coalesce(cardinality(waiting), 0) loop
+        granted := share;
+        if rated[place] then
+            granted := coalesce((select f.granted from duetime.charge_fires(array[waiting[place]], array[share]) f), 0);
+        end if;
+        continue when granted = 0;
         ids := array(
             select c.job_id from duetime.cursors c
             where c.backlog_of = waiting[place] and c.job_id <> all (take_from_backlogs.without)
-            order by c.scan_at limit share for update skip locked);
-        if rated[place] and cardinality(ids) > 0 then
-            granted := coalesce((
-                select f.granted from duetime.charge_fires(array[waiting[place]], array[cardinality(ids)]) f), 0);
-            ids := ids[:granted];
-            tenants := tenants || waiting[place];
-        end if;
+            order by c.scan_at limit granted for update skip locked);
         jobs := jobs || ids;
+        if rated[place] then
+            tenants := tenants || waiting[place];
+            perform duetime.refund_fires(waiting[place], granted - cardinality(ids));
+        end if;
     end loop;
 end $$;
 

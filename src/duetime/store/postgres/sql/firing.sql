@@ -7,9 +7,7 @@ select duetime.clock(), f.tenant_id, f.granted
 from (select) as one left join duetime.admit_fires($1::int[], $2::int[]) f on true;
 
 -- refund_fires: give back what rates were charged for fires that were not made
-update duetime.fire_rates r set used_until = r.used_until - x.count / t.fires_per_second * interval '1 second'
-from unnest($1::int[], $2::int[]) as x(tenant_id, count) join duetime.tenants t on t.id = any(array[x.tenant_id])
-where r.tenant_id = any(array[x.tenant_id]) and t.fires_per_second is not null;
+select duetime.refund_fires(x.tenant_id, x.count) from unnest($1::int[], $2::bigint[]) as x(tenant_id, count);
 
 -- put_in_backlogs: have cursors wait until their tenants may fire them
 update duetime.cursors c set backlog_of = x.tenant_id from unnest($1::uuid[], $2::int[]) as x(job_id, tenant_id)
