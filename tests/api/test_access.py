@@ -159,6 +159,18 @@ async def test_a_suspended_tenant_reads_and_does_nothing_else(api: Served) -> No
     assert (await api.post("/v1/jobs", {"task": "t"}, key=key)).status == 201
 
 
+async def test_how_often_a_tenant_fires_is_a_limit(api: Served) -> None:
+    made = (await api.post("/v1/admin/tenants", {"name": "acme"})).json
+    assert made["limits"]["fires_per_second"] == 100.0, "unless it is said"
+    made = (await api.post("/v1/admin/tenants", {"name": "fast", "limits": {"fires_per_second": 2500}})).json
+    assert made["limits"]["fires_per_second"] == 2500.0
+    change = {"limits": {"fires_per_second": 0.5}}
+    assert (await api.ask("PATCH", "/v1/admin/tenants/acme", change)).json["limits"]["fires_per_second"] == 0.5
+    for wrong in (0, -1, 1e10, "many"):
+        answer = await api.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"fires_per_second": wrong}})
+        assert (answer.status, answer.json["field"]) == (422, "limits.fires_per_second")
+
+
 @pytest.mark.parametrize("role", ["admin", "viewer"])
 async def test_a_key_works_until_it_is_revoked(api: Served, role: str) -> None:
     made = (await api.post("/v1/admin/keys", {"role": role, "name": "one"})).json

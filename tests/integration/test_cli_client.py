@@ -417,8 +417,11 @@ async def test_breakers(app: App, duetime: Duetime) -> None:
 
 
 async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:
-    (tenant,) = facts(await duetime("tenants", "create", "acme", "--stored-jobs", "100", "--json"))
-    assert tenant["limits"]["stored_jobs"] == 100
+    rate = ("--fires-per-second", "5")
+    (tenant,) = facts(await duetime("tenants", "create", "acme", "--stored-jobs", "100", *rate, "--json"))
+    assert (tenant["limits"]["stored_jobs"], tenant["limits"]["fires_per_second"]) == (100, 5.0)
+    (tenant,) = facts(await duetime("tenants", "change", "acme", "--fires-per-second", "7.5", "--json"))
+    assert tenant["limits"]["fires_per_second"] == 7.5
     (key,) = facts(await duetime("keys", "create", "viewer", "board", "--tenant", "acme", "--json"))
     (listed,) = facts(await duetime("keys", "list", "--tenant", "acme", "--json"))
     assert (listed["key_id"], "key" in listed) == (key["key_id"], False)

@@ -106,7 +106,9 @@ function Tenants() {
   const create = async (event) => {
     event.preventDefault();
     const form = event.target;
-    if (await act(() => post("/v1/admin/tenants", Object.fromEntries(new FormData(form))), "The tenant is made", { then: reload })) form.reset();
+    const { fires_per_second, ...body } = Object.fromEntries(new FormData(form));
+    if (fires_per_second) body.limits = { fires_per_second: Number(fires_per_second) };
+    if (await act(() => post("/v1/admin/tenants", body), "The tenant is made", { then: reload })) form.reset();
   };
   const patch = (tenant, state) => ask("PATCH", `/v1/admin/tenants/${encodeURIComponent(tenant.name)}`, { body: { state } });
   const steer = (tenant) => {
@@ -131,6 +133,7 @@ function Tenants() {
     <form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New tenant">
       <label><span class="hidden-words">Tier</span><input name="tier" value="standard" required /></label>
       <label><span class="hidden-words">Name of the tenant</span><input name="name" required placeholder="Name of a new tenant" autocomplete="off" /></label>
+      <label><span class="hidden-words">Fires a second</span><input name="fires_per_second" type="number" min="0.001" step="any" placeholder="Fires/s, if not the usual" /></label>
       <button>New tenant</button>
     </form>
   </section>`;
