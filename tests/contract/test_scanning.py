@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from itertools import count
+from threading import Event
 from uuid import UUID
 
 import msgspec
@@ -15,7 +16,7 @@ from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.firing import Decided, DueJob, SetAside
 from duetime.model.schedule import Every
-from duetime.store.protocol import PlanFires, Scan, Store
+from duetime.store.protocol import Counts, PlanFires, Scan, Store
 from tests.contract.hands import TENANT, job, submit
 from tests.contract.worlds import Time
 
@@ -179,3 +180,55 @@ class TestBatchesInARow:
         with pytest.raises(asyncio.CancelledError):
             await tick
         assert ended == ["cancelled"]
+
+
+async def test_a_batch_on_a_file_is_cut_smaller_while_others_wait_for_the_file(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not store.embedded:
+        pytest.skip("the batches of a shared database are under way beside other work")
+    await submit(store, *(job(Every(MINUTE)) for _ in range(1000)))
+    time.advance(minutes=1)
+    limits: list[int] = []
+    others_wait = True
+    fire_due = store.fire_due
+
+    async def slow(limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
+        limits.append(limit)
+        return msgspec.structs.replace(await fire_due(limit, plan, without), kept_waiting=others_wait)
+
+    monkeypatch.setattr(store, "fire_due", slow)
+    asked = count()
+    monkeypatch.setattr(engine_scanner, "monotonic", lambda: next(asked) / 10)
+    monkeypatch.setattr(engine_scanner, "_PLAN_FOR", 1e9)
+    scanner = Scanner(store, batch=200)
+    for _ in range(4):
+        await scanner.tick()
+    assert limits == [200, 100, 50, 50]
+    others_wait = False
+    for _ in range(4):
+        await scanner.tick()
+    assert limits[4:] == [50, 100, 200, 200]
+
+
+async def test_a_file_says_whether_others_wait_for_it(store: Store, time: Time) -> None:
+    if not store.embedded:
+        pytest.skip("a shared database has many writers")
+    await submit(store, job(Every(MINUTE)))
+    time.advance(minutes=1)
+    waiting: list[asyncio.Task[Counts]] = []
+    loop = asyncio.get_running_loop()
+    queued = Event()
+
+    def ask() -> None:
+        waiting.append(loop.create_task(store.counts()))
+        loop.call_soon(queued.set)
+
+    def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
+        loop.call_soon_threadsafe(ask)
+        assert queued.wait(10)
+        return []
+
+    assert (await store.fire_due(10, plan)).kept_waiting
+    await waiting[0]
+    assert not (await store.fire_due(10, lambda due, now: [])).kept_waiting

@@ -37,6 +37,8 @@ class Scanner:
         self._most = batch
         self._batch = batch
         self._limit = batch
+        self._pause = 0.0
+        """How long others have the file to themselves before the next batch."""
         self._last: UUID | None = None
         self._passed = PassedJobs()
 
@@ -55,7 +57,7 @@ class Scanner:
         done = scan.fired + len(scan.set_aside) + len(scan.passed_by) + scan.held_back
         if scan.seen >= self._limit or done < scan.seen:
             self._limit = min(self._batch, self._limit * 2)
-            return 0.0
+            return self._pause
         self._limit = self._batch
         if scan.next_in is None:
             return self._interval
@@ -84,10 +86,12 @@ class Scanner:
         return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by), row.held_back)
 
     async def _fire_slice(self) -> Scan:
-        """Fire a batch; while others wait, one that is as large as fits into a slice of time."""
+        """Fire a batch. While others wait, it is as small as fits into a slice of time, and firing takes half of the
+        time at most: most cursors come into view ahead of their time, and what the others wait for is due now."""
         began = monotonic()
         scan = await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
         took = monotonic() - began
+        self._pause = min(took, _SLICE) if scan.kept_waiting else 0.0
         if took > _SLICE and scan.kept_waiting:
             self._batch = max(min(_LEAST, self._most), self._batch // 2)
         elif took < _SLICE / 4 or not scan.kept_waiting:
