@@ -182,7 +182,7 @@ async def overload(cluster: Cluster, app: App, writer: Files, *, within: float) 
             Stream(beside, "beside", 1.0),
         ):
             while time.monotonic() < began + seconds:
-                most = max(most, await store.stored_jobs(crowd.id, 10 * QUOTA))
+                most = max(most, await store.usage(crowd.id, "stored_jobs", 10 * QUOTA))
                 await asyncio.sleep(0.5)
             ended = time.monotonic()
         async with _asking(Stream(calm, "calm", 10.0, 5)):

@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 
 from duetime.clock import monotonic
 from duetime.embedded_file import PATIENCE, EmbeddedFile
+from duetime.engine.bounded import BoundedStore
+from duetime.engine.quota import Quota
 from duetime.errors import InvalidInput, StoreLocked
 from duetime.forking import begin_anew_in_children
 from duetime.model.attempt import Run
@@ -126,6 +128,7 @@ class Stores:
         return before
 
     def _forget(self) -> None:
+        self._quotas: WeakKeyDictionary[asyncio.AbstractEventLoop, Quota] = WeakKeyDictionary()
         self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -149,11 +152,11 @@ class Stores:
         """The open store of this event loop; or the server that is named, or that owns the file."""
         found = self._borrowed(asyncio.get_running_loop()) or self._file.pinned
         if found is not None:
-            return found
+            return self._bounded(found)
         settings = self._settings()
         if settings.url is not None:
             return await self._server(settings)
-        return await self.get() if settings.sqlite_file is None else self._in_turn
+        return self._bounded(await self.get()) if settings.sqlite_file is None else self._in_turn
 
     async def are_here(self) -> bool:
         """Whether the jobs are in a store of this process, and not behind a server."""
@@ -171,7 +174,7 @@ class Stores:
                 return await getattr(jobs, name)(*args, **options)
             try:
                 async with self._file.turn() as store:
-                    return await getattr(store, name)(*args, **options)
+                    return await getattr(self._bounded(store), name)(*args, **options)
             except StoreLocked:
                 # A server has it, which says where it is once it is up.
                 if monotonic() > until:
@@ -182,7 +185,7 @@ class Stores:
         """What has the jobs without taking the file: a store that was lent, or a server."""
         found = self._borrowed(asyncio.get_running_loop())
         if found is not None:
-            return found
+            return self._bounded(found)
         settings = self._settings()
         return await self._server(settings) if self._is_served(settings) else None
 
@@ -244,6 +247,11 @@ class Stores:
         if connected is not None:
             await connected.closing.aclose()
         await self._file.close()
+
+    def _bounded(self, store: Store) -> Jobs:
+        """What an app submits is held to the quotas of its tenant, as what a server takes in."""
+        quota = self._quotas.setdefault(asyncio.get_running_loop(), Quota())
+        return BoundedStore(store, quota).as_store
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:
         return next((store for home, store in reversed(self._lent) if home in (None, loop)), None)

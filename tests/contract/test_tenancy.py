@@ -6,7 +6,7 @@ import pytest
 
 from duetime.errors import NameTaken, NotFound
 from duetime.model.schedule import Every, Once
-from duetime.model.tenant import NewTenant, TenantChange, TenantLimits, TenantState
+from duetime.model.tenant import FIRST_LIMITS, NewTenant, TenantChange, TenantLimits, TenantState
 from duetime.store.protocol import Store
 from tests.contract.hands import STRANGER, TENANT, job, submit
 from tests.contract.worlds import Time
@@ -16,7 +16,7 @@ HOUR = timedelta(hours=1)
 
 async def test_there_is_a_tenant_from_the_beginning(store: Store) -> None:
     found = await store.tenant("default")
-    assert (found.id, found.state, found.limits) == (TENANT, TenantState.ACTIVE, TenantLimits())
+    assert (found.id, found.state, found.limits) == (TENANT, TenantState.ACTIVE, FIRST_LIMITS)
     assert await store.tenant_by_id(TENANT) == found
 
 
@@ -69,9 +69,9 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
 async def test_jobs_are_counted_up_to_a_bound(store: Store) -> None:
     await submit(store, *(job() for _ in range(3)), job(Once(delay=HOUR)), job(Every(HOUR)))
     await submit(store, job(tenant_id=STRANGER), tenant_id=STRANGER)
-    assert await store.stored_jobs(TENANT, 100) == 5
-    assert await store.stored_jobs(TENANT, 2) == 2
-    assert await store.stored_jobs(STRANGER, 100) == 1
+    assert await store.usage(TENANT, "stored_jobs", 100) == 5
+    assert await store.usage(TENANT, "stored_jobs", 2) == 2
+    assert await store.usage(STRANGER, "stored_jobs", 100) == 1
 
 
 async def test_a_secret_is_chosen_once(store: Store, other: Store) -> None:

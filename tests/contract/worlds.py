@@ -16,8 +16,10 @@ from uuid import UUID, uuid4
 import psycopg
 
 from duetime.clock import ManualClock
+from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Store
+from duetime.store.quotas import column_values
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.values import maybe_stamp, stamp
 from tests.conftest import running
@@ -63,7 +65,8 @@ select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);
 update duetime.notifying set number = null, holder = null, taken_at = '-infinity', held_until = '-infinity';
 update duetime.clock_watch set seen_at = null, stepped_at = null, trusted_at = null;
 update duetime.tenants set name = 'default', state = 0, tier = 'standard', weight = 100, stored_jobs = null,
-    running_runs = null, submissions_per_second = null, fires_per_second = null, encrypt_args = false where id = 1;
+    running_runs = null, submissions_per_second = null, fires_per_second = null, quotas = '{quotas}',
+    encrypt_args = false where id = 1;
 update duetime.listening set until = '-infinity';
 update duetime.event_places set last = 0, seen = pg_current_snapshot();
 """
@@ -181,7 +184,7 @@ class PostgresWorld:
                 # The sweep goes over pages: those that are empty count too.
                 how = "truncate" if table == "runs" else "delete from"
                 connection.execute(f"{how} duetime.{table}")
-            connection.execute(_EMPTY)
+            connection.execute(_EMPTY.format(quotas=column_values(FIRST_LIMITS)["quotas"]))
             connection.execute("update public.standing_clock set moment = %s", [START])
             today = f"duetime.history_{START:%Y%m%d}"
             [(dropped,)] = connection.execute("select to_regclass(%s) is null", [today]).fetchall()

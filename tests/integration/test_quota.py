@@ -9,6 +9,7 @@ from duetime.clock import ManualClock
 from duetime.engine import quota as quota_module
 from duetime.engine.quota import Quota
 from duetime.errors import QuotaExceeded, StoreUnavailable
+from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import NewTenant, Tenant, TenantLimits
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
@@ -45,10 +46,10 @@ async def tenant(store: Store) -> Tenant:
 
 
 async def test_a_tenant_has_as_many_jobs_as_it_may(store: Store, tenant: Tenant, watch: Watch) -> None:
-    quota = Quota(store)
+    quota = Quota()
 
     async def add(count: int) -> None:
-        async with quota.taking(tenant, count):
+        async with quota.taking(store, tenant.id, {"stored_jobs": count}):
             await submit(store, *(job(tenant_id=tenant.id) for _ in range(count)), tenant_id=tenant.id)
 
     await add(3)
@@ -63,42 +64,42 @@ async def test_a_tenant_has_as_many_jobs_as_it_may(store: Store, tenant: Tenant,
     await add(4)
     with pytest.raises(QuotaExceeded):
         await add(1)
-    async with quota.taking(await store.tenant("default"), 1_000_000):
+    async with quota.taking(store, DEFAULT_TENANT, {"stored_jobs": 1_000_000}):
         pass  # there is no limit
 
 
 async def test_what_is_not_stored_needs_no_room(store: Store, tenant: Tenant, watch: Watch) -> None:
-    quota = Quota(store)
+    quota = Quota()
     with pytest.raises(ZeroDivisionError):
-        async with quota.taking(tenant, 5):
+        async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
             raise ZeroDivisionError
-    async with quota.taking(tenant, 5) as taken:
-        taken.needed = 2  # the others were there already
-    async with quota.taking(tenant, 3):
+    async with quota.taking(store, tenant.id, {"stored_jobs": 5}) as taken:
+        taken["stored_jobs"] = 2  # the others were there already
+    async with quota.taking(store, tenant.id, {"stored_jobs": 3}):
         pass
     with pytest.raises(QuotaExceeded):
-        async with quota.taking(tenant, 1):
+        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
             pass
 
 
 async def test_many_that_find_it_full_count_once(store: Store, tenant: Tenant, watch: Watch) -> None:
     """And what they store meanwhile is not forgotten by the count."""
-    quota, counts, may_answer = Quota(store), 0, asyncio.Event()
-    really = store.stored_jobs
+    quota, counts, may_answer = Quota(), 0, asyncio.Event()
+    really = store.usage
 
-    async def slowly(tenant_id: int, most: int) -> int:
+    async def slowly(tenant_id: int, kind: str, most: int) -> int:
         nonlocal counts
         counts += 1
-        counted = await really(tenant_id, most)
+        counted = await really(tenant_id, kind, most)
         await may_answer.wait()
         return counted
 
-    store.stored_jobs = slowly  # type: ignore[method-assign]
+    store.usage = slowly  # type: ignore[method-assign]
     stored = 0
 
     async def add() -> None:
         nonlocal stored
-        async with quota.taking(tenant, 1):
+        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
             await submit(store, job(tenant_id=tenant.id), tenant_id=tenant.id)
             stored += 1
 
@@ -117,19 +118,19 @@ async def test_many_that_find_it_full_count_once(store: Store, tenant: Tenant, w
 async def test_who_finds_it_full_while_it_is_counted_is_refused_at_once(
     store: Store, tenant: Tenant, watch: Watch
 ) -> None:
-    quota, may_answer = Quota(store), asyncio.Event()
-    async with quota.taking(tenant, 5):
+    quota, may_answer = Quota(), asyncio.Event()
+    async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
         await submit(store, *(job(tenant_id=tenant.id) for _ in range(5)), tenant_id=tenant.id)
     watch.now += 1
 
-    async def slowly(_tenant_id: int, _most: int) -> int:
+    async def slowly(_tenant_id: int, _kind: str, _most: int) -> int:
         await may_answer.wait()
         return 0
 
-    store.stored_jobs = slowly  # type: ignore[method-assign]
+    store.usage = slowly  # type: ignore[method-assign]
 
     async def take() -> None:
-        async with quota.taking(tenant, 1):
+        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
             pass
 
     first = asyncio.create_task(take())
@@ -142,15 +143,15 @@ async def test_who_finds_it_full_while_it_is_counted_is_refused_at_once(
 
 
 async def test_a_count_that_fails_is_told_to_who_began_it(store: Store, tenant: Tenant, watch: Watch) -> None:
-    quota, really = Quota(store), store.stored_jobs
+    quota, really = Quota(), store.usage
 
-    async def away(_tenant_id: int, _most: int) -> int:
+    async def away(_tenant_id: int, _kind: str, _most: int) -> int:
         raise StoreUnavailable("the database is away")
 
-    store.stored_jobs = away  # type: ignore[method-assign]
+    store.usage = away  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
-        async with quota.taking(tenant, 1):
+        async with quota.taking(store, tenant.id, {"stored_jobs": 1}):
             pass
-    store.stored_jobs = really  # type: ignore[method-assign]
-    async with quota.taking(tenant, 5):
+    store.usage = really  # type: ignore[method-assign]
+    async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
         pass

@@ -9,6 +9,7 @@ from duetime.store.sql import migrations, parse, statements
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
 ONLY_POSTGRES = {
+    "count_bytes": "part of `count_jobs` in SQLite",
     "lock_repeat": "SQLite has one writer",
     "hold_root_keys": "SQLite has one writer",
     "news_of_runs": "two statements in SQLite, one for each home",
@@ -50,6 +51,11 @@ ONLY_SQLITE = {
     "backlogs": "part of `due_cursors` in PostgreSQL",
     "charge_fires": "part of `due_cursors` and `admit_fires` in PostgreSQL",
     "end_cursors": "part of `move_cursors` in PostgreSQL",
+    "jobs_to_count": "SQLite counts part by part: all callers wait for its one connection",
+    "runs_to_count": "the same",
+    "keys_to_count": "the same",
+    "count_live_runs": "part of `count_jobs` in PostgreSQL",
+    "queues_exceeded": "part of `wake_lanes` in PostgreSQL",
     "count_runs": "PostgreSQL knows how many pages there are",
     "last_swept": "PostgreSQL walks over runs by their pages",
     "put_lane_change": "part of `wake_lanes` in PostgreSQL",

@@ -16,6 +16,7 @@ from duetime.api.sessions import Sessions
 from duetime.api.tasks import Tasks
 from duetime.api.trail import Trail
 from duetime.computing import Computing
+from duetime.engine.bounded import BoundedStore
 from duetime.engine.breakers import breaker_policy
 from duetime.engine.desk import Desk
 from duetime.engine.gathering import Gatherer
@@ -38,7 +39,7 @@ class Service:
     def __init__(
         self, store: Store, settings: Settings, *, meters: Meters | None = None, tracer: Tracer | None = None
     ) -> None:
-        self.store = store
+        self.store = BoundedStore(store, Quota()).as_store
         self.settings = settings
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
@@ -49,11 +50,10 @@ class Service:
         self.metrics = Metrics(Meters() if meters is None else meters)
         self.tracer = tracer
         self.limits = Limits()
-        self.quota = Quota(store)
         self.cursors = Cursors(store)
         self.trail = Trail(store)
         self.tasks = Tasks(store, settings)
-        self.intake = Gatherer(store)
+        self.intake = Gatherer(self.store)
         self.sealer = Sealer(settings.sealing_keys)
         self.vault = Vault(store, self.sealer)
         self.secrets = KnownSecrets(store)

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from duetime.clock import monotonic
 from duetime.engine.turns import in_turn
-from duetime.errors import Conflict, InvalidInput, NotFound, Overloaded, StoreRejected
+from duetime.errors import Conflict, InvalidInput, NotFound, Overloaded, QuotaExceeded, StoreRejected
 from duetime.loop import not_missed
 from duetime.model.job import NewJob, Submitted
 from duetime.store.protocol import Store
 
-ABOUT_ONE_JOB = (InvalidInput, NotFound, Conflict, StoreRejected)
-"""What the store says about one of the jobs that it was given: the others may be stored without it."""
+ABOUT_ONE_JOB = (InvalidInput, NotFound, Conflict, StoreRejected, QuotaExceeded)
+"""What the store says about one of the jobs that it was given: the others may be stored without it. Of jobs
+that are too many together, some may be stored."""
 MOST_TOGETHER = 500
 MOST_WAITING = 20_000
 MOST_OF_ONE = MOST_WAITING // 2

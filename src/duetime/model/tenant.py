@@ -25,16 +25,77 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """How much of the service a tenant may use; None: as much as there is."""
 
     stored_jobs: int | None = None
-    """Jobs that are not over. Checked against an estimate: see `engine/quota.py`."""
+    """Jobs that are not over, and runs that wait or run. Checked against an estimate: see `engine/quota.py`."""
     running_runs: int | None = None
     submissions_per_second: float | None = None
     fires_per_second: float | None = None
     """Fires above it come later, in order. A tenant may save up for a second."""
 
+    # Rows of other kinds. Those in `ESTIMATED` are checked against an estimate, the others in the transaction that adds
+    # the row: see `store/quotas.py`.
+    stored_bytes: int | None = None
+    """Bytes of the arguments of stored jobs and runs."""
+    idempotency_keys: int | None = None
+    """Keys of requests, of jobs and of repeated runs that are remembered."""
+    graphs: int | None = None
+    """Graphs that are not over."""
+    payloads: int | None = None
+    payload_bytes: int | None = None
+    """Bytes of all payloads together, encrypted as they are stored."""
+    calendars: int | None = None
+    queues: int | None = None
+    """Names of queues that are paused or limited, or that jobs have named within a day."""
+    subscriptions: int | None = None
+    alerts: int | None = None
+    secrets: int | None = None
+    signing_secrets: int | None = None
+    """Signing secrets that are valid at once."""
+    api_keys: int | None = None
+    """Keys that can be used: neither revoked nor expired."""
+    workers: int | None = None
+    """Remote workers with a lease."""
+    tasks: int | None = None
+    """Tasks whose defaults remote workers have told."""
+
 
 NO_LIMITS = TenantLimits()
-DEFAULT_LIMITS = TenantLimits(fires_per_second=100.0)
-"""Of tenants that are created without limits of their own."""
+COLUMNS = ("stored_jobs", "running_runs", "submissions_per_second", "fires_per_second")
+"""Limits with a column of their own. The others are one JSON object, `quotas`, where a missing name means no limit."""
+ESTIMATED = ("stored_jobs", "stored_bytes", "idempotency_keys", "graphs")
+"""Limits on rows that are added on the hot path."""
+
+_GIB = 1024**3
+DEFAULT_LIMITS = TenantLimits(
+    stored_jobs=1_000_000,
+    fires_per_second=100.0,
+    stored_bytes=10 * _GIB,
+    idempotency_keys=10_000_000,
+    graphs=100_000,
+    payloads=10_000,
+    payload_bytes=10 * _GIB,
+    calendars=1_000,
+    queues=1_000,
+    subscriptions=100,
+    alerts=100,
+    secrets=1_000,
+    signing_secrets=10,
+    api_keys=1_000,
+    workers=10_000,
+    tasks=1_000,
+)
+"""The limits of a new tenant, where its operator sets no others."""
+FIRST_LIMITS = msgspec.structs.replace(
+    DEFAULT_LIMITS,
+    stored_jobs=None,
+    fires_per_second=None,
+    stored_bytes=None,
+    idempotency_keys=None,
+    graphs=None,
+    payloads=None,
+    payload_bytes=None,
+    queues=None,
+)
+"""The limits of the tenant `default`, which has the whole server to itself until another one is created."""
 
 
 class NewTenant(msgspec.Struct, frozen=True):
@@ -50,7 +111,7 @@ class NewTenant(msgspec.Struct, frozen=True):
 
 
 class TenantChange(msgspec.Struct, frozen=True):
-    """What shall be different; None: as it is. Limits are replaced as a whole."""
+    """What to change; None: as it is. Limits are replaced as a whole."""
 
     name: str | None = None
     state: TenantState | None = None

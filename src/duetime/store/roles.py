@@ -43,6 +43,9 @@ JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
 
 
 class Tenancy(Protocol):
+    """The limits of a tenant on rows that are not in `ESTIMATED` hold for every method of a store that adds such a row:
+    it raises `QuotaExceeded`, and nothing is stored, once the tenant has as many as it may have."""
+
     async def create_tenant(self, tenant: NewTenant) -> Tenant:
         """Add a tenant. Raises `NameTaken`."""
 
@@ -58,10 +61,11 @@ class Tenancy(Protocol):
     async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
         """Change what is given. Raises `NotFound`, `NameTaken`."""
 
-    async def stored_jobs(self, tenant_id: int, most: int) -> int:
-        """How many jobs of the tenant are not over, counted up to `most`: what a quota is checked against.
+    async def usage(self, tenant_id: int, kind: str, most: int) -> int:
+        """How much the tenant has of a kind that is checked against an estimate (`ESTIMATED`), counted up to `most`.
 
-        It reads up to `most` index entries, so it is asked now and then, never for each submission.
+        It reads up to `most` index entries (all rows, for bytes), so it is asked now and then, never for each
+        submission.
         """
 
     async def secret(self, name: str, fresh: bytes) -> bytes:

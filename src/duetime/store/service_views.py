@@ -9,13 +9,16 @@ from duetime.ids import show
 from duetime.model.access import ApiKey, Role
 from duetime.model.audit import Audited, AuditEntry
 from duetime.model.session import Session
-from duetime.model.tenant import Tenant, TenantLimits, TenantState
+from duetime.model.tenant import Tenant, TenantState
+from duetime.store.quotas import limits_of
 from duetime.store.views import Fields
 
 FIRST_ID = UUID(int=0)
 """Below every id there is."""
 LAST_ID = UUID(int=(1 << 128) - 1)
 """Above every id there is."""
+DEAD_KEYS = 1000
+"""How many API keys of a tenant that cannot be used any more are kept, for people who look."""
 PARTS_OF_KEYS = 20
 """How many parts of the old keys are looked at each time."""
 KEYS_OF_LIMITS = timedelta(hours=1)
@@ -33,7 +36,7 @@ def stored_tenant(row: Fields) -> Tenant:
         TenantState(row["state"]),
         row["tier"],
         row["weight"],
-        TenantLimits(row["stored_jobs"], row["running_runs"], row["submissions_per_second"], row["fires_per_second"]),
+        limits_of(row),
         bool(row["encrypt_args"]),
         row["created_at"],
     )

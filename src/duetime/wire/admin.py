@@ -14,14 +14,33 @@ Tier = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_]
 Weight = Annotated[int, Meta(ge=1, le=10_000)]
 
 
-class LimitsBody(Request, frozen=True):
-    """How much of the service a tenant may use; null: as much as there is."""
+Most = Annotated[int, Meta(ge=0, le=2**40)]
+MostBytes = Annotated[int, Meta(ge=0, le=2**53)]
 
-    stored_jobs: Annotated[int, Meta(ge=0, le=2**40)] | None = None
-    running_runs: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    submissions_per_second: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    fires_per_second: Annotated[float, Meta(ge=0.001, le=1e9)] | None = None
+
+class LimitsBody(Request, frozen=True):
+    """How much of the service a tenant may use; null: as much as there is. A limit that is left out has its default
+    when the tenant is created, and stays as it is when the tenant is changed."""
+
+    stored_jobs: Most | UnsetType | None = UNSET
+    running_runs: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    submissions_per_second: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType | None = UNSET
+    fires_per_second: Annotated[float, Meta(ge=0.001, le=1e9)] | UnsetType | None = UNSET
     """How many fires of its schedules; those above it come later, in order."""
+    stored_bytes: MostBytes | UnsetType | None = UNSET
+    idempotency_keys: Most | UnsetType | None = UNSET
+    graphs: Most | UnsetType | None = UNSET
+    payloads: Most | UnsetType | None = UNSET
+    payload_bytes: MostBytes | UnsetType | None = UNSET
+    calendars: Most | UnsetType | None = UNSET
+    queues: Most | UnsetType | None = UNSET
+    subscriptions: Most | UnsetType | None = UNSET
+    alerts: Most | UnsetType | None = UNSET
+    secrets: Most | UnsetType | None = UNSET
+    signing_secrets: Most | UnsetType | None = UNSET
+    api_keys: Most | UnsetType | None = UNSET
+    workers: Most | UnsetType | None = UNSET
+    tasks: Most | UnsetType | None = UNSET
 
 
 class TenantRequest(Request, frozen=True):
@@ -33,7 +52,7 @@ class TenantRequest(Request, frozen=True):
 
 
 class TenantPatch(Request, frozen=True):
-    """What shall be different. Limits are replaced as a whole."""
+    """What to change. A limit that is left out stays as it is."""
 
     name: TenantName | UnsetType = UNSET
     state: Literal["ACTIVE", "SUSPENDED"] | UnsetType = UNSET

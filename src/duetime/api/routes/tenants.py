@@ -37,7 +37,7 @@ async def create_tenant(call: Call) -> TenantView:
     request = call.body
     if request.encrypt_args:
         call.service.sealer.check()
-    limits = DEFAULT_LIMITS if request.limits == LimitsBody() else _limits(request.limits)
+    limits = _limits(DEFAULT_LIMITS, request.limits)
     tenant = await call.service.store.create_tenant(
         NewTenant(request.name, request.tier, request.weight, limits, request.encrypt_args)
     )
@@ -60,9 +60,9 @@ async def change_tenant(call: Call) -> TenantView:
         call.service.sealer.check()
     if "state" in given:
         given["state"] = TenantState[given["state"]]
-    if "limits" in given:
-        given["limits"] = _limits(given["limits"])
     found = await _found(call)
+    if "limits" in given:
+        given["limits"] = _limits(found.limits, given["limits"])
     tenant = await call.service.store.update_tenant(found.id, TenantChange(**given))
     call.service.gate.forget()
     await call.act("tenants.change", tenant.name, names or None, in_tenant=False)
@@ -76,8 +76,9 @@ async def _found(call: Call) -> Tenant:
     return await call.service.store.tenant(name)
 
 
-def _limits(given: LimitsBody) -> TenantLimits:
-    return TenantLimits(**msgspec.structs.asdict(given))
+def _limits(before: TenantLimits, given: LimitsBody) -> TenantLimits:
+    said = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
+    return msgspec.structs.replace(before, **said)
 
 
 def _view(tenant: Tenant) -> TenantView:

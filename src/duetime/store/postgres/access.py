@@ -10,12 +10,21 @@ from duetime.model.access import ApiKey, NewKey
 from duetime.model.audit import Audited, AuditEntry
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import FIRST_ID, LAST_ID, audited, last_root_key, no_key, stored_key, unusable_key
+from duetime.store.service_views import (
+    DEAD_KEYS,
+    FIRST_ID,
+    LAST_ID,
+    audited,
+    last_root_key,
+    no_key,
+    stored_key,
+    unusable_key,
+)
 
 
 class AccessRole(Role):
     async def create_key(self, key: NewKey) -> ApiKey:
-        async with self.database.connection() as connection:
+        async with self.database.transaction() as connection:
             return await _create(connection, key)
 
     async def keys(self, tenant_id: int | None, after: UUID | None = None, limit: int = 100) -> list[ApiKey]:
@@ -83,6 +92,7 @@ async def _create(connection: Connection, key: NewKey) -> ApiKey:
         list(key.networks),
     )
     assert row is not None
+    await connection.execute(SQL["forget_keys"], key.tenant_id, DEAD_KEYS)
     return key_of(row)
 
 

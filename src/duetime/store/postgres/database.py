@@ -18,6 +18,7 @@ from duetime.store.limiting import too_many_lanes
 from duetime.store.postgres.lending import Connection as Connection
 from duetime.store.postgres.lending import Lender, end, is_gone
 from duetime.store.postgres.plain_connection import PlainConnection
+from duetime.store.quotas import REFUSED, over_quota
 from duetime.store.sql import statements
 
 MARK = "/* duetime store */ "
@@ -30,6 +31,7 @@ _NO_ROLE = "DT403"
 """What the migrations raise when the role for tenants is missing and cannot be made."""
 _LANE_GONE = "DT410"
 TOO_MANY_LANES = "DT429"
+OVER_QUOTA = "DT507"
 _OURS = {"application_name": "duetime"}
 _Isolation = Literal["read committed", "repeatable read"]
 
@@ -218,6 +220,8 @@ class Database:
                 raise LaneGone(str(error.args[0]), remedy="ask again") from error
             if error.sqlstate == TOO_MANY_LANES:
                 raise too_many_lanes(str(error.args[0])) from error
+            if error.sqlstate == OVER_QUOTA:
+                raise over_quota(str(error.args[0]).removeprefix(REFUSED), int(error.detail or 0)) from error
             raise StoreError(f"the database said no: {reason_of(error)}") from error
 
 

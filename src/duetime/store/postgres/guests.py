@@ -12,8 +12,9 @@ from duetime.model.job import NewJob
 from duetime.model.schedule import Once
 from duetime.store.labels import labels_of, payload_of
 from duetime.store.limiting import too_many_lanes
-from duetime.store.postgres.database import TOO_MANY_LANES
+from duetime.store.postgres.database import OVER_QUOTA, TOO_MANY_LANES
 from duetime.store.postgres.role import Role
+from duetime.store.quotas import REFUSED, over_quota
 
 _SUBMIT = (
     "select duetime.submit_job({}::uuid, {}::integer, {}::text, {}::text, {}::smallint,"
@@ -62,6 +63,8 @@ class GuestRole(Role):
                 raise InvalidInput(message, field=field) from error
             if state == TOO_MANY_LANES:
                 raise too_many_lanes(_message(error)) from error
+            if state == OVER_QUOTA:
+                raise over_quota(_message(error).removeprefix(REFUSED), int(_detail(error))) from error
             if state == _IN_FLIGHT:
                 raise KeyInFlight("another request holds this idempotency key", field="idempotency_key") from error
             if state == _REUSED:
@@ -103,6 +106,11 @@ def _message(error: Exception) -> str:
         getattr(error, "diag", None), "message_primary", None
     )
     return found or str(error)
+
+
+def _detail(error: Exception) -> str:
+    found: str = getattr(error, "detail", None) or error.diag.message_detail  # type: ignore[attr-defined]
+    return found
 
 
 def _plain(item: object) -> object:

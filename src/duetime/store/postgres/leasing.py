@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.errors import LeaseLost
+from duetime.errors import LeaseLost, QuotaExceeded
 from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.postgres.clashes import again_after_clash
@@ -18,11 +18,6 @@ from duetime.store.sweeping import number_apart
 class LeasingRole(Role):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
         self.marks.forget()
-        if worker.defaults:
-            # In one order, so that two workers which begin at once do not wait for each other in a circle; and as a
-            # statement of its own: who freezes right after it holds up nobody.
-            told = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
-            await self.database.execute("tell_tasks", worker.tenant_id, *columns(told, 2))
         lease_until: datetime = await self.database.fetchval(
             "register_worker",
             worker.id,
@@ -36,6 +31,15 @@ class LeasingRole(Role):
             worker.key_id,
             worker.token_hash,
         )
+        if worker.defaults:
+            # In one order, so that two workers which begin at once do not wait for each other in a circle; and as a
+            # statement of its own: who freezes right after it holds up nobody.
+            told = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
+            try:
+                await self.database.execute("tell_tasks", worker.tenant_id, *columns(told, 2))
+            except QuotaExceeded:
+                await self.leave(worker.id)
+                raise
         return lease_until
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:

@@ -6,10 +6,13 @@ from functools import partial
 import asyncpg
 
 from duetime.errors import SchemaMismatch
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.postgres.database import SQL, Connection
 from duetime.store.postgres.partitions import keep_room_ahead
 from duetime.store.postgres.patience import patiently
 from duetime.store.postgres.role import Role
+from duetime.store.quotas import column_values
 from duetime.store.schema import check_versions
 from duetime.store.sql import Migration, migrations
 
@@ -35,6 +38,8 @@ class SchemaRole(Role):
             what = f"migration {migration.version}"
             if await patiently(self.database, what, partial(self._apply, migration)):
                 applied.append(migration.version)
+        quotas = column_values(FIRST_LIMITS)["quotas"]
+        await self.database.execute("set_first_limits", DEFAULT_TENANT, quotas)
         await patiently(self.database, "making room for history", partial(keep_room_ahead, self.database))
         return applied
 

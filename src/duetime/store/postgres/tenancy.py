@@ -2,11 +2,19 @@
 
 import asyncpg
 
-from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
+from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
+from duetime.store.quotas import column_values
 from duetime.store.service_views import no_tenant, stored_tenant, taken
+
+_COUNTS = {
+    "stored_jobs": "count_jobs",
+    "stored_bytes": "count_bytes",
+    "idempotency_keys": "count_keys",
+    "graphs": "count_graphs",
+}
 
 
 class TenancyRole(LimitingRole):
@@ -18,8 +26,8 @@ class TenancyRole(LimitingRole):
                     tenant.name,
                     tenant.tier,
                     tenant.weight,
-                    *_limits(tenant.limits),
                     tenant.encrypt_args,
+                    *column_values(tenant.limits).values(),
                 )
             except asyncpg.UniqueViolationError as error:
                 raise taken(tenant.name) from error
@@ -54,7 +62,7 @@ class TenancyRole(LimitingRole):
                     change.weight,
                     change.encrypt_args,
                     change.limits is not None,
-                    *_limits(change.limits or TenantLimits()),
+                    *column_values(change.limits or NO_LIMITS).values(),
                 )
             except asyncpg.UniqueViolationError as error:
                 raise taken(change.name) from error
@@ -66,15 +74,11 @@ class TenancyRole(LimitingRole):
         await self.rules()
         return stored_tenant(row)
 
-    async def stored_jobs(self, tenant_id: int, most: int) -> int:
-        count: int = await self.database.fetchval("count_jobs", tenant_id, most)
+    async def usage(self, tenant_id: int, kind: str, most: int) -> int:
+        count: int = await self.database.fetchval(_COUNTS[kind], tenant_id, most)
         return min(most, count)
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         await self.database.execute("keep_secret", name, fresh)
         kept: bytes = await self.database.fetchval("find_secret", name)
         return kept
-
-
-def _limits(limits: TenantLimits) -> tuple[int | None, int | None, float | None, float | None]:
-    return limits.stored_jobs, limits.running_runs, limits.submissions_per_second, limits.fires_per_second

@@ -9,7 +9,16 @@ import msgspec
 
 from duetime.model.access import ApiKey, NewKey
 from duetime.model.audit import Audited, AuditEntry
-from duetime.store.service_views import FIRST_ID, LAST_ID, audited, last_root_key, no_key, stored_key, unusable_key
+from duetime.store.service_views import (
+    DEAD_KEYS,
+    FIRST_ID,
+    LAST_ID,
+    audited,
+    last_root_key,
+    no_key,
+    stored_key,
+    unusable_key,
+)
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, microseconds, names
@@ -95,6 +104,7 @@ def _create(connection: Connection, now: int, key: NewKey) -> ApiKey:
         "now": now,
     }
     (row,) = connection.records("create_key", values)
+    connection.execute("forget_keys", {"tenant_id": key.tenant_id, "now": now, "kept": DEAD_KEYS})
     return key_of(row)
 
 

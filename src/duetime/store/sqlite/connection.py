@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
+from duetime.store.quotas import QUOTAS, REFUSED, limits_of, over_quota
 from duetime.store.sql import statements
 from duetime.store.sqlite.values import record
 
@@ -79,11 +80,21 @@ class Connection:
             self.raw.close()
             raise
 
+    def run(self, statement: str, parameters: Parameters) -> sqlite3.Cursor:
+        try:
+            return self.raw.execute(statement, parameters)
+        except sqlite3.IntegrityError as error:
+            kind = str(error).removeprefix(REFUSED)
+            if kind not in QUOTAS:
+                raise
+            (tenant,) = self.records("find_tenant_by_id", {"tenant_id": parameters["tenant_id"]})
+            raise over_quota(kind, getattr(limits_of(tenant), kind)) from None
+
     def rows(self, name: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """Run a statement; where it is several, the answer is what they return together."""
         found: list[tuple[Any, ...]] = []
         for statement in SQL[name]:
-            found += self.raw.execute(statement, parameters).fetchall()
+            found += self.run(statement, parameters).fetchall()
         return found
 
     def row(self, name: str, parameters: Parameters) -> tuple[Any, ...] | None:
@@ -97,7 +108,7 @@ class Connection:
     def records(self, name: str, parameters: Parameters) -> list[dict[str, Any]]:
         """Rows with named columns, moments and ids as the rest of the code knows them."""
         (statement,) = SQL[name]
-        cursor = self.raw.execute(statement, parameters)
+        cursor = self.run(statement, parameters)
         names = [column[0] for column in cursor.description]
         return [record(names, row) for row in cursor.fetchall()]
 
@@ -105,7 +116,7 @@ class Connection:
         """Run a statement; returns how many rows its last part touched."""
         count = 0
         for statement in SQL[name]:
-            count = self.raw.execute(statement, parameters).rowcount
+            count = self.run(statement, parameters).rowcount
         return count
 
     def many(self, name: str, rows: Sequence[Parameters] | Sequence[tuple[Any, ...]]) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from duetime.clock import Clock, monotonic
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
+from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.store.limiting import lanes_are_used_up
+from duetime.store.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.values import microseconds, stamp
 
@@ -119,6 +121,11 @@ class LaneBook:
             used = {"tenant_id": key.tenant_id, "after": now - _A_DAY, "most": self._most}
             if connection.value("lanes_used", used) >= self._most:
                 raise lanes_are_used_up(self._most)
+            if (
+                key.queue != NOTIFICATIONS
+                and (most := connection.value("queues_exceeded", {**lane, **used})) is not None
+            ):
+                raise over_quota("queues", most)
         connection.execute("wake_lanes", {**lane, "now": now})
         (lane_id, *_) = connection.row("find_lanes", lane) or (0,)
         connection.execute("put_lane_change", {"lane_id": lane_id, "now": now})

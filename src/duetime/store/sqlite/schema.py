@@ -4,6 +4,9 @@ from datetime import datetime
 from functools import partial
 
 from duetime.errors import SchemaMismatch
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.tenant import FIRST_LIMITS
+from duetime.store.quotas import column_values
 from duetime.store.schema import check_versions
 from duetime.store.sql import Migration, migrations
 from duetime.store.sqlite.connection import Connection, split
@@ -28,6 +31,8 @@ class SchemaRole(Role):
         for migration in MIGRATIONS:
             if await self.database.run(partial(_apply, migration)):
                 applied.append(migration.version)
+        first = {"tenant_id": DEFAULT_TENANT, "quotas": column_values(FIRST_LIMITS)["quotas"]}
+        await self.database.run(lambda connection, _: connection.execute("set_first_limits", first))
         return applied
 
     async def check_schema(self) -> int:

@@ -3,11 +3,15 @@
 import sqlite3
 from typing import Any
 
-from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
-from duetime.store.service_views import no_tenant, stored_tenant, taken
+from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
+from duetime.store.keys import IDEMPOTENCY, KEY, REPEAT
+from duetime.store.quotas import column_values
+from duetime.store.service_views import FIRST_ID, LAST_ID, no_tenant, stored_tenant, taken
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.limiting import hold_running
 from duetime.store.sqlite.role import Role
+
+_COUNTED_AT_ONCE = 5_000
 
 
 class TenancyRole(Role):
@@ -17,7 +21,7 @@ class TenancyRole(Role):
             "tier": tenant.tier,
             "weight": tenant.weight,
             "encrypt_args": tenant.encrypt_args,
-            **_limits(tenant.limits),
+            **column_values(tenant.limits),
         }
 
         def work(connection: Connection, now: int) -> Tenant:
@@ -56,7 +60,7 @@ class TenancyRole(Role):
             "weight": change.weight,
             "encrypt_args": change.encrypt_args,
             "limited": change.limits is not None,
-            **_limits(change.limits or TenantLimits()),
+            **column_values(change.limits or NO_LIMITS),
         }
 
         def work(connection: Connection, now: int) -> Tenant:
@@ -72,10 +76,42 @@ class TenancyRole(Role):
 
         return await self.database.run(work)
 
-    async def stored_jobs(self, tenant_id: int, most: int) -> int:
-        wanted = {"tenant_id": tenant_id, "most": most}
-        count: int = await self.database.run(lambda connection, _: connection.value("count_jobs", wanted))
-        return min(most, count)
+    async def usage(self, tenant_id: int, kind: str, most: int) -> int:
+        wanted: dict[str, Any] = {"tenant_id": tenant_id}
+        if kind == "graphs":
+            wanted["most"] = most
+            return int(await self.database.run(lambda connection, _: connection.value("count_graphs", wanted)))
+        if kind == "idempotency_keys":
+            parts = [
+                await self._count("keys_to_count", "count_keys", {**wanted, "kind": each}, ("", None), most)
+                for each in (IDEMPOTENCY, KEY, REPEAT)
+            ]
+            return min(most, sum(rows for rows, _ in parts))
+        of_jobs = ("jobs_to_count", "count_jobs"), ("runs_to_count", "count_live_runs")
+        ends = (FIRST_ID.bytes, LAST_ID.bytes)
+        if kind == "stored_jobs":
+            return min(most, sum([(await self._count(*names, wanted, ends, most))[0] for names in of_jobs]))
+        assert kind == "stored_bytes"
+        return sum([(await self._count(*names, wanted, ends, None))[1] for names in of_jobs])
+
+    async def _count(
+        self, part: str, count: str, wanted: dict[str, Any], ends: tuple[Any, Any], most: int | None
+    ) -> tuple[int, int]:
+        """Rows and bytes between two ends, part by part: a long count keeps nobody waiting for the one connection."""
+        after, end = ends
+        rows = size = 0
+
+        def work(connection: Connection, _now: int) -> tuple[Any, tuple[int, int]]:
+            until = connection.value(part, {**wanted, "after": after, "batch": _COUNTED_AT_ONCE})
+            found = connection.row(count, {**wanted, "after": after, "until": end if until is None else until})
+            return until, found or (0, 0)
+
+        while most is None or rows < most:
+            after, found = await self.database.run(work)
+            rows, size = rows + found[0], size + found[1]
+            if after is None:
+                break
+        return rows, size
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         def work(connection: Connection, _now: int) -> bytes:
@@ -84,12 +120,3 @@ class TenancyRole(Role):
             return kept
 
         return await self.database.run(work)
-
-
-def _limits(limits: TenantLimits) -> dict[str, Any]:
-    return {
-        "stored_jobs": limits.stored_jobs,
-        "running_runs": limits.running_runs,
-        "submissions_per_second": limits.submissions_per_second,
-        "fires_per_second": limits.fires_per_second,
-    }

@@ -8,6 +8,7 @@ alter table duetime.tenants
     add column running_runs integer,
     add column submissions_per_second double precision,
     add column fires_per_second double precision,
+    add column quotas jsonb, -- the other limits by name (store/quotas.py); a name that is missing: no limit
     add column encrypt_args boolean not null default false;
 
 -- What all nodes must agree on and nobody else may know.
@@ -112,15 +113,84 @@ create table duetime.payloads (
     id uuid primary key,
     tenant_id integer not null,
     created_at timestamptz not null,
-    body bytea not null
+    body bytea not null,
+    size bigint not null generated always as (octet_length(body)) stored
 );
 alter table duetime.payloads alter column body set storage external;
+create index payloads_of_tenant on duetime.payloads (tenant_id) include (size);
 create table duetime.payload_refs (
     payload_id uuid not null,
     job_id uuid not null,
     tenant_id integer not null,
     primary key (payload_id, job_id)
 );
+
+-- How much a tenant has of what is bounded by a quota, by the name of the limit (store/quotas.py).
+create function duetime.usage(tenant integer, kind text) returns bigint language plpgsql
+set enable_seqscan = off set jit = off
+as $$
+begin
+    return case kind
+        when 'payloads' then (select count(*) from duetime.payloads p where p.tenant_id = tenant)
+        when 'payload_bytes' then (select coalesce(sum(p.size), 0) from duetime.payloads p where p.tenant_id = tenant)
+        when 'calendars' then (select count(*) from duetime.calendars c where c.tenant_id = tenant)
+        when 'queues' then (
+            select count(distinct q.name) from duetime.queue_names q
+            where q.tenant_id = tenant and (q.seen_at is null or q.seen_at > duetime.now() - interval '1 day'))
+        when 'subscriptions' then (select count(*) from duetime.subscriptions s where s.tenant_id = tenant)
+        when 'alerts' then (select count(*) from duetime.alerts a where a.tenant_id = tenant)
+        when 'secrets' then (select count(*) from duetime.tenant_secrets s where s.tenant_id = tenant)
+        when 'signing_secrets' then (
+            select count(*) from duetime.signing_secrets s
+            where s.tenant_id = tenant and (s.expires_at is null or s.expires_at > duetime.now()))
+        when 'api_keys' then (
+            select count(*) from duetime.api_keys k where coalesce(k.tenant_id, 0) = tenant
+                and k.revoked_at is null and (k.expires_at is null or k.expires_at > duetime.now()))
+        when 'workers' then (
+            select count(*) from duetime.workers w where w.tenant_id = tenant and w.lease_until > duetime.now())
+        when 'tasks' then (select count(*) from duetime.tasks t where coalesce(t.tenant_id, -1) = tenant)
+    end;
+end $$;
+
+-- Refuse what a statement has added if a tenant has more than it may have then.
+create function duetime.check_quota(tenant integer, kind text) returns void language plpgsql
+as $$
+declare
+    most constant bigint := (select (t.quotas ->> kind)::bigint from duetime.tenants t where t.id = tenant);
+begin
+    -- Far from the limit nobody waits: fewer transactions than this are under way at once.
+    if most is null or duetime.usage(tenant, kind) + 1000 <= most then
+        return;
+    end if;
+    -- One transaction at a time. The next one counts after this one has committed, in a statement of its own.
+    perform pg_advisory_xact_lock(hashtextextended('duetime quota ' || tenant || ' ' || kind, 0));
+    if duetime.usage(tenant, kind) > most then
+        raise exception using errcode = 'DT507', message = 'duetime quota ' || kind, detail = most::text;
+    end if;
+end $$;
+create function duetime.keep_quotas() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    tenant integer;
+    kind text;
+begin
+    for tenant in select distinct a.tenant_id from added a where a.tenant_id is not null loop
+        foreach kind in array tg_argv loop
+            perform duetime.check_quota(tenant, kind);
+        end loop;
+    end loop;
+    return null;
+end $$;
+revoke execute on function duetime.keep_quotas from public;
+create trigger within_quotas after insert on duetime.payloads referencing new table as added
+    for each statement execute function duetime.keep_quotas('payloads', 'payload_bytes');
+create trigger within_quotas after insert on duetime.calendars referencing new table as added
+    for each statement execute function duetime.keep_quotas('calendars');
+create trigger within_quotas after insert on duetime.api_keys referencing new table as added
+    for each statement execute function duetime.keep_quotas('api_keys');
+create trigger within_quotas after insert on duetime.workers referencing new table as added
+    for each statement execute function duetime.keep_quotas('workers');
 
 -- What changed: a row per batch, tenant and kind. Written only while `listening` says that a reader exists.
 create table duetime.events (
@@ -366,6 +436,30 @@ set search_path = pg_catalog, pg_temp as $$
             then 'options: rate must be such as 100/m, 5/s or 10/30s; at most 7 days'
     end $$;
 
+-- Refuse one more job, with so many bytes of arguments, of a tenant that has as much as it may have. It counts each time,
+-- unlike the estimates of `engine/quota.py`: a caller inside its own transaction shares no memory with a node.
+create function duetime.check_stored(tenant integer, bytes bigint) returns void language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+as $$
+declare
+    most record;
+begin
+    select t.stored_jobs as jobs, (t.quotas ->> 'stored_bytes')::bigint as bytes into most
+    from duetime.tenants t where t.id = tenant;
+    if most.jobs <= (select count(*) from (
+            select 1 from duetime.jobs j where j.tenant_id = tenant and j.state < 2 limit most.jobs) j)
+        + (select count(*) from (select 1 from duetime.runs r where r.tenant_id = tenant limit most.jobs) r)
+    then
+        raise exception using errcode = 'DT507', message = 'duetime quota stored_jobs', detail = most.jobs::text;
+    end if;
+    if most.bytes is not null and most.bytes < bytes
+        + (select coalesce(sum(octet_length(j.args)), 0) from duetime.jobs j where j.tenant_id = tenant and j.state < 2)
+        + (select coalesce(sum(octet_length(r.args)), 0) from duetime.runs r where r.tenant_id = tenant)
+    then
+        raise exception using errcode = 'DT507', message = 'duetime quota stored_bytes', detail = most.bytes::text;
+    end if;
+end $$;
+
 -- Submitting inside the caller's own transaction, now with labels and a reference to a payload.
 -- Submitting inside the caller's own transaction, on the caller's own connection and role. Always enters through
 -- `jobs` (a scanner finds it after the commit), never waits on a lane or sends a notification.
@@ -419,12 +513,14 @@ begin
     if limits_problem is not null then
         raise exception using errcode = 'DT400', message = limits_problem;
     end if;
+    perform duetime.check_stored(submit_job.tenant_id, octet_length(args));
     -- The scanner makes the lane. Until then it counts as asked for: no row here that another caller would wait for.
     if (select 1 from duetime.lanes l where l.tenant_id = submit_job.tenant_id and l.queue = submit_job.queue
             and l.tier = submit_job.tier and l.task = submit_job.task limit 1) is null
         and (select 1 from duetime.lane_requests q where q.tenant_id = submit_job.tenant_id
             and q.queue = submit_job.queue and q.tier = submit_job.tier and q.task = submit_job.task limit 1) is null
     then
+        perform duetime.check_queues(submit_job.tenant_id, array[submit_job.queue], false);
         if duetime.lanes_used(submit_job.tenant_id, most_lanes) >= most_lanes then
             raise exception using errcode = 'DT429', message = format(
                 'the tenant may use %s lanes within a day, and has used as many: a lane is a queue, a priority and a'

@@ -77,7 +77,7 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('duetime lanes', 0));
     if most is not null then
         for tenant in
-            select x.tenant_id as id, count(*) as lanes
+            select x.tenant_id as id, count(*) as lanes, array_agg(x.queue) as queues
             from unnest(tenants, queues, tiers, tasks, trials, keyeds) as x(tenant_id, queue, tier, task, trial, keyed)
             where (
                 select 1 from duetime.lanes l
@@ -87,6 +87,7 @@ begin
             ) is null and x.tenant_id > 0 -- what a node makes for itself is no tenant's
             group by x.tenant_id
         loop
+            perform duetime.check_queues(tenant.id, tenant.queues, true);
             if duetime.lanes_used(tenant.id, most) + tenant.lanes > most then
                 raise exception using errcode = 'DT429', message = format(
                     'the tenant may use %s lanes within a day, and has used as many: a lane is a queue, a priority and'
@@ -349,6 +350,52 @@ create table duetime.limits (
     unique (tenant_id, kind, name)
 ) with (fillfactor = 50);
 create index limits_set on duetime.limits (kind) where kind in (2, 5);
+
+-- The queues of tenants, each as often as something names it; `seen_at`: until when it was in use, null: it is now.
+create view duetime.queue_names (tenant_id, name, seen_at) as
+    select q.tenant_id, q.name, null::timestamptz from duetime.queues q
+    union all
+    select o.tenant_id, o.name collate "default", null from duetime.limits o where o.kind = 2
+    union all
+    select l.tenant_id, l.queue, case when not l.awake then l.changed_at end from duetime.lanes l
+    where l.queue <> 'duetime.notifications' -- which no caller has asked for
+    union all
+    select r.tenant_id, r.queue, null from duetime.lane_requests r;
+
+-- Refuse queues that would be more than a tenant may have; those that are there already are never refused. A caller
+-- inside its own transaction must not hold the lock, since the fleet would wait for that transaction: it may be one of a
+-- few that pass the limit together.
+create function duetime.check_queues(tenant integer, names text[], exactly boolean) returns void language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+as $$
+declare
+    most constant bigint := (select (t.quotas ->> 'queues')::bigint from duetime.tenants t where t.id = tenant);
+    fresh bigint;
+begin
+    if most is null then
+        return;
+    end if;
+    if exactly then
+        perform pg_advisory_xact_lock(hashtextextended('duetime quota ' || tenant || ' queues', 0));
+    end if;
+    select count(distinct n.name) into fresh from unnest(names) as n(name)
+    where n.name <> 'duetime.notifications' and (
+        select 1 from duetime.queue_names q where q.tenant_id = tenant and q.name = n.name limit 1) is null;
+    if fresh > 0 and duetime.usage(tenant, 'queues') + fresh > most then
+        raise exception using errcode = 'DT507', message = 'duetime quota queues', detail = most::text;
+    end if;
+end $$;
+create function duetime.keep_queues() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform duetime.check_queues(new.tenant_id, array[new.name collate "default"], true);
+    return new;
+end $$;
+revoke execute on function duetime.keep_queues from public;
+create trigger within_quotas before insert on duetime.queues for each row execute function duetime.keep_queues();
+create trigger within_quotas before insert on duetime.limits for each row when (new.kind = 2)
+    execute function duetime.keep_queues();
 
 -- Who runs under which limit. A row counts only as long as its run is claimed under this fence: it cannot leak. A row one
 -- fence ahead of its run says that the run was given its lane back for a slot of this limit, and has not been claimed yet.

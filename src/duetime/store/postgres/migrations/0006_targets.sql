@@ -29,6 +29,10 @@ create table duetime.signing_secrets (
     expires_at timestamptz,
     primary key (tenant_id, id)
 );
+create trigger within_quotas after insert on duetime.tenant_secrets referencing new table as added
+    for each statement execute function duetime.keep_quotas('secrets');
+create trigger within_quotas after insert on duetime.signing_secrets referencing new table as added
+    for each statement execute function duetime.keep_quotas('signing_secrets');
 
 do $$
 declare

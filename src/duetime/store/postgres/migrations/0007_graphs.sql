@@ -77,6 +77,7 @@ create table duetime.graphs (
 );
 create index graphs_of_tenant on duetime.graphs (tenant_id, id);
 create index graphs_ended on duetime.graphs (ended_at) where ended_at is not null;
+create index graphs_alive on duetime.graphs (tenant_id) where ended_at is null;
 
 create table duetime.nodes (
     job_id uuid primary key,

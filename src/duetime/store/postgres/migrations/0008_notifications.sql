@@ -31,6 +31,10 @@ create table duetime.alerts (
     primary key (tenant_id, name)
 );
 create index alerts_by_check on duetime.alerts (checked_at);
+create trigger within_quotas after insert on duetime.subscriptions referencing new table as added
+    for each statement execute function duetime.keep_quotas('subscriptions');
+create trigger within_quotas after insert on duetime.alerts referencing new table as added
+    for each statement execute function duetime.keep_quotas('alerts');
 
 do $$
 declare

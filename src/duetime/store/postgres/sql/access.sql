@@ -3,6 +3,12 @@ insert into duetime.api_keys (id, tenant_id, role, name, hash, hint, queues, exp
 values ($1, $2, $3, $4, $5, $6, $7::text[], $8, $9::text[], duetime.now())
 returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
+-- forget_keys: of the keys of a tenant that cannot be used any more, keep the newest ones only
+delete from duetime.api_keys where id in (
+    select k.id from duetime.api_keys k where coalesce(k.tenant_id, 0) = coalesce($1::int, 0)
+        and (k.revoked_at is not null or k.expires_at <= duetime.now())
+    order by k.id desc offset $2);
+
 -- list_keys: the keys of a tenant, or those of none
 select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from duetime.api_keys where coalesce(tenant_id, 0) = coalesce($1::int, 0) and id > $2 order by id limit $3;

@@ -100,7 +100,8 @@ returning id;
 
 -- prune_limits: forget keys that were not used for long, and that no run waits for or runs under
 with unused as materialized (
-    select o.id from duetime.limits o where o.kind in (3, 4) and o.used_at < $2::timestamptz
+    select o.id from duetime.limits o
+    where (o.kind in (3, 4) or o.kind = 2 and o.running is null and o.rate is null) and o.used_at < $2::timestamptz
         and not exists (
             select 1 from duetime.holds h where h.limit_id = o.id and (
                 select 1 from duetime.runs r where r.id = any(array[h.run_id]) and r.fence <= h.fence limit 1) is not null)

@@ -2,8 +2,8 @@
 insert into duetime.queues (tenant_id, name, paused_at) values ($1, $2, duetime.now())
 on conflict (tenant_id, name) do update set paused_at = coalesce(duetime.queues.paused_at, duetime.now());
 
--- resume_queue: start again
-update duetime.queues set paused_at = null where tenant_id = $1 and name = $2;
+-- resume_queue: start again; a queue that is not paused needs no row
+delete from duetime.queues where tenant_id = $1 and name = $2;
 
 -- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap, and why
 with known as (

@@ -7,6 +7,7 @@ alter table tenants add column stored_jobs integer;
 alter table tenants add column running_runs integer;
 alter table tenants add column submissions_per_second real;
 alter table tenants add column fires_per_second real;
+alter table tenants add column quotas text; -- the other limits by name, as JSON (store/quotas.py); missing: no limit
 alter table tenants add column encrypt_args integer not null default 0;
 
 -- What must stay the same, and nobody else may know.
@@ -113,14 +114,51 @@ create table payloads (
     id blob primary key,
     tenant_id integer not null,
     created_at integer not null,
-    body blob not null
+    body blob not null,
+    size integer not null generated always as (length(body)) stored
 ) strict;
+create index payloads_of_tenant on payloads (tenant_id, size);
 create table payload_refs (
     payload_id blob not null,
     job_id blob not null,
     tenant_id integer not null,
     primary key (payload_id, job_id)
 ) strict, without rowid;
+
+-- Refuse what would be more than a tenant may have (store/quotas.py).
+create trigger payloads_within_quota after insert on payloads
+when (select count(*) from payloads where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.payloads' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota payloads');
+end;
+create trigger payloads_within_bytes after insert on payloads
+when (select sum(size) from payloads where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.payload_bytes' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota payload_bytes');
+end;
+create trigger calendars_within_quota after insert on calendars
+when (select count(*) from calendars where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.calendars' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota calendars');
+end;
+create trigger api_keys_within_quota after insert on api_keys
+when (
+    select count(*) from api_keys where coalesce(tenant_id, 0) = new.tenant_id
+        and revoked_at is null and (expires_at is null or expires_at > new.created_at))
+    > (select quotas ->> '$.api_keys' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota api_keys');
+end;
+create trigger workers_within_quota after insert on workers
+when (
+    select count(*) from workers where tenant_id = new.tenant_id and lease_until > new.started_at)
+    > (select quotas ->> '$.workers' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota workers');
+end;
 
 -- What changed: a row per batch, tenant and kind, the ids one after the other. Written only while `listening` says that
 -- somebody reads.

@@ -50,6 +50,33 @@ create table limits (
 ) strict;
 create index limits_set on limits (kind) where kind in (2, 5);
 
+-- The queues of tenants, each as often as something names it; `seen_at`: until when it was in use, null: it is now.
+create view queue_names (tenant_id, name, seen_at) as
+    select tenant_id, name, null from queues
+    union all
+    select tenant_id, name, null from limits where kind = 2
+    union all
+    select tenant_id, queue, case when not awake then changed_at end from lanes
+    where queue <> 'duetime.notifications'; -- which no caller has asked for
+create trigger queues_within_quota before insert on queues
+when not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.name)
+    and 1 + (
+        select count(distinct name) from queue_names
+        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.paused_at - 86400000000))
+    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota queues');
+end;
+create trigger limits_within_quota before insert on limits
+when new.kind = 2 and not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.name)
+    and 1 + (
+        select count(distinct name) from queue_names
+        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.used_at - 86400000000))
+    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota queues');
+end;
+
 -- Who runs under which limit. A row counts only as long as its run is claimed under this fence: it cannot leak.
 create table holds (
     limit_id integer not null,

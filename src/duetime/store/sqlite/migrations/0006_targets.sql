@@ -27,3 +27,17 @@ create table signing_secrets (
     expires_at integer,
     primary key (tenant_id, id)
 ) strict, without rowid;
+create trigger tenant_secrets_within_quota after insert on tenant_secrets
+when (select count(*) from tenant_secrets where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.secrets' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota secrets');
+end;
+create trigger signing_secrets_within_quota after insert on signing_secrets
+when (
+    select count(*) from signing_secrets where tenant_id = new.tenant_id
+        and (expires_at is null or expires_at > new.created_at))
+    > (select quotas ->> '$.signing_secrets' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota signing_secrets');
+end;

@@ -55,6 +55,7 @@ create table graphs (
 ) strict;
 create index graphs_of_tenant on graphs (tenant_id, id);
 create index graphs_ended on graphs (ended_at) where ended_at is not null;
+create index graphs_alive on graphs (tenant_id) where ended_at is null;
 
 create table nodes (
     job_id blob primary key,

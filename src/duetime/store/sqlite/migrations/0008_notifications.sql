@@ -29,3 +29,15 @@ create table alerts (
     version integer not null default 0, -- raised whenever it opens or closes
     primary key (tenant_id, name)
 ) strict, without rowid;
+create trigger subscriptions_within_quota after insert on subscriptions
+when (select count(*) from subscriptions where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.subscriptions' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota subscriptions');
+end;
+create trigger alerts_within_quota after insert on alerts
+when (select count(*) from alerts where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.alerts' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota alerts');
+end;

@@ -3,6 +3,12 @@ insert into api_keys (id, tenant_id, role, name, hash, hint, queues, expires_at,
 values (:id, :tenant_id, :role, :name, :hash, :hint, :queues, :expires_at, :networks, :now)
 returning id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks;
 
+-- forget_keys: of the keys of a tenant that cannot be used any more, keep the newest ones only
+delete from api_keys where id in (
+    select k.id from api_keys k where coalesce(k.tenant_id, 0) = coalesce(:tenant_id, 0)
+        and (k.revoked_at is not null or k.expires_at <= :now)
+    order by k.id desc limit -1 offset :kept);
+
 -- list_keys: the keys of a tenant, or those of none
 select id, tenant_id, role, name, hint, queues, created_at, expires_at, revoked_at, last_used_at, networks
 from api_keys where coalesce(tenant_id, 0) = coalesce(:tenant_id, 0) and id > :after order by id limit :limit;

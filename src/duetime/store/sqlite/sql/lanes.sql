@@ -17,6 +17,13 @@ select id, tenant_id, queue, tier, task, trial, keyed from lanes where id = :id;
 select count(*) from (
     select 1 from lanes where tenant_id = :tenant_id and (awake or changed_at > :after) limit :most);
 
+-- queues_exceeded: how many queues a tenant may have, if this one would be one too many
+select t.quotas ->> '$.queues' from tenants t where t.id = :tenant_id
+    and not exists (select 1 from queue_names q where q.tenant_id = t.id and q.name = :queue)
+    and 1 + (
+        select count(distinct q.name) from queue_names q
+        where q.tenant_id = t.id and (q.seen_at is null or q.seen_at > :after)) > t.quotas ->> '$.queues';
+
 -- newest_lane_change: where those begin who read all lanes that are awake
 select max(turn) from lane_changes;
 

@@ -123,7 +123,8 @@ returning id;
 
 -- prune_limits: forget keys that were not used for long, and that no run waits for or runs under
 delete from limits where id in (
-    select o.id from limits o where o.kind in (3, 4) and o.used_at < :before
+    select o.id from limits o
+    where (o.kind in (3, 4) or o.kind = 2 and o.running is null and o.rate is null) and o.used_at < :before
         and not exists (select 1 from holds h where h.limit_id = o.id)
         and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :before)
         and not exists (select 1 from runs r where r.parked_by = o.id)

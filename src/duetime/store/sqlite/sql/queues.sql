@@ -2,8 +2,8 @@
 insert into queues (tenant_id, name, paused_at) values (:tenant_id, :name, :now)
 on conflict (tenant_id, name) do update set paused_at = coalesce(queues.paused_at, excluded.paused_at);
 
--- resume_queue: start again
-update queues set paused_at = null where tenant_id = :tenant_id and name = :name;
+-- resume_queue: start again; a queue that is not paused needs no row
+delete from queues where tenant_id = :tenant_id and name = :name;
 
 -- list_queues: the queues of a tenant, or one of them, with what waits in each lane up to a cap, and why
 with known as (
