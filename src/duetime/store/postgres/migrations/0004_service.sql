@@ -158,8 +158,8 @@ as $$
 declare
     most constant bigint := (select (t.quotas ->> kind)::bigint from duetime.tenants t where t.id = tenant);
 begin
-    -- Far from the limit nobody waits: fewer transactions than this are under way at once.
-    if most is null or duetime.usage(tenant, kind) + 1000 <= most then
+    -- Far from a limit on rows nobody waits: fewer transactions than this are under way at once.
+    if most is null or kind <> 'payload_bytes' and duetime.usage(tenant, kind) + 1000 <= most then
         return;
     end if;
     -- One transaction at a time. The next one counts after this one has committed, in a statement of its own.

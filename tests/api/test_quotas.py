@@ -1,0 +1,292 @@
+"""Every kind of row that a tenant can create is bounded: by a limit of the tenant, or by what is said here."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.engine import quota as quota_module
+from duetime.model.access import Role
+from duetime.model.tenant import DEFAULT_LIMITS, FIRST_LIMITS, TenantLimits
+from duetime.store.postgres import PostgresStore
+from duetime.store.quotas import QUOTAS
+from duetime.store.sqlite import SqliteStore
+from tests.support.served import Answer, Served
+from tests.support.waiting import eventually
+
+ARGS = {"text": "x" * 100}
+SIZE = len(json.dumps(ARGS, separators=(",", ":")))
+MOST = 10
+
+
+@dataclass
+class Client:
+    """A tenant with limits, and what it may ask for."""
+
+    api: Served
+    tenant_id: int
+    tenant: str
+    worker_key: str = ""
+    made: list[Any] = field(default_factory=list)
+
+    async def ask(self, method: str, path: str, body: Any = None, **how: Any) -> Answer:
+        """As the operator, in the name of the tenant, so that it needs no key of its own."""
+        headers = {"Duetime-Tenant": self.tenant, **how.pop("headers", {})}
+        return await self.api.ask(method, path, body, headers=headers, **how)
+
+    async def work(self, method: str, path: str, body: Any = None) -> Answer:
+        return await self.api.ask(method, path, body, key=self.worker_key)
+
+    async def forget(self, table: str) -> None:
+        """Remove what the pruner removes once it is old enough."""
+        store: Any = self.api.store
+        if isinstance(store, PostgresStore):
+            async with store.database.connection() as connection:
+                await connection.execute(f"delete from duetime.{table} where tenant_id = $1", self.tenant_id)
+        else:
+            delete = f"delete from {table} where tenant_id = ?"
+            await store.database.run(lambda connection, _: connection.raw.execute(delete, (self.tenant_id,)))
+
+
+Make = Callable[[Client, int], Awaitable[Answer]]
+Remove = Callable[[Client, Any], Awaitable[object]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    make: Make
+    """Asks for one more."""
+    remove: Remove
+    """Removes what was made, given the answer."""
+    each: int = 1
+    """How much of the limit one takes."""
+
+
+def put(path: str, body: Any) -> Make:
+    return lambda client, number: client.ask("PUT", f"{path}/name{number}", body)
+
+
+def delete(path: str, name: str = "name") -> Remove:
+    return lambda client, made: client.ask("DELETE", f"{path}/{made[name]}")
+
+
+async def make_job(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/jobs", {"task": "t", "every": "1h", "args": ARGS})
+
+
+async def keyed(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/jobs", {"task": "t"}, headers={"Idempotency-Key": f"k{number}"})
+
+
+async def graph(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/graphs", {"nodes": {"a": {"task": "t"}}})
+
+
+async def end_graph(client: Client, made: Any) -> None:
+    await client.ask("POST", f"/v1/graphs/{made['graph_id']}/cancel")
+    while await client.api.store.settle(100):
+        pass
+
+
+async def payload(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/payloads", raw=b"x" * 900)
+
+
+async def named_queue(client: Client, number: int) -> Answer:
+    return await client.ask("POST", f"/v1/queues/name{number}/pause")
+
+
+async def rotate(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/signing-secrets/rotate", {"overlap": "1h"})
+
+
+async def api_key(client: Client, number: int) -> Answer:
+    return await client.ask("POST", "/v1/admin/keys", {"role": "viewer", "name": "one more"})
+
+
+async def worker(client: Client, number: int) -> Answer:
+    return await client.work("POST", "/v1/workers", {"name": "w", "tasks": ["t"]})
+
+
+async def told_task(client: Client, number: int) -> Answer:
+    told = {f"t{number}": {"queue": "slow"}}
+    made = await client.work("POST", "/v1/workers", {"name": "w", "tasks": list(told), "defaults": told})
+    if made.status == 201:
+        await client.work("DELETE", f"/v1/workers/{made.json['worker_id']}")
+    return made
+
+
+KINDS = {
+    "stored_jobs": Kind(make_job, delete("/v1/jobs", "job_id")),
+    "stored_bytes": Kind(make_job, delete("/v1/jobs", "job_id"), SIZE),
+    "idempotency_keys": Kind(keyed, lambda client, _: client.forget("keys")),
+    "graphs": Kind(graph, end_graph),
+    "payloads": Kind(payload, delete("/v1/payloads", "payload_ref")),
+    # Encrypted, they are longer than what was sent, by less than a tenth.
+    "payload_bytes": Kind(payload, delete("/v1/payloads", "payload_ref"), 990),
+    "calendars": Kind(put("/v1/calendars", {"dates": ["2026-01-01"]}), delete("/v1/calendars")),
+    "queues": Kind(named_queue, lambda client, made: client.ask("POST", f"/v1/queues/{made['name']}/resume")),
+    "subscriptions": Kind(
+        put("/v1/subscriptions", {"to": {"type": "email", "address": "a@example.com"}, "topics": ["*"]}),
+        delete("/v1/subscriptions"),
+    ),
+    "alerts": Kind(put("/v1/alerts", {"figure": "dead_letters", "threshold": 1}), delete("/v1/alerts")),
+    "secrets": Kind(put("/v1/secrets", {"value": "s"}), delete("/v1/secrets")),
+    "signing_secrets": Kind(
+        rotate, lambda client, _: client.ask("POST", "/v1/signing-secrets/rotate", {"overlap": "0s"})
+    ),
+    "api_keys": Kind(api_key, lambda client, made: client.ask("POST", f"/v1/admin/keys/{made['key_id']}/revoke")),
+    "workers": Kind(worker, lambda client, made: client.work("DELETE", f"/v1/workers/{made['worker_id']}")),
+    "tasks": Kind(told_task, lambda client, _: client.forget("tasks")),
+}
+
+BOUNDED = {
+    "jobs": ("stored_jobs", "stored_bytes"),
+    "runs": ("stored_jobs", "stored_bytes"),
+    "keys": ("idempotency_keys",),
+    "graphs": ("graphs",),
+    "payloads": ("payloads", "payload_bytes"),
+    "calendars": ("calendars",),
+    "queues": ("queues",),
+    "subscriptions": ("subscriptions",),
+    "alerts": ("alerts",),
+    "tenant_secrets": ("secrets",),
+    "signing_secrets": ("signing_secrets",),
+    "api_keys": ("api_keys",),
+    "workers": ("workers",),
+    "tasks": ("tasks",),
+}
+"""Tables, and the limits of a tenant that bound their rows."""
+
+OF_A_JOB = "rows of a stored job or live run, of which each has a bounded number"
+FOR_A_WHILE = "what has happened: as many as there were runs and requests, for as long as their retention"
+OF_THE_SERVICE = "made by nodes and operators, never by a request of a tenant"
+EXCEPTIONS = {
+    "cursors": OF_A_JOB,
+    "labels": OF_A_JOB,
+    "calendar_users": OF_A_JOB,
+    "payload_refs": OF_A_JOB,
+    "dependents": OF_A_JOB,
+    "edges": OF_A_JOB,
+    "nodes": OF_A_JOB,
+    "followers": OF_A_JOB,
+    "claims": OF_A_JOB,
+    "cancels": OF_A_JOB,
+    "handovers": OF_A_JOB,
+    "live_logs": OF_A_JOB,
+    "holds": OF_A_JOB,
+    "starts": "a hundred for each limit, which go with it",
+    "limits": "one for each key of a live run, and for an hour after; of queues: `queues`; of targets: one a lane",
+    "suspects": "one for each task or recurring job that has lost workers, which go with it",
+    "lanes": "the setting lanes_per_tenant",
+    "lane_requests": "the setting lanes_per_tenant",
+    "lane_changes": "two for each lane that wakes, for an hour",
+    "breakers": "one for each target that has a lane: the setting lanes_per_tenant",
+    "attempts": "one a second for each target that has a lane, for as long as a breaker looks back",
+    "history": FOR_A_WHILE,
+    "dead_letters": FOR_A_WHILE,
+    "deleted_jobs": FOR_A_WHILE,
+    "ended": "ends that have not been handed on: of live runs, for a moment",
+    "events": "one for each batch of changes, for ten minutes, or until they were told",
+    "audit": "one for each administrative request, and one a second for each key that submits; it is only added to",
+    "tenants": OF_THE_SERVICE,
+    "secrets": OF_THE_SERVICE,
+    "meta": OF_THE_SERVICE,
+    "listening": OF_THE_SERVICE,
+    "event_places": OF_THE_SERVICE,
+    "notifying": OF_THE_SERVICE,
+    "clock_watch": OF_THE_SERVICE,
+    "schema_versions": OF_THE_SERVICE,
+}
+
+
+async def tables(api: Served) -> dict[str, int]:
+    """The tables of the schema, and how many rows they have."""
+    store: Any = api.store
+    if isinstance(store, PostgresStore):
+        async with store.database.connection() as connection:
+            # A partition is part of its table.
+            names = await connection.fetch(
+                "select relname from pg_class c where c.relnamespace = 'duetime'::regnamespace"
+                " and c.relkind in ('r', 'p') and not c.relispartition"
+            )
+            return {row[0]: await connection.fetchval(f"select count(*) from duetime.{row[0]}") for row in names}
+    assert isinstance(store, SqliteStore)
+
+    def read(connection: Any, _now: int) -> dict[str, int]:
+        names = connection.raw.execute(
+            "select name from sqlite_master where type = 'table' and name not like 'sqlite%'"
+        )
+        return {
+            name: connection.raw.execute(f"select count(*) from {name}").fetchone()[0] for (name,) in names.fetchall()
+        }
+
+    return await store.database.run(read)
+
+
+async def client_with(api: Served, **limits: Any) -> Client:
+    made = await api.tenant("acme", limits=TenantLimits(**limits))
+    return Client(api, made.id, "acme", await api.key(Role.WORKER, made.id))
+
+
+@pytest.fixture(autouse=True)
+def counts_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quota_module, "_COUNT_AGAIN", 0.0)
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_tenant_has_as_much_of_each_kind_as_it_may(api: Served, name: str) -> None:
+    kind = KINDS[name]
+    before = 1 if name == "api_keys" else 0  # the key of its worker
+    client = await client_with(api, **{name: (MOST + before) * kind.each})
+    answers = await asyncio.gather(*(kind.make(client, number) for number in range(2 * MOST)))
+    made = [answer.json for answer in answers if answer.status < 300]
+    assert len(made) == MOST, [answer.json for answer in answers]
+
+    rows = await tables(api)
+    refused = await kind.make(client, 99)
+    assert (refused.status, refused.code, refused.json["field"]) == (403, "quota_exceeded", f"limits.{name}")
+    assert f"{(MOST + before) * kind.each:,}" in refused.json["detail"] and name in refused.json["remedy"]
+    left = await tables(api)
+    del rows["audit"], left["audit"]  # who submitted is written down every second
+    assert left == rows, "nothing of it is stored"
+    assert {answer.code for answer in answers if answer.status >= 300} == {"quota_exceeded"}
+
+    await kind.remove(client, made[0])
+
+    async def room() -> bool:
+        return (await kind.make(client, 100)).status < 300
+
+    await eventually(room)
+    if name not in ("idempotency_keys", "tasks", "signing_secrets"):  # of which more than one was removed
+        assert (await kind.make(client, 101)).code == "quota_exceeded"
+
+
+def test_every_limit_on_rows_is_tried() -> None:
+    assert set(KINDS) == {"stored_jobs", *QUOTAS}
+    assert {limit for limits in BOUNDED.values() for limit in limits} == set(KINDS)
+
+
+async def test_every_table_is_bounded(api: Served) -> None:
+    """A new table needs a limit, or a reason why it needs none; docs/quotas.md tells it too."""
+    found = set(await tables(api))
+    assert found - set(BOUNDED) - set(EXCEPTIONS) == set()
+    page = (Path(__file__).parents[2] / "docs/quotas.md").read_text()
+    assert [table for table in sorted(found) if f"`{table}`" not in page] == []
+
+
+def test_the_defaults_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/quotas.md").read_text()
+    for name in TenantLimits.__struct_fields__:
+        cells = [_shown(getattr(limits, name)) for limits in (DEFAULT_LIMITS, FIRST_LIMITS)]
+        assert f"| `{name}` | {cells[0]} | {cells[1]} |" in page, name
+
+
+def _shown(limit: int | None) -> str:
+    if limit is None:
+        return "no limit"
+    return f"{limit // 1024**3} GiB" if limit >= 1024**3 else f"{limit:,}"
