@@ -283,6 +283,13 @@ def test_queues_keys_and_tenants(looking: Looking) -> None:
     page.get_by_label("Name of the tenant").fill("acme")
     page.get_by_role("button", name="New tenant").click()
     expect(page.locator("tbody tr").filter(has_text="acme")).to_be_visible()
+    page.get_by_role("button", name="Limits of acme").click()
+    page.get_by_label("calendars").fill("5")
+    page.get_by_label("payload bytes").fill("")
+    page.get_by_role("button", name="Save the limits").click()
+    expect(page.get_by_role("button", name="Save the limits")).to_have_count(0)
+    limits = looking.shop.ask("GET", "/v1/admin/tenants/acme")["limits"]
+    assert (limits["calendars"], limits["payload_bytes"], limits["secrets"]) == (5, None, 1000)
     with page.expect_navigation():
         page.locator(".rail select").focus()
         page.locator(".rail select").select_option("acme")

@@ -422,6 +422,12 @@ async def test_keys_and_tenants(served: Served, duetime: Duetime) -> None:
     assert (tenant["limits"]["stored_jobs"], tenant["limits"]["fires_per_second"]) == (100, 5.0)
     (tenant,) = facts(await duetime("tenants", "change", "acme", "--fires-per-second", "7.5", "--json"))
     assert tenant["limits"]["fires_per_second"] == 7.5
+    change = ("tenants", "change", "acme", "--limit", "calendars=5", "--limit", "queues=none", "--json")
+    (tenant,) = facts(await duetime(*change))
+    limits = tenant["limits"]
+    assert (limits["stored_jobs"], limits["calendars"], limits["queues"], limits["alerts"]) == (100, 5, None, 100)
+    assert facts(await duetime("tenants", "show", "acme", "--json")) == [tenant]
+    assert (await duetime("tenants", "change", "acme", "--limit", "calendars")).exit_code == 2
     (key,) = facts(await duetime("keys", "create", "viewer", "board", "--tenant", "acme", "--json"))
     (listed,) = facts(await duetime("keys", "list", "--tenant", "acme", "--json"))
     assert (listed["key_id"], "key" in listed) == (key["key_id"], False)

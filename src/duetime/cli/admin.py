@@ -6,6 +6,7 @@ import typer
 
 from duetime.cli.groups import group
 from duetime.cli.talking import Talk, Yes, limited, talks
+from duetime.errors import InvalidInput
 
 tenants = group("Tenants: list, create, change. Needs a root key.")
 keys = group("API keys: list, create, rotate, revoke.")
@@ -15,6 +16,10 @@ Tier = Annotated[str | None, typer.Option("--tier", help="What it pays for, in y
 Weight = Annotated[int | None, typer.Option("--weight", help="Its share when workers are short.")]
 StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="How many jobs it may have stored.")]
 RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="How many runs it may have running.")]
+MoreLimits = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=NUMBER", help="Any limit by its name, such as calendars=50; none: no limit."),
+]
 Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="How many jobs a second it may submit.")]
 FireRate = Annotated[
     float | None, typer.Option("--fires-per-second", help="How many fires a second its schedules may have.")
@@ -51,6 +56,13 @@ def list_tenants(talk: Talk) -> None:
 
 @tenants.command()
 @talks
+def show(talk: Talk, name: TenantName) -> None:
+    """Show a tenant with all its limits."""
+    talk.show(talk.client.get_tenant(name))
+
+
+@tenants.command()
+@talks
 def create(
     talk: Talk,
     name: TenantName,
@@ -60,10 +72,17 @@ def create(
     running_runs: RunningRuns = None,
     submissions_per_second: Rate = None,
     fires_per_second: FireRate = None,
+    limit: MoreLimits = None,
     encrypt_args: Annotated[bool | None, typer.Option(help="Encrypt the arguments of its jobs.")] = None,
 ) -> None:
     """Add a tenant."""
-    limits = _limits(stored_jobs, running_runs, submissions_per_second, fires_per_second)
+    limits = _limits(
+        limit,
+        stored_jobs=stored_jobs,
+        running_runs=running_runs,
+        submissions_per_second=submissions_per_second,
+        fires_per_second=fires_per_second,
+    )
     talk.show(talk.client.create_tenant(name, tier=tier, weight=weight, limits=limits, encrypt_args=encrypt_args))
 
 
@@ -79,9 +98,16 @@ def change(
     running_runs: RunningRuns = None,
     submissions_per_second: Rate = None,
     fires_per_second: FireRate = None,
+    limit: MoreLimits = None,
 ) -> None:
-    """Change a tenant. Limits are replaced as a whole."""
-    limits = _limits(stored_jobs, running_runs, submissions_per_second, fires_per_second)
+    """Change a tenant. A limit that is not named stays as it is."""
+    limits = _limits(
+        limit,
+        stored_jobs=stored_jobs,
+        running_runs=running_runs,
+        submissions_per_second=submissions_per_second,
+        fires_per_second=fires_per_second,
+    )
     talk.show(talk.client.change_tenant(name, state=state, tier=tier, weight=weight, limits=limits))
 
 
@@ -186,14 +212,14 @@ def _networks(given: list[str] | None) -> tuple[str, ...] | None:
     return tuple(given) if given else None
 
 
-def _limits(
-    stored_jobs: int | None, running_runs: int | None, submissions: float | None, fires: float | None
-) -> dict[str, Any] | None:
-    limits = {
-        "stored_jobs": stored_jobs,
-        "running_runs": running_runs,
-        "submissions_per_second": submissions,
-        "fires_per_second": fires,
-    }
-    given = {name: value for name, value in limits.items() if value is not None}
+def _limits(more: list[str] | None, **limits: float | None) -> dict[str, Any] | None:
+    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    for text in more or ():
+        name, _, value = text.partition("=")
+        try:
+            given[name] = None if value == "none" else float(value) if "." in value else int(value)
+        except ValueError:
+            raise InvalidInput(
+                f"{text!r} is not a limit", field="--limit", remedy="such as calendars=50 or calendars=none"
+            ) from None
     return given or None

@@ -115,6 +115,7 @@ function Tenants() {
     const [to, back, word] = tenant.state === "ACTIVE" ? ["SUSPENDED", "ACTIVE", "Suspended"] : ["ACTIVE", "SUSPENDED", "Resumed"];
     return act(() => patch(tenant, to), `${word} ${tenant.name}`, { undo: () => patch(tenant, back), then: reload });
   };
+  const [limited, setLimited] = useState(null);
   const most = (value) => (value === null ? "no limit" : number(value));
   return html`<section aria-labelledby="tenants">
     <h2 id="tenants" style=${{ marginBottom: "12px" }}>Tenants</h2>
@@ -126,9 +127,13 @@ function Tenants() {
         <td><${Badge} status=${tenant.state} /></td>
         <td>${tenant.tier}</td><td>${number(tenant.weight)}</td>
         <td>${most(tenant.limits.stored_jobs)}</td><td>${most(tenant.limits.running_runs)}</td><td>${most(tenant.limits.submissions_per_second)}</td><td>${most(tenant.limits.fires_per_second)}</td>
-        <td class="end"><button class="tight" onClick=${() => steer(tenant)}>${tenant.state === "ACTIVE" ? "Suspend" : "Resume"}<span class="hidden-words"> ${tenant.name}</span></button></td>
+        <td class="end"><span class="buttons">
+          <button class="tight" onClick=${() => setLimited(tenant)}>Limits<span class="hidden-words"> of ${tenant.name}</span></button>
+          <button class="tight" onClick=${() => steer(tenant)}>${tenant.state === "ACTIVE" ? "Suspend" : "Resume"}<span class="hidden-words"> ${tenant.name}</span></button>
+        </span></td>
       </tr>`)}</tbody>
     </table></div>`}
+    ${limited && html`<${Limits} key=${limited.name} tenant=${limited} done=${() => { setLimited(null); reload(); }} />`}
     <${Pager} page=${data} pages=${pages} setPages=${setPages} word="tenants" oldestFirst />
     <form class="finder" style=${{ marginTop: "14px" }} onSubmit=${create} aria-label="New tenant">
       <label><span class="hidden-words">Tier</span><input name="tier" value="standard" required /></label>
@@ -137,4 +142,22 @@ function Tenants() {
       <button>New tenant</button>
     </form>
   </section>`;
+}
+
+// Only what was changed is sent; an empty field means no limit.
+function Limits({ tenant, done }) {
+  const shown = (value) => (value === null ? "" : String(value));
+  const save = async (event) => {
+    event.preventDefault();
+    const given = [...new FormData(event.target)].filter(([name, value]) => value !== shown(tenant.limits[name]));
+    const limits = Object.fromEntries(given.map(([name, value]) => [name, value === "" ? null : Number(value)]));
+    const change = () => ask("PATCH", `/v1/admin/tenants/${encodeURIComponent(tenant.name)}`, { body: { limits } });
+    await act(change, `The limits of ${tenant.name} are set`, { then: done });
+  };
+  return html`<form class="card stack" style=${{ marginTop: "14px" }} onSubmit=${save} aria-label=${`Limits of ${tenant.name}`}>
+    <h3>Limits of ${tenant.name}</h3>
+    <div class="finder">${Object.entries(tenant.limits).map(([name, value]) => html`<label key=${name}>${name.replaceAll("_", " ")}
+      <input name=${name} type="number" min="0" step="any" placeholder="no limit" defaultValue=${shown(value)} autocomplete="off" /></label>`)}</div>
+    <span class="buttons"><button>Save the limits</button><button type="button" onClick=${done}>Close</button></span>
+  </form>`;
 }
