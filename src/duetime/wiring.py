@@ -17,6 +17,7 @@ from duetime.engine.alarm import Alarm
 from duetime.engine.breakers import BreakerTender, breaker_policy
 from duetime.engine.canary import Canary
 from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.fire_quota import FireQuota
 from duetime.engine.lane_tender import LaneTender
 from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
@@ -268,7 +269,7 @@ class Node:
 
 def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = None) -> list[Loop]:
     """The loops of one node; any number of nodes may run them at the same time."""
-    scanner = Scanner(store, interval=settings.poll)
+    scanner = Scanner(FireQuota(store).as_store, interval=settings.poll)
     # A short lease asks for a reaper that looks more often.
     interval = min(timedelta(milliseconds=500), settings.lease / 4)
     guard = ClockGuard(store, lease=settings.lease)
