@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from duetime.engine import quota as quota_module
+from duetime.engine.letters import Letters
 from duetime.model.access import Role
+from duetime.model.notification import QUEUE, Email, Message, Subscription, Topic
 from duetime.model.tenant import DEFAULT_LIMITS, FIRST_LIMITS, TenantLimits
 from duetime.store.postgres import PostgresStore
 from duetime.store.quotas import QUOTAS
@@ -290,3 +293,101 @@ def _shown(limit: int | None) -> str:
     if limit is None:
         return "no limit"
     return f"{limit // 1024**3} GiB" if limit >= 1024**3 else f"{limit:,}"
+
+
+async def test_what_is_there_is_changed_at_the_limit(api: Served) -> None:
+    """An upsert that adds nothing is never refused, even when the limit is below what there is."""
+    client = await client_with(api, calendars=1, secrets=1, queues=1)
+    for path, body in (("calendars/a", {"dates": []}), ("secrets/a", {"value": "s"}), ("queues/a", {"running": 1})):
+        assert (await client.ask("PUT", f"/v1/{path}", body)).status == 200
+    assert (
+        await client.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"calendars": 0, "queues": 0}})
+    ).status == 200
+    assert (await client.ask("PUT", "/v1/calendars/a", {"dates": ["2026-01-01"]})).status == 200
+    assert (await client.ask("PUT", "/v1/secrets/a", {"value": "other"})).status == 200
+    assert (await client.ask("PUT", "/v1/queues/a", {"running": 2})).status == 200
+    assert (await client.ask("POST", "/v1/queues/a/pause")).status == 200, "it has a name already"
+    assert (await client.ask("POST", "/v1/jobs", {"task": "t", "queue": "a"})).status == 201
+
+
+async def test_queues_that_jobs_name_are_counted(api: Served) -> None:
+    client = await client_with(api, queues=2)
+    for queue in ("one", "two", "one"):
+        made = await client.ask("POST", "/v1/jobs", {"task": "t", "queue": queue, "every": "1h"})
+        assert made.status == 201
+    three = {"task": "t", "queue": "three"}
+    assert (await client.ask("POST", "/v1/jobs", three)).json["field"] == "limits.queues"
+    assert (await client.ask("POST", "/v1/queues/three/pause")).code == "quota_exceeded"
+    assert (await client.ask("PUT", "/v1/queues/three", {"running": 1})).code == "quota_exceeded"
+    assert (await client.ask("POST", "/v1/graphs", {"nodes": {"a": three}})).code == "quota_exceeded"
+    job_id = made.json["job_id"]
+    assert (await client.ask("PATCH", f"/v1/jobs/{job_id}", {"queue": "three"})).code == "quota_exceeded"
+    both = [{"task": "t", "queue": "two"}, three]
+    assert (await client.ask("POST", "/v1/jobs/batch", both)).code == "quota_exceeded"
+    partly = await client.ask("POST", "/v1/jobs/batch?partial=true", both)
+    assert (partly.status, partly.json["stored"], partly.json["refused"]) == (200, 1, 1)
+    assert partly.json["items"][1]["problem"]["code"] == "quota_exceeded"
+    assert (await client.ask("POST", "/v1/jobs", {"task": "other", "queue": "one"})).status == 201
+
+
+async def test_a_batch_is_stored_whole_or_not_at_all(api: Served) -> None:
+    client = await client_with(api, stored_jobs=3, stored_bytes=10 * SIZE)
+    jobs = [{"task": "t"}] * 4
+    assert (await client.ask("POST", "/v1/jobs/batch", jobs)).json["field"] == "limits.stored_jobs"
+    assert (await api.store.counts()).runs == 0
+    large = [{"task": "t", "args": {"text": "x" * 6 * SIZE}}] * 2
+    assert (await client.ask("POST", "/v1/jobs/batch", large)).json["field"] == "limits.stored_bytes"
+    answer = await client.ask("POST", "/v1/jobs/batch?partial=true", jobs)
+    assert (answer.json["stored"], answer.json["refused"]) == (3, 1)
+
+
+async def test_runs_that_are_asked_for_need_room(api: Served) -> None:
+    client = await client_with(api, stored_jobs=3)
+    made = await client.ask("POST", "/v1/jobs", {"task": "t", "every": "1m", "start_at": "2026-01-01T00:00:00Z"})
+    job = f"/v1/jobs/{made.json['job_id']}"
+    past = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:05:00Z"}
+    assert (await client.ask("POST", f"{job}/backfill", past)).code == "quota_exceeded"
+    assert [(await client.ask("POST", f"{job}/trigger")).status for _ in range(3)] == [201, 201, 403]
+
+
+async def test_new_tenants_have_defaults(api: Served) -> None:
+    made = await api.post("/v1/admin/tenants", {"name": "acme", "limits": {"calendars": 5, "alerts": None}})
+    assert (await api.store.tenant("acme")).limits == msgspec.structs.replace(DEFAULT_LIMITS, calendars=5, alerts=None)
+    assert made.json["limits"] == msgspec.structs.asdict((await api.store.tenant("acme")).limits)
+    changed = await api.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"secrets": 7, "calendars": None}})
+    limits = changed.json["limits"]
+    assert (limits["secrets"], limits["calendars"], limits["stored_jobs"]) == (7, None, DEFAULT_LIMITS.stored_jobs)
+    assert (await api.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"secrets": -1}})).status == 422
+    first = (await api.get("/v1/admin/tenants/default")).json["limits"]
+    assert first == msgspec.structs.asdict(FIRST_LIMITS)
+
+
+async def test_keys_that_are_over_do_not_pile_up(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "sqlite" if isinstance(api.store, SqliteStore) else "postgres"
+    monkeypatch.setattr(f"duetime.store.{module}.access.DEAD_KEYS", 3)
+    client = await client_with(api, api_keys=2)
+    for _ in range(8):
+        made = await api_key(client, 0)
+        assert made.status == 201
+        await client.ask("POST", f"/v1/admin/keys/{made.json['key_id']}/revoke")
+    listed = (await client.ask("GET", "/v1/admin/keys")).json["items"]
+    assert len(listed) <= 5 and made.json["key_id"] in [key["key_id"] for key in listed]
+
+
+async def test_a_key_is_rotated_at_the_limit(api: Served) -> None:
+    client = await client_with(api, api_keys=2)
+    made = await api_key(client, 0)
+    rotate = f"/v1/admin/keys/{made.json['key_id']}/rotate"
+    assert (await client.ask("POST", rotate)).json["field"] == "limits.api_keys"
+    assert (await client.ask("POST", rotate, {"overlap": 0})).status == 201
+
+
+async def test_notifications_need_no_room_among_queues(api: Served) -> None:
+    client = await client_with(api, queues=1)
+    assert (await named_queue(client, 0)).status == 200
+    letters = Letters(api.store)
+    subscription = Subscription("ops", Email("a@example.com"), (Topic.RUN_SUCCEEDED,))
+    message = Message(Topic.RUN_SUCCEEDED, await api.store.now(), "it succeeded", {})
+    assert await letters.send(client.tenant_id, [letters.write(client.tenant_id, subscription, message, "x")])
+    assert (await api.store.queue(client.tenant_id, QUEUE)).depth.medium == 1
+    assert (await named_queue(client, 1)).code == "quota_exceeded"

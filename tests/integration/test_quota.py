@@ -1,19 +1,24 @@
-"""The quota of stored jobs: an estimate that errs little, and counts seldom."""
+"""Quotas of what is stored on the hot path: estimates that err little, and count seldom."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from duetime import App
 from duetime.clock import ManualClock
 from duetime.engine import quota as quota_module
 from duetime.engine.quota import Quota
 from duetime.errors import QuotaExceeded, StoreUnavailable
 from duetime.model.job import DEFAULT_TENANT
-from duetime.model.tenant import NewTenant, Tenant, TenantLimits
+from duetime.model.schedule import Once
+from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
 from tests.contract.hands import hand, job, submit
+from tests.support.guests import DRIVERS
 
 
 class Watch:
@@ -155,3 +160,80 @@ async def test_a_count_that_fails_is_told_to_who_began_it(store: Store, tenant: 
     store.usage = really  # type: ignore[method-assign]
     async with quota.taking(store, tenant.id, {"stored_jobs": 5}):
         pass
+
+
+async def test_an_app_beside_its_store_keeps_to_the_quotas(app: App) -> None:
+    @app.task(name="greet")
+    async def greet(name: str) -> None: ...
+
+    store = await app.store()
+    limits = TenantLimits(stored_jobs=3, stored_bytes=200, idempotency_keys=1, calendars=1, graphs=1, queues=2)
+    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=limits))
+    with pytest.raises(QuotaExceeded, match="stored jobs") as refused:
+        await app.submit_many(greet, [{"name": "a"}] * 4)
+    assert refused.value.field == "limits.stored_jobs"
+    with pytest.raises(QuotaExceeded, match="bytes"):
+        await greet.submit(name="a" * 200)
+    first = await app.schedule(greet, name="a", every="1h", idempotency_key="k")
+    with pytest.raises(QuotaExceeded, match="keys"):
+        await app.submit(greet, name="a", idempotency_key="other")
+    with pytest.raises(QuotaExceeded, match="queues"):
+        await app.submit_many(greet, [{"name": "a"}], queue="second")
+        await app.submit_many(greet, [{"name": "a"}], queue="third")
+    await app.trigger(first)
+    with pytest.raises(QuotaExceeded, match="stored jobs"):
+        await app.trigger(first)
+    await app.set_calendar("one", [])
+    with pytest.raises(QuotaExceeded, match="calendars"):
+        await app.set_calendar("two", [])
+
+
+@DRIVERS
+async def test_a_caller_inside_its_own_transaction_keeps_to_the_quotas(postgres_app: App, connect: Any) -> None:
+    app = postgres_app
+
+    @app.task(name="greet")
+    async def greet(name: str) -> None: ...
+
+    store = await app.store()
+    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=1)))
+    async with connect(app) as connection:
+        await greet.submit(name="a", connection=connection)
+    with pytest.raises(QuotaExceeded) as refused:
+        async with connect(app) as connection:
+            await greet.submit(name="b", connection=connection)
+    assert refused.value.field == "limits.stored_jobs"
+    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_bytes=100, queues=1)))
+    for wrong in ({"name": "b" * 100}, {"name": "b", "queue": "second"}):
+        with pytest.raises(QuotaExceeded):
+            async with connect(app) as connection:
+                await greet.submit(**wrong, connection=connection)
+    async with connect(app) as connection:
+        await greet.submit(name="b", connection=connection)
+
+
+async def test_a_count_that_takes_long_is_made_less_often(store: Store, tenant: Tenant, watch: Watch) -> None:
+    quota, counts, really = Quota(), 0, store.usage
+
+    async def slowly(tenant_id: int, kind: str, most: int) -> int:
+        nonlocal counts
+        counts += 1
+        watch.now += 5
+        return await really(tenant_id, kind, most)
+
+    store.usage = slowly  # type: ignore[method-assign]
+    for _ in range(60):
+        async with quota.taking(store, tenant.id, {"stored_jobs": 1}) as taken:
+            taken.clear()
+        watch.now += 10
+    assert counts == 2, "a hundredth of the time"
+
+
+async def test_usage_is_counted_part_by_part(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.store.sqlite.tenancy._COUNTED_AT_ONCE", 3)
+    later = Once(delay=timedelta(days=1))
+    jobs = [job(later, tenant_id=tenant.id, args=b"12345", key=f"key {number}") for number in range(10)]
+    await submit(store, *jobs, *(job(tenant_id=tenant.id, args=b"123") for _ in range(7)), tenant_id=tenant.id)
+    for kind, amount in (("stored_jobs", 17), ("stored_bytes", 71), ("idempotency_keys", 10), ("graphs", 0)):
+        assert await store.usage(tenant.id, kind, 1000) == amount, kind
+    assert await store.usage(tenant.id, "stored_jobs", 4) == 4
