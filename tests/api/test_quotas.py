@@ -391,3 +391,29 @@ async def test_notifications_need_no_room_among_queues(api: Served) -> None:
     assert await letters.send(client.tenant_id, [letters.write(client.tenant_id, subscription, message, "x")])
     assert (await api.store.queue(client.tenant_id, QUEUE)).depth.medium == 1
     assert (await named_queue(client, 1)).code == "quota_exceeded"
+
+
+async def test_what_is_asked_for_again_needs_no_room(api: Served) -> None:
+    client = await client_with(api, stored_jobs=4, graphs=1, idempotency_keys=4)
+    asked = [
+        ("/v1/jobs", {"task": "t", "every": "1h", "key": "mine"}, {}),
+        ("/v1/jobs", {"task": "t"}, {"Idempotency-Key": "job"}),
+        ("/v1/graphs", {"nodes": {"a": {"task": "t"}}}, {"Idempotency-Key": "graph"}),
+    ]
+    first = [await client.ask("POST", path, body, headers=headers) for path, body, headers in asked]
+    trigger = f"/v1/jobs/{first[0].json['job_id']}/trigger"
+    asked.append((trigger, None, {"Idempotency-Key": "trigger"}))
+    first.append(await client.ask("POST", trigger, headers={"Idempotency-Key": "trigger"}))
+    assert [answer.status for answer in first] == [201] * 4
+    for (path, body, headers), before in zip(asked, first, strict=True):
+        again = await client.ask("POST", path, body, headers=headers)
+        assert again.status in (200, 201), again.json
+        (name,) = {"graph_id", "run_id"} & set(before.json) if path != "/v1/jobs" else ["job_id"]
+        assert again.json[name] == before.json[name]
+    batch = [{"task": "t", "every": "1h", "key": "mine"}, {"task": "t"}]
+    assert (await client.ask("POST", "/v1/jobs/batch", batch)).code == "quota_exceeded"
+    assert (await client.ask("POST", "/v1/jobs/batch", batch[:1])).json["stored"] == 1
+    await client.ask("DELETE", f"/v1/jobs/{first[0].json['job_id']}")
+    await client.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"stored_jobs": 0}})
+    gone = await client.ask("POST", "/v1/jobs", {"task": "t", "every": "1h", "key": "mine"})
+    assert gone.code == "quota_exceeded", "the key names no live job any more"

@@ -3,17 +3,20 @@
 What a node adds by itself (fires, retries, notifications) goes past it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
 from duetime.engine.quota import Quota
+from duetime.errors import QuotaExceeded
 from duetime.model.attempt import Run
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tenant import Tenant, TenantChange
+from duetime.store.keys import IDEMPOTENCY, keys_of
 from duetime.store.protocol import Store
 
 
@@ -39,22 +42,28 @@ class BoundedStore:
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not await self._quota.limits(self._store, tenant_id):
             return await self._store.submit(tenant_id, jobs)
-        async with self._quota.taking(self._store, tenant_id, _needs(jobs)) as taken:
-            answers = await self._store.submit(tenant_id, jobs)
-            taken.update(_needs([job for job, answer in zip(jobs, answers, strict=True) if answer.created]))
-        return answers
+        try:
+            return await self._submit(tenant_id, jobs, _needs(jobs))
+        except QuotaExceeded:
+            # What is asked for again needs no room, and gets its first answer.
+            keys = {job.id: keys_of([job]) for job in jobs}
+            known = await self._known(tenant_id, [key for each in keys.values() for key in each])
+            if not known:
+                raise
+            fresh = [job for job in jobs if known.isdisjoint(keys[job.id])]
+        return await self._submit(tenant_id, jobs, _needs(fresh))
 
     async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
         needs = {**_needs([node.job for node in graph.nodes]), "graphs": 1}
         needs["idempotency_keys"] += int(graph.idempotency_key is not None)
-        async with self._quota.taking(self._store, tenant_id, needs) as taken:
+        async with self._room(tenant_id, needs, graph.idempotency_key) as taken:
             found = await self._store.submit_graph(tenant_id, graph)
             if not found.created:
                 taken.clear()
         return found
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
-        async with self._quota.taking(self._store, tenant_id, _runs(1, request)):
+        async with self._room_for_runs(tenant_id, 1, request):
             return await self._store.trigger_job(tenant_id, job_id, nonce, request)
 
     async def backfill_job(
@@ -66,14 +75,41 @@ class BoundedStore:
         rate: float,
         request: KeyedRequest | None = None,
     ) -> int:
-        async with self._quota.taking(self._store, tenant_id, _runs(len(fires), request)) as taken:
-            made = await self._store.backfill_job(tenant_id, job_id, fires, nonce, rate, request)
-            taken["stored_jobs"] = made
-        return made
+        async with self._room_for_runs(tenant_id, len(fires), request):
+            return await self._store.backfill_job(tenant_id, job_id, fires, nonce, rate, request)
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
-        async with self._quota.taking(self._store, tenant_id, _runs(1, request)):
+        async with self._room_for_runs(tenant_id, 1, request):
             return await self._store.retry_run(tenant_id, run_id, nonce, request)
+
+    async def _submit(self, tenant_id: int, jobs: Sequence[NewJob], needs: dict[str, int]) -> list[Submitted]:
+        async with self._quota.taking(self._store, tenant_id, needs) as taken:
+            answers = await self._store.submit(tenant_id, jobs)
+            taken.update(_needs([job for job, answer in zip(jobs, answers, strict=True) if answer.created]))
+        return answers
+
+    @asynccontextmanager
+    async def _room_for_runs(self, tenant_id: int, count: int, request: KeyedRequest | None) -> AsyncIterator[None]:
+        needs = {"stored_jobs": count, "idempotency_keys": int(request is not None)}
+        async with self._room(tenant_id, needs, None if request is None else request.key) as taken:
+            yield
+            if request is not None and request.replayed:
+                taken.clear()
+
+    @asynccontextmanager
+    async def _room(self, tenant_id: int, needs: dict[str, int], key: str | None) -> AsyncIterator[dict[str, int]]:
+        """Room for what a request adds; one that was answered before needs none, whatever its tenant has."""
+        async with AsyncExitStack() as stack:
+            try:
+                taken = await stack.enter_async_context(self._quota.taking(self._store, tenant_id, needs))
+            except QuotaExceeded:
+                if key is None or not await self._known(tenant_id, [(IDEMPOTENCY, key)]):
+                    raise
+                taken = {}
+            yield taken
+
+    async def _known(self, tenant_id: int, keys: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        return await self._store.known_keys(tenant_id, keys) if keys else frozenset()
 
 
 def _needs(jobs: Sequence[NewJob]) -> dict[str, int]:
@@ -82,7 +118,3 @@ def _needs(jobs: Sequence[NewJob]) -> dict[str, int]:
         "stored_bytes": sum(len(job.args) for job in jobs),
         "idempotency_keys": sum((job.idempotency_key is not None) + (job.key is not None) for job in jobs),
     }
-
-
-def _runs(count: int, request: KeyedRequest | None) -> Mapping[str, int]:
-    return {"stored_jobs": count, "idempotency_keys": int(request is not None)}

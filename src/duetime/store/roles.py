@@ -4,7 +4,7 @@ The same rules hold as in `protocol.py`: the words are the contract, each method
 the store's clock decides. Where a method takes a `tenant_id`, another tenant's things answer exactly as missing ones.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -67,6 +67,10 @@ class Tenancy(Protocol):
         It reads up to `most` index entries (all rows, for bytes), so it is asked now and then, never for each
         submission.
         """
+
+    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Those of these keys, as (kind, key) of `store/keys.py`, that lead to an earlier request or to a job that is
+        not over: a submission with one of them adds no job."""
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         """A secret that all nodes share (to sign cursors with): `fresh` the first time, and from then on that."""

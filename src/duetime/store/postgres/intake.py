@@ -1,7 +1,7 @@
 """Intake: jobs are written once, in one transaction for any batch, straight into the home where they belong."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -49,6 +49,10 @@ class IntakeRole(EditingRole):
             answers = await self._insert_any(tenant_id, jobs)
         self.hints.give(Hint.READY)
         return answers
+
+    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        rows = await self.database.fetch("known_keys", tenant_id, *columns(list(keys), 2))
+        return frozenset((kind, key) for kind, key in rows)
 
     async def _insert_plain(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         keys = {job.lane for job in jobs}

@@ -1,6 +1,6 @@
 """Intake: jobs are written once, in one transaction for any batch, straight into the home where they belong."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -53,6 +53,17 @@ class IntakeRole(EditingRole):
         answers = await self.database.run(work)
         self.hints.give(Hint.READY)
         return answers
+
+    async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        def work(connection: Connection, _now: int) -> frozenset[tuple[str, str]]:
+            of_tenant = {"tenant_id": tenant_id}
+            return frozenset(
+                (kind, key)
+                for kind, key in keys
+                if connection.value("known_keys", {**of_tenant, "kind": kind, "key": key})
+            )
+
+        return await self.database.run(work)
 
     def _insert(
         self, connection: Connection, now: int, tenant_id: int, jobs: Sequence[NewJob], lanes: dict[LaneKey, int]

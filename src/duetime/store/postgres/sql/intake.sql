@@ -67,6 +67,13 @@ select k.kind::text, k.key, k.job_id, k.run_id, k.fingerprint, k.next_run
 from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
 where k.tenant_id = $1;
 
+-- known_keys: which of these keys lead to an earlier request, or to a job that is not over
+select k.kind::text, k.key
+from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
+where k.tenant_id = $1 and (k.kind <> 'k'
+    or (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2) is not null
+    or (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is not null);
+
 -- put_keys: remember what keys lead to
 insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, next_run, created_at)
 select $1, k.kind::"char", k.key, k.job_id, k.run_id, k.fingerprint, k.next_run, duetime.now()
