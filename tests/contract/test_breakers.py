@@ -9,7 +9,7 @@ from duetime.model.breaker import BreakerPolicy, BreakerState, Tally
 from duetime.model.job import Options, encode_options
 from duetime.store.protocol import Store
 from tests.contract.hands import TENANT, Hand, hand, job, submit
-from tests.contract.worlds import Time
+from tests.contract.worlds import Time, World
 
 POLICY = BreakerPolicy()
 
@@ -228,3 +228,21 @@ async def test_a_run_may_name_its_own_target(store: Store) -> None:
 async def test_it_stays_closed_when_breakers_are_off(store: Store) -> None:
     await store.report_attempts([Tally(TENANT, "greet", 50, 50)], BreakerPolicy(enabled=False))
     assert await state(store) is BreakerState.CLOSED
+
+
+async def test_resetting_what_has_no_breaker_makes_none(world: World, store: Store) -> None:
+    await report(store, 19, 19)
+    for target in ("greet", "made up"):
+        assert (await store.reset_breaker(TENANT, target)).state is BreakerState.CLOSED
+    assert [await world.rows_of(table) for table in ("breakers", "limits", "attempts")] == [0, 0, 0]
+
+
+async def test_one_that_has_been_closed_for_long_is_forgotten(world: World, store: Store, time: Time) -> None:
+    await report(store, 20, 20)
+    await report(store, 20, 20, target="count")
+    await store.reset_breaker(TENANT, "greet")
+    for hours, rows in ((0.5, 2), (1, 1)):
+        time.advance(hours=hours)
+        await store.prune(timedelta(days=7), timedelta(days=30))
+        assert [await world.rows_of(table) for table in ("breakers", "limits")] == [rows, rows]
+    assert await state(store, "count") is BreakerState.OPEN

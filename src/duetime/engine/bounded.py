@@ -5,7 +5,7 @@ What a node adds by itself (fires, retries, notifications) goes past it.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from duetime.model.attempt import Run
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import NewJob, Submitted
+from duetime.model.listing import DeadFilter, Replayed
 from duetime.model.tenant import Tenant, TenantChange
 from duetime.store.keys import IDEMPOTENCY, keys_of
 from duetime.store.protocol import Store
@@ -81,6 +82,20 @@ class BoundedStore:
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async with self._room_for_runs(tenant_id, 1, request):
             return await self._store.retry_run(tenant_id, run_id, nonce, request)
+
+    async def replay_dead_letters(
+        self,
+        tenant_id: int,
+        filter: DeadFilter,
+        nonce: bytes,
+        limit: int = 1000,
+        rate: float = 100.0,
+        delay: timedelta = timedelta(0),
+        request: KeyedRequest | None = None,
+    ) -> Replayed:
+        # A run that repeats a dead letter takes its place: only the key is one more.
+        async with self._room_for_runs(tenant_id, 0, request):
+            return await self._store.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, request)
 
     async def _submit(self, tenant_id: int, jobs: Sequence[NewJob], needs: dict[str, int]) -> list[Submitted]:
         async with self._quota.taking(self._store, tenant_id, needs) as taken:

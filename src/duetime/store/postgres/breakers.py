@@ -96,7 +96,11 @@ class BreakerRole(LimitingRole):
     @again_after_clash
     async def _reset_breaker(self, tenant_id: int, target: str) -> tuple[Breaker, Stepped | None]:
         async with self.database.transaction() as connection:
-            stepped = await _step(connection, (tenant_id, target), lambda _held, _now, _waiting: CLOSE)
+            stepped = None
+            if await connection.fetchval(SQL["is_breaker_known"], tenant_id, target):
+                stepped = await _step(connection, (tenant_id, target), lambda _held, _now, _waiting: CLOSE)
+            else:  # no row for a name that a caller has made up
+                await connection.execute(SQL["forget_attempts"], tenant_id, target)
             (found,) = await _breakers(connection, [(tenant_id, target)])
             return found, stepped
 

@@ -86,7 +86,11 @@ class BreakerRole(Role):
     async def reset_breaker(self, tenant_id: int, target: str) -> Breaker:
         def work(connection: Connection, now: int) -> tuple[Breaker, Stepped | None]:
             of = {"tenant_id": tenant_id, "target": target, "now": now}
-            stepped = _step(connection, of, lambda _held, _now, _waiting: CLOSE)
+            stepped = None
+            if connection.value("is_breaker_known", of):
+                stepped = _step(connection, of, lambda _held, _now, _waiting: CLOSE)
+            else:  # no row for a name that a caller has made up
+                connection.execute("forget_attempts", of)
             return _breaker(connection, of), stepped
 
         found, stepped = await self.database.run(work)

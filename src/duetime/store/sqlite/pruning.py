@@ -54,6 +54,7 @@ class PruningRole(Role):
         await self._prune("see_tasks", now - retention / 2, batch)
         removed += await self._prune("prune_tasks", past, batch)
         removed += await self._prune("prune_limits", now - KEYS_OF_LIMITS, batch)
+        removed += await self._prune("prune_breakers", now - KEYS_OF_LIMITS, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", now - longest, batch)
         removed += await self._prune("prune_lanes", now - longest, batch)

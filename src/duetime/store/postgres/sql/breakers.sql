@@ -45,6 +45,13 @@ order by tenant_id, target limit 1 for update skip locked;
 delete from duetime.attempts a where a.at < duetime.clock() - $1::interval and not exists (
     select 1 from duetime.breakers b where b.tenant_id = a.tenant_id and b.target = a.target and b.state = 2);
 
+-- prune_breakers: forget breakers that have been closed for long; a target without a row has a closed one
+delete from duetime.breakers where ctid = any(array(
+    select b.ctid from duetime.breakers b where b.state = 0 and b.since < $2::timestamptz limit $1 for update skip locked));
+
+-- is_breaker_known: whether a target has had anything but a closed breaker
+select exists (select 1 from duetime.breakers where tenant_id = $1 and target = $2);
+
 -- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
         select 1 from duetime.lanes l cross join lateral (

@@ -98,10 +98,10 @@ insert into duetime.limits (tenant_id, kind, name, used_at, set_at) values ($1, 
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at, set_at = excluded.set_at
 returning id;
 
--- prune_limits: forget keys that were not used for long, and that no run waits for or runs under
+-- prune_limits: forget keys that were not used for long, and that no run waits for or runs under; and limits that limit nothing
 with unused as materialized (
     select o.id from duetime.limits o
-    where (o.kind in (3, 4) or o.kind = 2 and o.running is null and o.rate is null) and o.used_at < $2::timestamptz
+    where (o.kind in (3, 4) or o.kind in (2, 5) and o.running is null and o.rate is null) and o.used_at < $2::timestamptz
         and not exists (
             select 1 from duetime.holds h where h.limit_id = o.id and (
                 select 1 from duetime.runs r where r.id = any(array[h.run_id]) and r.fence <= h.fence limit 1) is not null)

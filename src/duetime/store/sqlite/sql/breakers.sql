@@ -36,6 +36,13 @@ select tenant_id, target from breakers where state in (1, 3) and until <= :now o
 delete from attempts where at < :now - :age and not exists (
     select 1 from breakers b where b.tenant_id = attempts.tenant_id and b.target = attempts.target and b.state = 2);
 
+-- prune_breakers: forget breakers that have been closed for long; a target without a row has a closed one
+delete from breakers where (tenant_id, target) in (
+    select tenant_id, target from breakers where state = 0 and since < :before limit :batch);
+
+-- is_breaker_known: whether a target has had anything but a closed breaker
+select exists (select 1 from breakers where tenant_id = :tenant_id and target = :target);
+
 -- waiting_at: how many runs stand before a breaker and could start, up to a cap
 select (select count(*) from (
         select 1 from lanes l join runs r on r.lane_id = l.id and r.worker_id is null and r.ready_at <= :now

@@ -121,10 +121,10 @@ insert into limits (tenant_id, kind, name, used_at) values (:tenant_id, 1, '', :
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at
 returning id;
 
--- prune_limits: forget keys that were not used for long, and that no run waits for or runs under
+-- prune_limits: forget keys that were not used for long, and that no run waits for or runs under; and limits that limit nothing
 delete from limits where id in (
     select o.id from limits o
-    where (o.kind in (3, 4) or o.kind = 2 and o.running is null and o.rate is null) and o.used_at < :before
+    where (o.kind in (3, 4) or o.kind in (2, 5) and o.running is null and o.rate is null) and o.used_at < :before
         and not exists (select 1 from holds h where h.limit_id = o.id)
         and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :before)
         and not exists (select 1 from runs r where r.parked_by = o.id)
