@@ -13,6 +13,7 @@ from duetime.model.failure import FailureClass
 from duetime.model.job import JobState
 from duetime.model.retry import Verdict
 from duetime.model.run import Event, ImpossibleTransition, RunState
+from duetime.store import completions
 from duetime.store.protocol import Completed, Store
 from tests.contract.hands import (
     FAIL,
@@ -51,6 +52,19 @@ async def test_success_moves_the_run_to_history(store: Store, time: Time) -> Non
     assert (counts.runs, counts.history, counts.dead_letters) == (0, 1, 0)
     found = await store.job(TENANT, submitted.job_id)
     assert (found.state, found.next_run, found.args) == (JobState.ENDED, None, b"[1]")
+
+
+async def test_a_run_that_is_snoozed_for_ever_keeps_few_logs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completions, "LOGGED_ATTEMPTS", 2)
+    await submit(store, job())
+    worker = await hand(store)
+    for _ in range(4):
+        run = await worker.claim_one()
+        await worker.complete(msgspec.structs.replace(snoozed(run, 0), logs=b"line"))
+    run = await worker.claim_one()
+    await worker.complete(msgspec.structs.replace(succeeded(run), logs=b"line"))
+    found = await store.run(TENANT, run.run_id)
+    assert [attempt.logs for attempt in found.attempts] == [b"line", b"line", None, None, b"line"]
 
 
 async def test_results_and_logs_are_kept(store: Store) -> None:

@@ -9,6 +9,8 @@ from duetime.model.run import Event, RunState, after
 
 _CANCELLED = Verdict(Event.CANCEL)
 
+LOGGED_ATTEMPTS = 100
+"""How many attempts of a run that go on to another one keep their logs: a run may be snoozed any number of times."""
 CANCELLED_BY_REQUEST = "cancelled on request"
 REPLACED = "replaced by a later occurrence"
 
@@ -24,6 +26,11 @@ def waits_again(item: Completion) -> bool:
         return False
     after(RunState.RUNNING, item.verdict.event)
     return True
+
+
+def logs_before_last(item: Completion) -> bytes | None:
+    """What history keeps of the logs of an attempt after which the run is tried again."""
+    return item.logs if item.fence <= LOGGED_ATTEMPTS else None
 
 
 def is_handed_over(item: Completion) -> bool:

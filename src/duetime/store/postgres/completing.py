@@ -8,7 +8,7 @@ from duetime.errors import StoreError
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event
-from duetime.store.completions import as_cancelled, end_state, is_handed_over, is_plain, waits_again
+from duetime.store.completions import as_cancelled, end_state, is_handed_over, is_plain, logs_before_last, waits_again
 from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
@@ -149,7 +149,7 @@ async def _retry(
             item.attempt_state,
             item.failure,
             item.error,
-            item.logs,
+            logs_before_last(item),
             item.verdict.delay,
             item.verdict.spent,
             lanes.get(item.run_id),

@@ -9,7 +9,7 @@ from duetime.model.attempt import Completion, RunNote
 from duetime.model.event import EventKind
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event, RunState
-from duetime.store.completions import as_cancelled, end_state, is_handed_over, waits_again
+from duetime.store.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
 from duetime.store.protocol import Completed, Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
@@ -175,7 +175,7 @@ def _retry(connection: Connection, now: int, items: Sequence[Completion], lanes:
                 item.attempt_state,
                 item.failure,
                 item.error,
-                texts.add(item.logs),
+                texts.add(logs_before_last(item)),
                 microseconds(item.verdict.delay),
                 item.verdict.spent,
                 lanes.get(item.run_id),
