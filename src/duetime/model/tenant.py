@@ -80,7 +80,7 @@ DEFAULT_LIMITS = TenantLimits(
     secrets=1_000,
     signing_secrets=10,
     api_keys=1_000,
-    workers=10_000,
+    workers=1_000,
     tasks=1_000,
 )
 """The limits of a new tenant, where its operator sets no others."""
@@ -94,6 +94,7 @@ FIRST_LIMITS = msgspec.structs.replace(
     payloads=None,
     payload_bytes=None,
     queues=None,
+    workers=10_000,
 )
 """The limits of the tenant `default`, which has the whole server to itself until another one is created."""
 
