@@ -55,6 +55,7 @@ ONLY_SQLITE = {
     "runs_to_count": "the same",
     "keys_to_count": "the same",
     "count_live_runs": "part of `count_jobs` in PostgreSQL",
+    "count_tasks": "a trigger in PostgreSQL, which counts once for a statement",
     "queues_exceeded": "part of `wake_lanes` in PostgreSQL",
     "count_runs": "PostgreSQL knows how many pages there are",
     "last_swept": "PostgreSQL walks over runs by their pages",

@@ -81,7 +81,7 @@ DEFAULT_LIMITS = TenantLimits(
     signing_secrets=10,
     api_keys=1_000,
     workers=1_000,
-    tasks=1_000,
+    tasks=10_000,
 )
 """The limits of a new tenant, where its operator sets no others."""
 FIRST_LIMITS = msgspec.structs.replace(

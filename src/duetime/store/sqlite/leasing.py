@@ -9,6 +9,7 @@ from duetime.errors import LeaseLost
 from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol import Hint
+from duetime.store.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.role import Role
@@ -21,10 +22,7 @@ class LeasingRole(Role):
         told = [(name, encode_defaults(defaults)) for name, defaults in worker.defaults.items()]
 
         def work(connection: Connection, now: int) -> int:
-            for name, said in told:
-                connection.execute(
-                    "tell_tasks", {"tenant_id": worker.tenant_id, "name": name, "said": said, "now": now}
-                )
+            _tell_tasks(connection, now, worker.tenant_id, told)
             lease_until: int = connection.value(
                 "register_worker",
                 {
@@ -75,6 +73,20 @@ class LeasingRole(Role):
         wanted = {"tenant_id": tenant_id}
         rows = await self.database.run(lambda connection, _: connection.rows("list_workers", wanted))
         return [worker_of(row) for row in rows]
+
+
+def _tell_tasks(
+    connection: Connection, now: int, tenant_id: int | None, told: Sequence[tuple[str, bytes | None]]
+) -> None:
+    if not told:
+        return
+    of_tenant = {"tenant_id": tenant_id}
+    ((before, _),) = connection.rows("count_tasks", of_tenant)
+    connection.many("tell_tasks", [{**of_tenant, "name": name, "said": said, "now": now} for name, said in told])
+    # Once for all of them: a trigger would count after each of thousands.
+    ((count, most),) = connection.rows("count_tasks", of_tenant)
+    if most is not None and count > max(before, most):
+        raise over_quota("tasks", most)
 
 
 def worker_of(row: tuple[Any, ...]) -> Worker:

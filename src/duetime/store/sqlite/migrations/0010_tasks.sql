@@ -8,9 +8,3 @@ create table tasks (
     seen_at integer not null -- a live worker has it: what nobody has had for long is forgotten
 ) strict;
 create unique index tasks_by_name on tasks (coalesce(tenant_id, -1), name);
-create trigger tasks_within_quota after insert on tasks
-when (select count(*) from tasks where coalesce(tenant_id, -1) = new.tenant_id)
-    > (select quotas ->> '$.tasks' from tenants where id = new.tenant_id)
-begin
-    select raise(abort, 'duetime quota tasks');
-end;

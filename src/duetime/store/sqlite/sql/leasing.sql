@@ -11,6 +11,10 @@ insert into tasks (tenant_id, name, said, told_at, seen_at) values (:tenant_id, 
 on conflict (coalesce(tenant_id, -1), name) do update
 set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at;
 
+-- count_tasks: how many tasks with defaults a tenant has, and how many it may have
+select count(*), (select quotas ->> '$.tasks' from tenants where id = :tenant_id)
+from tasks where coalesce(tenant_id, -1) = :tenant_id;
+
 -- renew_lease: extend the lease of a worker that was not reaped
 update workers set lease_until = :now + :lease, heard_at = :now,
     held_since = case when lease_until > :now then min(held_since, :now) else :now end
