@@ -18,7 +18,7 @@ from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
 from tests.contract.hands import hand, job, submit
-from tests.support.guests import DRIVERS
+from tests.support.guests import DRIVERS, with_asyncpg
 
 
 class Watch:
@@ -210,6 +210,21 @@ async def test_a_caller_inside_its_own_transaction_keeps_to_the_quotas(postgres_
                 await greet.submit(**wrong, connection=connection)
     async with connect(app) as connection:
         await greet.submit(name="b", connection=connection)
+
+
+async def test_a_callers_open_transaction_holds_nobody_up(postgres_app: App) -> None:
+    app = postgres_app
+
+    @app.task(name="greet")
+    async def greet(name: str) -> None: ...
+
+    store = await app.store()
+    await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=9, queues=9)))
+    async with with_asyncpg(app) as connection:
+        await greet.submit(name="a", queue="first", connection=connection)
+        async with asyncio.timeout(10):
+            await app.submit_many(greet, [{"name": "b"}], queue="second")
+            await store.pause_queue(DEFAULT_TENANT, "third")
 
 
 async def test_a_count_that_takes_long_is_made_less_often(store: Store, tenant: Tenant, watch: Watch) -> None:
