@@ -289,10 +289,10 @@ def test_the_defaults_are_documented() -> None:
         assert f"| `{name}` | {cells[0]} | {cells[1]} |" in page, name
 
 
-def _shown(limit: int | None) -> str:
+def _shown(limit: float | None) -> str:
     if limit is None:
         return "no limit"
-    return f"{limit // 1024**3} GiB" if limit >= 1024**3 else f"{limit:,}"
+    return f"{limit / 1024**3:g} GiB" if limit >= 1024**3 else f"{limit:,}".removesuffix(".0")
 
 
 async def test_what_is_there_is_changed_at_the_limit(api: Served) -> None:
