@@ -77,6 +77,22 @@ async def test_a_header_has_a_length(api: Served, silent: Any) -> None:
     assert b'duetime_http_refused_total{reason="headers"}' in (await api.get("/metrics")).body
 
 
+@pytest.mark.parametrize("head", [b"", b"Host: a\r\nHost: a\r\n", b"Host: a\r\nX: 1\r\nhost: b\r\n"])
+async def test_a_request_names_its_host_once(api: Served, silent: Any, head: bytes) -> None:
+    connection = await silent(api)
+    await connection.send(b"GET /livez HTTP/1.1\r\n" + head + b"\r\n")
+    answer = await connection.told()
+    assert status(answer) == 400 and b"Send the header Host once" in answer
+    assert b'duetime_http_refused_total{reason="host"}' in (await api.get("/metrics")).body
+
+
+async def test_old_http_needs_no_host(api: Served, silent: Any) -> None:
+    for head, expected in ((b"", 200), (b"Host: a\r\n", 200), (b"Host: a\r\nHost: b\r\n", 400)):
+        connection = await silent(api)
+        await connection.send(b"GET /livez HTTP/1.0\r\n" + head + b"\r\n")
+        assert status(await connection.told()) == expected
+
+
 async def test_framing_and_trailers_of_a_body_have_a_length(api: Served, silent: Any) -> None:
     head = b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     for rest in (b"1;" + b"a" * 20 * MAX_HEADER, b"0\r\n" + b"".join(b"t%d: 1\r\n" % n for n in range(5_000))):

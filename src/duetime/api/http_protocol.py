@@ -3,10 +3,13 @@
 uvicorn's parser takes headers of any number and length, and a connection that sends nothing stays open. Here the
 bytes of a message that are not its body are counted as they come in, whatever they are: a long request line, many
 headers, one endless header, chunk extensions, trailers.
+
+A request names its host exactly once, as RFC 9112 requires: of two, a proxy may go by one and the server by the other.
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -20,6 +23,19 @@ MAX_HEADER = 32 * 1024
 MAX_HEADERS = 100
 _FRAMING = 16
 """Bytes of framing that each byte of a chunked body may cost."""
+
+
+class _Refusal(NamedTuple):
+    status: int
+    reason: str
+    """As it is counted."""
+    text: str
+
+
+_NOT_HTTP = _Refusal(400, "not HTTP", "The request is not HTTP.")
+_NO_HOST = _Refusal(400, "host", "The request names no Host, or more than one. Send the header Host once.")
+_TOO_MUCH = _Refusal(431, "headers", "The request line and its headers are too long.")
+_TOO_LONG = _Refusal(431, "header bytes", _TOO_MUCH.text)
 
 
 class _Refused(Exception):
@@ -48,7 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._framing = 0
         self._body = 0
         self._begun = False
-        self._refusal = 400
+        self._refusal = _NOT_HTTP
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -84,13 +100,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._begun:
             self._framing += len(data) - (self._body - body)
         if self._framing > MAX_HEADER + _FRAMING * self._body:
-            self._refuse(431, "header bytes")
+            self._refuse(_TOO_LONG)
 
     def send_400_response(self, msg: str) -> None:
-        if self._refusal == 431:
-            self._refuse(431, "headers")
-        else:
-            self._refuse(400, "not HTTP")
+        self._refuse(self._refusal)
 
     def on_message_begin(self) -> None:
         self._begun = True
@@ -115,6 +128,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > MAX_HEADER:
             self._too_much()
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
+            self._refusal = _NO_HOST
+            raise _Refused
         self.table.works(self)
         super().on_headers_complete()
 
@@ -128,13 +145,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self.table.idles(self)
 
     def _too_much(self) -> None:
-        self._refusal = 431
+        self._refusal = _TOO_MUCH
         raise _Refused
 
-    def _refuse(self, status: int, reason: str) -> None:
-        self.table.refuse(reason)
-        text = "The request is not HTTP." if status == 400 else "The request line and its headers are too long."
-        self._answer(status, text)
+    def _refuse(self, refusal: "_Refusal") -> None:
+        self.table.refuse(refusal.reason)
+        self._answer(refusal.status, refusal.text)
 
     def _answer(self, status: int, text: str) -> None:
         body = b'{"title":"%s","status":%d}' % (text.encode(), status)
