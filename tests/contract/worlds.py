@@ -53,7 +53,7 @@ _TABLES = (
     ),
     *("calendars", "calendar_users", "meta", "subscriptions", "alerts"),
     *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
-    *("limits", "holds", "starts", "breakers", "attempts", "lane_requests", "fire_rates"),
+    *("limits", "holds", "starts", "breakers", "attempts", "lane_requests", "fire_rates", "token_buckets"),
     *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
     *("handovers", "tenant_secrets", "signing_secrets", "tasks", "suspects"),
     *("sessions", "login_links"),

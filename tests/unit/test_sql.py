@@ -97,6 +97,7 @@ ONLY_SQLITE = {
     "drop_ended": "part of `take_ended` in PostgreSQL",
     "which_graph": "part of `end_nodes` in PostgreSQL",
     "edges_in_turn": "part of `sweep_edges` in PostgreSQL",
+    "token_bucket": "part of `take_tokens` in PostgreSQL",
     "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 

@@ -26,6 +26,7 @@ from duetime.store.graph_roles import Graphs
 from duetime.store.limiting import Rules
 from duetime.store.roles import (
     Access,
+    Allowances,
     Answers,
     Audit,
     Breakers,
@@ -426,6 +427,7 @@ class Store(
     Pruning,
     Guests,
     Tenancy,
+    Allowances,
     Access,
     Sessions,
     Audit,

@@ -37,6 +37,7 @@ from duetime.model.notification import RunNews, Subscription
 from duetime.model.secret import SecretInfo, SigningSecret
 from duetime.model.session import NewSession, Opened, Session, SessionScope
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
+from duetime.model.token_bucket import TokenAsk, TokenGrant
 from duetime.model.worker import Lost, Renewal, Seat, Worker
 
 JudgeLost = Callable[[Sequence[Lost]], Sequence[Completion]]
@@ -74,6 +75,12 @@ class Tenancy(Protocol):
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         """A secret that all nodes share (to sign cursors with): `fresh` the first time, and from then on that."""
+
+
+class Allowances(Protocol):
+    async def take_tokens(self, asks: Sequence[TokenAsk]) -> list[TokenGrant]:
+        """Take tokens out of buckets that all nodes share, each as `model/token_bucket.py` says, in the order of the
+        asks. Whoever asks at the same time, no token is given twice. A bucket that was never asked is full."""
 
 
 class Access(Protocol):

@@ -54,6 +54,7 @@ class PruningRole(Role):
         removed += await self.database.execute("prune_tasks", past, batch)
         removed += await self.database.execute("prune_limits", batch, now - KEYS_OF_LIMITS)
         removed += await self.database.execute("prune_breakers", batch, now - KEYS_OF_LIMITS)
+        removed += await self.database.execute("prune_buckets", now, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self.database.execute("prune_deleted_jobs", now - longest, batch)
         removed += await self.database.execute("prune_lanes", now - longest, batch)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from duetime.store.postgres.access import AccessRole
+from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.answers import AnswerRole
 from duetime.store.postgres.breakers import BreakerRole
 from duetime.store.postgres.calendars import CalendarRole
@@ -47,6 +48,7 @@ class PostgresStore(
     PruningRole,
     GuestRole,
     TenancyRole,
+    AllowanceRole,
     AccessRole,
     SessionRole,
     ListingRole,

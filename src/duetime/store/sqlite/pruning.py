@@ -55,6 +55,7 @@ class PruningRole(Role):
         removed += await self._prune("prune_tasks", past, batch)
         removed += await self._prune("prune_limits", now - KEYS_OF_LIMITS, batch)
         removed += await self._prune("prune_breakers", now - KEYS_OF_LIMITS, batch)
+        removed += await self._prune("prune_buckets", now, batch)
         longest = max(retention, dead_letter_retention) + _A_PARTITION
         removed += await self._prune("prune_deleted_jobs", now - longest, batch)
         removed += await self._prune("prune_lanes", now - longest, batch)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from duetime.store.protocol import Hint
 from duetime.store.sqlite.access import AccessRole
+from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.answers import AnswerRole
 from duetime.store.sqlite.breakers import BreakerRole
 from duetime.store.sqlite.calendars import CalendarRole
@@ -48,6 +49,7 @@ class SqliteStore(
     PruningRole,
     GuestRole,
     TenancyRole,
+    AllowanceRole,
     AccessRole,
     SessionRole,
     ListingRole,

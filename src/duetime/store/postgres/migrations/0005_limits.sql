@@ -978,6 +978,59 @@ begin
 end $$;
 revoke execute on function duetime.complete_run from public;
 
+-- How much tenants and keys may still use of what is limited by time. Not logged: after a crash every bucket is full, which is
+-- less harm than a sync for each that is asked.
+create unlogged table duetime.token_buckets (
+    tenant_id integer not null,
+    key_id uuid not null, -- zero: of the tenant as a whole
+    level double precision not null,
+    filled_at timestamptz not null,
+    full_at timestamptz not null,
+    primary key (tenant_id, key_id)
+) with (fillfactor = 50);
+
+-- Take tokens, as `model/token_bucket.py` says. The time is read when the row is held: two that ask at once do not both count
+-- the same stretch. Buckets are held in the order of their keys, whatever the order of the asks.
+create function duetime.take_tokens(tenants integer[], keys uuid[], rates float8[], sizes float8[], needs integer[],
+    wants integer[], backs integer[], out given integer[], out levels float8[]) language plpgsql
+set enable_seqscan = off set jit = off
+as $$
+declare
+    i integer;
+    moment timestamptz;
+    held double precision;
+    since timestamptz;
+    got integer;
+begin
+    perform set_config('synchronous_commit', 'off', true);
+    given := array_fill(0, array[cardinality(tenants)]);
+    levels := array_fill(0::float8, array[cardinality(tenants)]);
+    for i in select x.n from unnest(tenants, keys) with ordinality as x(tenant, key, n) order by x.tenant, x.key, x.n loop
+        loop
+            select b.level, b.filled_at into held, since from duetime.token_buckets b
+                where b.tenant_id = tenants[i] and b.key_id = keys[i] for update;
+            exit when found;
+            insert into duetime.token_buckets (tenant_id, key_id, level, filled_at, full_at)
+                values (tenants[i], keys[i], sizes[i], duetime.clock(), duetime.clock()) on conflict do nothing;
+        end loop;
+        moment := duetime.clock();
+        held := least(sizes[i],
+            held + greatest(0, extract(epoch from moment - since)::float8) * rates[i] + backs[i]);
+        got := 0;
+        if held + 0.000001 >= least(needs[i], sizes[i]) then
+            got := greatest(needs[i], least(wants[i], floor(held + 0.000001)::integer));
+        end if;
+        held := held - got;
+        update duetime.token_buckets b set level = held, filled_at = moment,
+            full_at = moment + least(8000000, (sizes[i] - held) / rates[i]) * interval '1 second'
+            where b.tenant_id = tenants[i] and b.key_id = keys[i];
+        given[i] := got;
+        levels[i] := held;
+    end loop;
+end $$;
+
+alter table duetime.token_buckets enable row level security;
+
 -- Row-level security, as for every other table.
 do $$
 declare

@@ -125,3 +125,13 @@ create table attempts (
     retried integer not null,
     primary key (tenant_id, target, at)
 ) strict, without rowid;
+
+-- How much tenants and keys may still use of what is limited by time.
+create table token_buckets (
+    tenant_id integer not null,
+    key_id blob not null, -- zero: of the tenant as a whole
+    level real not null,
+    filled_at integer not null,
+    full_at integer not null,
+    primary key (tenant_id, key_id)
+) strict;
