@@ -19,6 +19,7 @@
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
     │   │   └── ServerUnavailable   the same of a duetime server
+    │   │       └── RateLimited     the caller has used up a limit; nothing was changed
     │   ├── StoreRejected       it refuses these very rows: repeating cannot help
     │   ├── SealBroken          what it keeps encrypted cannot be opened with the keys that are known here
     │   ├── StoreRewound        it has lost what this process knows of it: start the process again
@@ -114,6 +115,13 @@ class StoreUnavailable(StoreError):
 
 class ServerUnavailable(StoreUnavailable):
     """The server cannot be reached, or asks to be tried again."""
+
+    retry_after: float | None = None
+    """Seconds that the server asks to wait."""
+
+
+class RateLimited(ServerUnavailable):
+    """The caller has used up a limit, and is to wait for `retry_after` seconds. Nothing was changed."""
 
 
 class StoreRejected(StoreError):

@@ -83,7 +83,8 @@ class Loop:
             bound = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self._failures, 10))
             if self._failures == 1:
                 log.warning("%s: %s; trying again until it is back", self.name, reason_of(error))
-            return random.uniform(bound / 2, bound)
+            wished: float | None = getattr(error, "retry_after", None)  # by a server that has a limit for it
+            return random.uniform(bound / 2, bound) if wished is None else max(wished, bound / 2)
         if self._failures:
             log.warning("%s: the database is back after %d tries", self.name, self._failures)
             self._failures = 0

@@ -167,6 +167,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_connections_per_address: Annotated[
         int, kinds.count("How many connections one client address may have; 0: half of all.", 0, 100_000)
     ] = 0
+    reads_per_second: Annotated[
+        int, kinds.count("How many requests that read a tenant may send to one server; 0: any number.", 0, 10**9)
+    ] = 1_000
+    changes_per_second: Annotated[
+        int,
+        kinds.count(
+            "How many requests that change something, but submit no jobs, a tenant may send to one server; 0: any"
+            " number.",
+            0,
+            10**9,
+        ),
+    ] = 500
+    worker_requests_per_second: Annotated[
+        int, kinds.count("How many requests a tenant's workers may send to one server; 0: any number.", 0, 10**9)
+    ] = 5_000
+    event_streams: Annotated[
+        int, kinds.count("How many event streams a tenant may have open on one server; 0: any number.", 0, 10**9)
+    ] = 200
+    long_polls: Annotated[
+        int, kinds.count("How many claims of a tenant's workers may wait on one server; 0: any number.", 0, 10**9)
+    ] = 10_000
+    key_share: Annotated[
+        int, kinds.count("How much of these limits of its tenant one key may use, in percent.", 1, 100)
+    ] = 50
+    key_submission_share: Annotated[
+        int,
+        kinds.count("How much of its tenant's `submissions_per_second` one key may use, in percent.", 1, 100),
+    ] = 100
+    failed_logins: Annotated[
+        int,
+        kinds.count(
+            "How many failed authentications an address may have within a minute before it is refused without a look at"
+            " its key; 0: any number.",
+            0,
+            10**9,
+        ),
+    ] = 300
     max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
     max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
 

@@ -27,10 +27,14 @@ async def test_submissions_a_second(api: Served) -> None:
     tenant = await api.tenant("slow", limits=TenantLimits(submissions_per_second=0.01))
     key = await api.key(Role.ADMIN, tenant.id)
     first = await api.post("/v1/jobs", {"task": "t"}, key=key)
-    assert (first.status, first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]) == (201, "0.01", "0")
+    assert (first.status, first.headers["RateLimit-Policy"], first.headers["RateLimit"]) == (
+        201,
+        '"tenant-submissions";q=1;w=100',
+        '"tenant-submissions";r=0;t=100',
+    )
     answer = await api.post("/v1/jobs", {"task": "t"}, key=key)
     assert (answer.status, answer.code) == (429, "rate_limited")
-    assert 50 <= int(answer.headers["Retry-After"]) <= 100 and answer.headers["RateLimit-Remaining"] == "0"
+    assert 50 <= int(answer.headers["Retry-After"]) <= 100 and ";r=0;" in answer.headers["RateLimit"]
     assert (await api.get("/v1/jobs", key=key)).status == 200, "reading is not submitting"
     assert (await api.post("/v1/jobs", {"task": "t"})).status == 201, "others are not concerned"
 

@@ -101,7 +101,7 @@ class Served:
 async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
     """The API on this database, until the block ends. Nothing moves by itself: no job is fired, no run is reaped."""
     given: Settings = msgspec.structs.replace(
-        quick_settings(database_url), **{"encryption_keys": (ENCRYPTION,), **settings}
+        quick_settings(database_url), **{"encryption_keys": (ENCRYPTION,), "failed_logins": 0, **settings}
     )
     store = store_for(given)
     await open_ready(store)

@@ -1,6 +1,7 @@
 """The table made an ASGI application: one road for every request.
 
-    who asks (401) → may they (403) → how much (429) → query and body (400, 413, 415, 422) → the handler → the answer
+    has the address failed too often (429) → who asks (401) → may they (403) → how much (429)
+        → query and body (400, 413, 415, 422) → the handler → the answer
 
 Nothing is read of a body before the caller is known, by a key or by what the endpoint takes in its place (`admit`), and
 nothing is done before everything is checked.
@@ -10,17 +11,29 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 
 import msgspec
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from duetime.api.bodies import drop_the_rest, parse, read_body
+from duetime.api.caller import Caller
 from duetime.api.decoding import fit, header_map, read_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.idempotency import answered_once, keeps_answer
+from duetime.api.limits import LIMITS, LimitName, limit_of
 from duetime.api.peer import Peer
-from duetime.api.problems import FORBIDDEN, INTERNAL, MEDIA, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, problem_of
+from duetime.api.problems import (
+    FORBIDDEN,
+    INTERNAL,
+    MEDIA,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    UNAUTHENTICATED,
+    Problem,
+    problem_of,
+)
 from duetime.api.service import Service
 from duetime.errors import StoreError, reason_of
 from duetime.model.access import Action
@@ -56,30 +69,42 @@ class _Door:
             allowed = ", ".join(sorted(self._methods))
             await _refuse(send, Problem(METHOD_NOT_ALLOWED, remedy=f"use {allowed}", headers={"allow": allowed}))
             return
-        try:
-            answer = await self._answer(endpoint, scope, receive)
-        except Exception as error:
-            problem = _seen(endpoint, error)
-            self._service.metrics.answered(endpoint, problem.kind.status)
-            await _refuse(send, problem, receive)
-            return
-        if isinstance(answer, Stream):
-            self._service.metrics.answered(endpoint, endpoint.status)
-            await _stream(send, receive, answer, endpoint.status)
-            return
+        with ExitStack() as held:
+            told: dict[str, str] = {}
+            try:
+                answer = await self._answer(endpoint, scope, receive, held, told)
+            except Exception as error:
+                problem = _seen(endpoint, error)
+                self._service.metrics.answered(endpoint, problem.kind.status)
+                problem.headers = told | problem.headers
+                await _refuse(send, problem, receive)
+                return
+            if isinstance(answer, Stream):
+                self._service.metrics.answered(endpoint, endpoint.status)
+                await _stream(send, receive, answer, endpoint.status, told)
+                return
         reply = answer if isinstance(answer, Reply) else Reply(answer)
         status = reply.status or endpoint.status
         self._service.metrics.answered(endpoint, status)
         content = reply.content if reply.content is not None else _encoder.encode(reply.value)
-        await _send(send, status, content, reply.media, reply.headers)
+        await _send(send, status, content, reply.media, {**told, **reply.headers})
 
-    async def _answer(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> object:
+    async def _answer(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, held: ExitStack, told: dict[str, str]
+    ) -> object:
+        """Answer a request. What it holds until its answer is sent is `held`; what is `told` goes with any answer."""
         service = self._service
         given = header_map(scope["headers"])
         if endpoint.may is Action.WORK and service.settings.tls_client_ca is not None:
             _check_certificate(scope)
         peer = Peer(scope, service.front)
-        who = await service.gate.admit(endpoint, given, peer)
+        limit = limit_of(endpoint)
+        who = await self._caller(endpoint, limit, given, peer)
+        if limit is not None and LIMITS[limit].setting is not None:
+            if LIMITS[limit].at_once:
+                told |= held.enter_context(service.limits.opened(limit, who))
+            else:
+                told |= service.limits.spend(limit, who)
         call = Call(service, endpoint, given, scope["path_params"], who, receive, peer)
         if endpoint.query is not None:
             call.query = read_query(scope["query_string"], endpoint.query)
@@ -93,7 +118,38 @@ class _Door:
                 call.body = fit(await parse(body, read_json), endpoint.body)
             else:
                 call.body = fit({}, endpoint.body)
-        return await (answered_once(call) if keeps_answer(call) else endpoint.handler(call))
+        if limit != "logins":
+            return await (answered_once(call) if keeps_answer(call) else endpoint.handler(call))
+        return await self._logged_in(call, peer.address)
+
+    async def _caller(
+        self, endpoint: Endpoint, limit: LimitName | None, given: Mapping[bytes, bytes], peer: Peer
+    ) -> Caller:
+        failed_logins = self._service.failed_logins
+        if limit is not None:
+            failed_logins.check(peer.address, limit, given)
+        try:
+            who = await self._service.gate.admit(endpoint, given, peer)
+        except Problem as problem:
+            if problem.kind is UNAUTHENTICATED:
+                failed_logins.failed(peer.address, limit, given)
+            raise
+        if endpoint.may is not None:
+            failed_logins.accepted(given)
+        return who
+
+    async def _logged_in(self, call: Call, address: str) -> object:
+        """What the handler of a login says; one that begins no session has failed."""
+        failed_logins = self._service.failed_logins
+        try:
+            answer = await call.endpoint.handler(call)
+        except Problem as problem:
+            if problem.kind is UNAUTHENTICATED:
+                failed_logins.failed(address, "logins")
+            raise
+        if isinstance(answer, Reply) and "set-cookie" not in answer.headers:
+            failed_logins.failed(address, "logins")
+        return answer
 
 
 def _check_certificate(scope: Scope) -> None:
@@ -146,9 +202,10 @@ async def _send(
     await send({"type": "http.response.body", "body": content})
 
 
-async def _stream(send: Send, receive: Receive, stream: Stream, status: int) -> None:
+async def _stream(send: Send, receive: Receive, stream: Stream, status: int, told: Mapping[str, str]) -> None:
     """Send parts as they come, until the client has gone or there are no more."""
     headers = [
+        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()),
         (b"content-type", stream.media.encode()),
         (b"cache-control", b"no-store"),
         (b"x-accel-buffering", b"no"),

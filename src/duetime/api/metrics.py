@@ -22,6 +22,12 @@ class Metrics:
             ("reason",),
             registry=self.registry,
         )
+        self._limited = Counter(
+            "duetime_http_limited",
+            "Requests that were refused because a tenant, a key or an address has used up its limit.",
+            ("limit",),
+            registry=self.registry,
+        )
         self._counters: dict[tuple[str, int], Counter] = {}
 
     def answered(self, endpoint: Endpoint, status: int) -> None:
@@ -33,6 +39,9 @@ class Metrics:
 
     def refused(self, reason: str) -> None:
         self._refusals.labels(reason).inc()
+
+    def limited(self, limit: str) -> None:
+        self._limited.labels(limit).inc()
 
     def render(self) -> bytes:
         return page(self.registry)

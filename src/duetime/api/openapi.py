@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from duetime.api.endpoint import JSON, Endpoint
+from duetime.api.limits import limit_of
 from duetime.api.problems import KINDS, MEDIA, ProblemDocument
 
 _REF = "#/components/schemas/{name}"
@@ -72,6 +73,8 @@ def statuses(endpoint: Endpoint) -> list[int]:
     found = set(endpoint.problems)
     if endpoint.may is not None:
         found |= {401, 403, 404, 503}
+    if limit_of(endpoint) is not None:
+        found.add(429)
     if endpoint.query is not None:
         found.add(422)
     if endpoint.body is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from duetime.api.cursors import Cursors
 from duetime.api.events import EventHub
+from duetime.api.failed_logins import FailedLogins
 from duetime.api.gate import Gate
 from duetime.api.limits import Limits
 from duetime.api.memory import Memory
@@ -49,7 +50,8 @@ class Service:
         )
         self.metrics = Metrics(Meters() if meters is None else meters)
         self.tracer = tracer
-        self.limits = Limits()
+        self.limits = Limits(store, settings, self.metrics.limited)
+        self.failed_logins = FailedLogins(settings.failed_logins, self.metrics.limited)
         self.cursors = Cursors(store)
         self.trail = Trail(store)
         self.tasks = Tasks(store, settings)
@@ -75,9 +77,10 @@ class Service:
             await self.tick()
 
     async def tick(self) -> float:
-        """Write down what may be written together: submissions for the audit trail, which keys and sessions were
-        used."""
+        """Write down what may be written together: submissions for the audit trail, which keys and sessions were used;
+        give back what is left of allowances."""
         await self.trail.flush()
+        await self.limits.give_back()
         used = self.gate.used()
         if used:
             await self.store.touch_keys(used)

@@ -17,6 +17,7 @@ from duetime.errors import (
     NameTaken,
     NotFound,
     QuotaExceeded,
+    RateLimited,
     ServerUnavailable,
     StaleVersion,
 )
@@ -37,7 +38,7 @@ _BY_STATUS: dict[int, type[DuetimeError]] = {
     404: NotFound,
     409: Conflict,
     412: Conflict,
-    429: ServerUnavailable,
+    429: RateLimited,
 }
 
 
@@ -82,6 +83,6 @@ def is_transient(status: int) -> bool:
 def retry_after(headers: Any) -> float | None:
     """Seconds that the server asks to wait."""
     try:
-        return min(60.0, max(0.0, float(headers.get("Retry-After", ""))))
+        return max(0.0, float(headers.get("Retry-After", "")))
     except ValueError:
         return None

@@ -2,7 +2,8 @@
 
 A request is repeated when the server could not be reached or asked for it, and when repeating cannot do the thing
 twice: reading, putting, deleting, or creating with an idempotency key. One that was refused because another request
-holds its key has done nothing, so it is always repeated. Waiting grows with each try, and follows what the server says.
+holds its key, or because a limit is used up, has done nothing, so it is always repeated. Waiting grows with each try,
+and follows what the server says; where that is too long, the caller is told instead.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ import aiohttp
 import msgspec
 
 from duetime.client.problems import error_of, is_transient, retry_after
-from duetime.errors import InvalidInput, KeyInFlight, ServerUnavailable, reason_of
+from duetime.errors import DuetimeError, InvalidInput, KeyInFlight, RateLimited, ServerUnavailable, reason_of
 from duetime.forking import begin_anew_in_children
 from duetime.setting_kinds import without_password
 from duetime.telemetry.traces import current_headers
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+_LONGEST_WAIT = 60.0
+"""Seconds that a server may ask to wait for, before the caller is told."""
 _CONNECT = 10.0
 _LONGEST_LINE = 8 * 1024**2
 """Bytes: one event may tell of all jobs of a large batch. The library takes twice its buffer for a line."""
@@ -111,11 +114,13 @@ class Transport:
             try:
                 return await self.once(method, target, content, headers or {}, patience)
             except (ServerUnavailable, KeyInFlight) as error:
-                if attempt == self._tries or not (repeatable or isinstance(error, KeyInFlight)):
-                    raise
                 bound = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)
                 wished = getattr(error, "retry_after", None)
-                await asyncio.sleep(random.uniform(bound / 2, bound) if wished is None else wished)
+                pause: float = random.uniform(bound / 2, bound) if wished is None else wished
+                nothing_done = isinstance(error, KeyInFlight | RateLimited)
+                if attempt == self._tries or not (repeatable or nothing_done) or pause > _LONGEST_WAIT:
+                    raise
+                await asyncio.sleep(pause)
         raise AssertionError("unreachable")
 
     async def once(
@@ -138,10 +143,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.url, error) from error
         if answer.status >= 400:
-            failed = error_of(answer.status, body)
-            if is_transient(answer.status) or isinstance(failed, KeyInFlight):
-                failed.retry_after = retry_after(answer.headers)  # type: ignore[attr-defined]
-            raise failed
+            raise _failed(answer.status, body, answer.headers)
         return Response(answer.status, answer.headers, body)
 
     async def stream(self, path: str, headers: Mapping[str, str], patience: float) -> AsyncIterator[bytes]:
@@ -155,7 +157,7 @@ class Transport:
                 self.url + path, headers=dict(headers), timeout=silence, read_bufsize=_LONGEST_LINE // 2, ssl=self._ssl
             ) as answer:
                 if answer.status >= 400:
-                    raise error_of(answer.status, await answer.read())
+                    raise _failed(answer.status, await answer.read(), answer.headers)
                 async for line in answer.content:
                     yield line
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -184,6 +186,13 @@ def decode(body: bytes, to: type[T]) -> T:
         raise ServerUnavailable(
             f"the answer cannot be read: {error}", remedy="is this the address of a duetime server, and as new as this?"
         ) from None
+
+
+def _failed(status: int, body: bytes, headers: Mapping[str, str]) -> DuetimeError:
+    failed = error_of(status, body)
+    if is_transient(status) or isinstance(failed, KeyInFlight):
+        failed.retry_after = retry_after(headers)  # type: ignore[attr-defined]
+    return failed
 
 
 def _unreachable(url: str, error: BaseException) -> ServerUnavailable:

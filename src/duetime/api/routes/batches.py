@@ -40,7 +40,7 @@ Refused = dict[int, ItemProblem]
     media=(JSON, NDJSON),
     body_limit="batch",
     answer=BatchAnswer,
-    problems=(409, 429),
+    problems=(409,),
     repeats="by handler",
 )
 async def create_jobs(call: Call) -> Reply:
@@ -48,7 +48,7 @@ async def create_jobs(call: Call) -> Reply:
     items = await parse(call.body, partial(_items, call))
     service = call.service
     tenant = await service.gate.tenant(call.tenant_id)
-    told = service.limits.spend(tenant, len(items))
+    told = await service.limits.submit(tenant, call.who, len(items))
     prepared, refused = await _prepare(call, items)
     if refused and not call.query.partial:
         raise _nothing_stored(len(items), refused)

@@ -29,14 +29,14 @@ routes = Routes("Graphs")
     body_limit="batch",
     answer=GraphView,
     status=201,
-    problems=(409, 429),
+    problems=(409,),
     repeats="by handler",
 )
 async def create_graph(call: Call) -> Reply:
     """Create up to 10,000 jobs that depend on each other, in one transaction."""
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
-    told = service.limits.spend(tenant, len(request.nodes))
+    told = await service.limits.submit(tenant, call.who, len(request.nodes))
     graph = await _make(call, request)
     await service.tasks.check_all(call.tenant_id, dict.fromkeys(node.job.lane.task for node in graph.nodes))
     found = await service.store.submit_graph(call.tenant_id, graph)

@@ -41,14 +41,14 @@ routes = Routes("Jobs")
     body_limit="job",
     answer=Receipt,
     status=201,
-    problems=(409, 429),
+    problems=(409,),
     repeats="by handler",
 )
 async def create_job(call: Call) -> Reply:
     """Create a job."""
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
-    told = service.limits.spend(tenant, 1)
+    told = await service.limits.submit(tenant, call.who, 1)
     job = make_job(
         request,
         tenant_id=call.tenant_id,

@@ -1,0 +1,182 @@
+"""Tokens that a node has taken ahead out of the buckets that all nodes share.
+
+A request that finds tokens here waits for nothing. Under load the node asks for as many as it used lately, a few times
+a second and before they run out. A caller waits only for the first ones, and one statement serves all who wait then.
+Tokens that are not used in time (`HELD`) are given back. A bucket that was empty is not asked again before it can have
+filled, so a refusal costs no statement.
+"""
+
+import asyncio
+import math
+from collections import deque
+from typing import NamedTuple
+from uuid import UUID
+
+from duetime.clock import monotonic
+from duetime.loop import not_missed
+from duetime.model.token_bucket import HELD, TokenAsk
+from duetime.store.roles import Allowances
+
+_AHEAD = 0.2
+"""Seconds of use that are asked for at a time; half as much again, so that they do not run out."""
+_ASK_AGAIN = 0.1
+"""Seconds after which a bucket that could not give all that was wanted is asked again."""
+_MOST = 10_000
+"""Leases that are kept."""
+
+
+class Bucket(NamedTuple):
+    tenant_id: int
+    key_id: UUID | None
+    """None: of the tenant as a whole."""
+    rate: float
+    size: float
+
+
+class Taken(NamedTuple):
+    left: int
+    """What may still be taken, as far as this node knows."""
+    wait: float = 0.0
+    """Seconds until as many can be there; 0: they were given."""
+
+
+class _Lease:
+    """What this node holds of one bucket."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.parts: deque[tuple[int, float]] = deque()
+        """Tokens, and until when they may be used; oldest first."""
+        self.late = 0
+        """Tokens whose time is over."""
+        self.level = bucket.size
+        """What the bucket held when it was asked last."""
+        self.asked_at = -math.inf
+        self.short = math.inf
+        """A need that the bucket could not meet then."""
+        self.spent = 0
+        """Tokens that were used since."""
+        self.wanted = 0
+        """Tokens that callers wait for."""
+        self.ahead = 0.0
+        """Tokens to have at hand, by what was used lately."""
+        self.asking: asyncio.Task[None] | None = None
+
+    def live(self, now: float) -> int:
+        """Tokens that may be used."""
+        while self.parts and self.parts[0][1] <= now:
+            self.late += self.parts.popleft()[0]
+        return sum(count for count, _ in self.parts)
+
+    def use(self, count: int) -> None:
+        self.spent += count
+        while count:
+            there, until = self.parts.popleft()
+            if there > count:
+                self.parts.appendleft((there - count, until))
+            count -= min(there, count)
+
+    def left(self, now: float) -> int:
+        return self.live(now) + max(0, int(self.level))
+
+    def wait(self, need: int, now: float) -> float:
+        """Seconds until it is worth asking the bucket for so many: nobody but time fills it."""
+        bucket = self.bucket
+        missing = min(need, bucket.size) - (self.level + self.live(now) + self.late)
+        filled_at = self.asked_at + missing / bucket.rate
+        if need >= self.short:
+            filled_at = max(filled_at, self.asked_at + _ASK_AGAIN)
+        return max(0.0, filled_at - now)
+
+    def look_back(self, now: float) -> None:
+        """Learn from what was used since the bucket was asked last."""
+        self.ahead = min(self.bucket.size, 1.5 * self.spent * _AHEAD / max(now - self.asked_at, _AHEAD))
+        self.spent = 0
+
+
+class TokenLeases:
+    def __init__(self, store: Allowances) -> None:
+        self._store = store
+        self._leases: dict[tuple[int, UUID | None], _Lease] = {}
+
+    async def take(self, bucket: Bucket, need: int) -> Taken:
+        """Take so many tokens, or none."""
+        lease = self._lease(bucket)
+        now = monotonic()
+        if lease.live(now) < need:
+            lease.wanted += need
+            try:
+                wait = await self._fetch(lease, need)
+            finally:
+                lease.wanted -= need
+            now = monotonic()
+            if wait:
+                return Taken(lease.left(now), wait)
+        lease.use(need)
+        if lease.asking is None and now - lease.asked_at >= _ASK_AGAIN and lease.live(now) < lease.ahead / 2:
+            self._ask(lease, 0, now)
+        return Taken(lease.left(now))
+
+    def put_back(self, bucket: Bucket, count: int) -> None:
+        """Tokens that were taken are not used: they go back into the bucket."""
+        lease = self._lease(bucket)
+        lease.spent = max(0, lease.spent - count)
+        lease.late += count
+
+    async def give_back(self) -> None:
+        """Give back what was not used in time. To be called every second or so."""
+        now = monotonic()
+        idle = [lease for lease in self._leases.values() if lease.asking is None and now - lease.asked_at > HELD]
+        for lease in idle:
+            lease.live(now)
+        late = [lease for lease in idle if lease.late]
+        asks = [TokenAsk(*lease.bucket, need=0, want=0, back=lease.late) for lease in late]
+        for lease in late:
+            lease.late = 0
+        if asks:
+            await self._store.take_tokens(asks)
+
+    def _lease(self, bucket: Bucket) -> _Lease:
+        key = bucket.tenant_id, bucket.key_id
+        lease = self._leases.get(key)
+        if lease is None:
+            while len(self._leases) >= _MOST:
+                del self._leases[next(iter(self._leases))]
+            lease = self._leases[key] = _Lease(bucket)
+        elif lease.bucket != bucket:
+            lease.bucket, lease.asked_at = bucket, -math.inf  # it was changed: what is known of it says nothing
+        return lease
+
+    async def _fetch(self, lease: _Lease, need: int) -> float:
+        """Wait until this many tokens are here; returns the seconds to wait when they are not."""
+        while True:
+            now = monotonic()
+            if lease.live(now) >= need:
+                return 0.0
+            if lease.asking is None:
+                if wait := lease.wait(need, now):
+                    return wait
+                self._ask(lease, need, now)
+            assert lease.asking is not None
+            await asyncio.shield(lease.asking)
+
+    def _ask(self, lease: _Lease, need: int, now: float) -> None:
+        lease.asking = asyncio.create_task(self._asked(lease, need, now))
+        lease.asking.add_done_callback(not_missed)
+
+    async def _asked(self, lease: _Lease, need: int, now: float) -> None:
+        lease.look_back(now)
+        want = max(need, lease.wanted) + math.ceil(lease.ahead)
+        held = lease.live(now)
+        back, lease.late = lease.late, 0
+        if need:  # more than is held: as one, since only a whole bucket may owe
+            back += held
+            lease.parts.clear()
+        try:
+            (grant,) = await self._store.take_tokens([TokenAsk(*lease.bucket, need, want, back)])
+        finally:
+            lease.asking = None
+        lease.level, lease.asked_at = grant.level, now
+        lease.short = math.inf if grant.given >= want else need if not grant.given else 1
+        if grant.given:
+            lease.parts.append((grant.given, now + HELD))
