@@ -120,19 +120,19 @@ class _Door:
                 call.body = fit({}, endpoint.body)
         if limit != "logins":
             return await (answered_once(call) if keeps_answer(call) else endpoint.handler(call))
-        return await self._logged_in(call, peer.address)
+        return await self._logged_in(call, str(peer.address))
 
     async def _caller(
         self, endpoint: Endpoint, limit: LimitName | None, given: Mapping[bytes, bytes], peer: Peer
     ) -> Caller:
         failed_logins = self._service.failed_logins
         if limit is not None:
-            failed_logins.check(peer.address, limit, given)
+            failed_logins.check(str(peer.address), limit, given)
         try:
             who = await self._service.gate.admit(endpoint, given, peer)
         except Problem as problem:
             if problem.kind is UNAUTHENTICATED:
-                failed_logins.failed(peer.address, limit, given)
+                failed_logins.failed(str(peer.address), limit, given)
             raise
         if endpoint.may is not None:
             failed_logins.accepted(given)

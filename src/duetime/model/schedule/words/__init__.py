@@ -21,6 +21,7 @@ from duetime.model.schedule.words.repeated import REPEATED
 from duetime.model.schedule.words.single import SINGLE
 from duetime.model.schedule.words.tokens import NotUnderstood, Place, Words, split
 from duetime.model.schedule.words.vocabulary import PHRASES, VOCABULARY
+from duetime.suggesting import patience
 
 LONGEST = 200
 LONGEST_WORD = 20
@@ -36,7 +37,7 @@ def parse_words(text: str, *, zone: str, now: datetime, field: str = "schedule")
     try:
         return _understand(text, place)
     except NotUnderstood:
-        near = nearest(text, place)
+        near = patience.search(nearest, text, place) or PHRASES[:3]
     except InvalidInput as error:
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
     shown = " ".join(text.split())
