@@ -12,14 +12,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 
 import msgspec
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from duetime.api.bodies import drop_the_rest, parse, read_body
+from duetime.api.bodies import drop_the_rest, longest_text, parse, read_body
 from duetime.api.caller import Caller
-from duetime.api.decoding import fit, header_map, read_json, read_query
+from duetime.api.decoding import fit, header_map, read_large_json, read_query
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.idempotency import answered_once, keeps_answer
 from duetime.api.limits import LIMITS, LimitName, limit_of
@@ -112,10 +113,11 @@ class _Door:
             await endpoint.admit(call)
         if endpoint.body is not None:
             body = await read_body(endpoint, given, receive, service.settings)
+            read = partial(read_large_json, longest_text=longest_text(service.settings))
             if endpoint.reads == "bytes":
                 call.body = body
             elif body or not endpoint.body_optional:
-                call.body = fit(await parse(body, read_json), endpoint.body)
+                call.body = fit(await parse(body, read), endpoint.body)
             else:
                 call.body = fit({}, endpoint.body)
         if limit != "logins":

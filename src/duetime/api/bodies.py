@@ -54,6 +54,11 @@ def limit_of(endpoint: Endpoint, settings: Settings) -> int:
             return _TINY
 
 
+def longest_text(settings: Settings) -> int:
+    """Bytes of one text in a body: what arguments and results may have, with every character escaped twice over."""
+    return max(1024**2, 2 * settings.max_payload, 2 * settings.max_result)
+
+
 async def read_body(endpoint: Endpoint, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings) -> bytes:
     packed = _packing(headers)
     limit = limit_of(endpoint, settings)

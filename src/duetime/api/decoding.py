@@ -37,6 +37,13 @@ _FORMS = {
 }
 """What the patterns of names and ids mean, by their first characters."""
 _SPACE = re.compile(r"[ \t\n\r]*")
+_LONGEST_GAP = 64 * 1024
+"""Characters between two texts, none of them a bracket, comma or colon: space, or a number."""
+_AS_COMMAS = bytes.maketrans(b"[]{}:", b",,,,,")
+_REST_OF_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_AT_ONCE = 1024 * 1024
+"""Bytes that are parsed in one step, whatever they hold, while other threads wait."""
+_LONGEST_MESSAGE = 1000
 _WINDOW = 4096
 """Characters: most jobs of a batch are shorter."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -81,6 +88,30 @@ def read_json(body: bytes) -> Any:
     if _SURROGATE.search(text) is not None:
         _refuse_half_characters(value)
     return value
+
+
+def read_large_json(body: bytes, longest_text: int) -> Any:
+    """The value of a JSON text of any size in which no text, number or space is very long: while the C parser reads
+    one, all other threads wait."""
+    if len(body) > _AT_ONCE:
+        _check_lengths(body, longest_text)
+    return read_json(body)
+
+
+def _check_lengths(body: bytes, longest_text: int) -> None:
+    at = 0
+    while at < len(body):
+        begin = body.find(b'"', at)
+        end = len(body) if begin < 0 else begin
+        for start in range(at, end - _LONGEST_GAP, _LONGEST_GAP):
+            if b"," not in body[start : start + _LONGEST_GAP].translate(_AS_COMMAS):
+                raise Problem(INVALID_JSON, f"a number or space is longer than {_LONGEST_GAP:,} characters")
+        if begin < 0:
+            return
+        rest = _REST_OF_TEXT.match(body, begin + 1, begin + 2 + longest_text)
+        if rest is None:
+            raise Problem(TOO_LARGE, f"a text does not end, or is longer than {longest_text:,} bytes")
+        at = rest.end()
 
 
 def read_json_items(body: bytes, most_items: int, largest: int, most_values: int) -> list[Any]:
@@ -145,8 +176,10 @@ def _item(text: str, at: int, index: int, largest: int) -> tuple[Any, int]:
 
 def _skip(text: str, at: int) -> int:
     """Where the next token begins."""
-    match = _SPACE.match(text, at)
+    match = _SPACE.match(text, at, at + _LONGEST_GAP)
     assert match is not None
+    if match.end() == at + _LONGEST_GAP:
+        raise Problem(INVALID_JSON, f"a space is longer than {_LONGEST_GAP:,} characters")
     return match.end()
 
 
@@ -248,6 +281,8 @@ def _refuse_half_characters(value: Any) -> None:
 
 
 def _misfit(message: str, to: Any, field: str) -> Problem:
+    if len(message) > 2 * _LONGEST_MESSAGE:  # a name that the sender chose stands in it, and may be as long as the body
+        message = f"{message[:_LONGEST_MESSAGE]}…{message[-_LONGEST_MESSAGE:]}"
     match = _PLACE.match(message)
     assert match is not None
     reason, place = match[1], (match[2] or "").lstrip(".")

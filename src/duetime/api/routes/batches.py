@@ -19,7 +19,7 @@ from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
 from duetime.model.access import Action
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tracing import traced
-from duetime.slices import Slices, mapped
+from duetime.slices import MOST_SECONDS, Slices, mapped
 from duetime.wire.jobs import BatchAnswer, BatchItem, BatchQuery, ItemProblem, JobRequest, Receipt
 
 routes = Routes("Jobs")
@@ -104,7 +104,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     digest = b"" if batch_key is None else blake2b(call.body, digest_size=16).digest()
     defaults = await call.service.tasks.defaults(call.tenant_id)
     now = None
-    slices = Slices()
+    slices = Slices(MOST_SECONDS)
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
         await slices.breathe()
         try:

@@ -15,7 +15,7 @@ from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
-from duetime.slices import Slices
+from duetime.slices import MOST_SECONDS, Slices
 from duetime.wire.fields import Nothing, PageQuery
 from duetime.wire.graphs import GraphPage, GraphQuery, GraphRequest, GraphView, NodeDependsOn, ParentPage
 
@@ -98,7 +98,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
     key = call.header(b"idempotency-key")
     now = await call.service.store.now() if any(needs_the_day(node) for node in request.nodes.values()) else None
     job_ids = ids.new_ids(len(request.nodes))
-    slices = Slices()
+    slices = Slices(MOST_SECONDS)
     for (name, node), job_id in zip(request.nodes.items(), job_ids, strict=True):
         await slices.breathe()
         depends_on = node.depends_on

@@ -1,5 +1,6 @@
 """The API's own description."""
 
+import asyncio
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -26,7 +27,7 @@ _STYLE = (
 @routes.get("/openapi.json", None, answer=dict[str, Any])
 async def openapi(call: Call) -> Reply:
     """This API as an OpenAPI 3.1 document."""
-    return Reply(content=document())
+    return Reply(content=await asyncio.to_thread(document))  # the first time takes long
 
 
 @routes.get("/docs", None, answers_with=HTML)
