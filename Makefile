@@ -16,7 +16,7 @@ SEED ?= 1
 # Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
 PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6
 
-.PHONY: help up test long deep browser forecast pauses lint types layers unit bench bench-docs chaos graphs docs release lock clean
+.PHONY: help up test long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs release lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ forecast: $(VENV)/.dev ## forecasts against fires: ten thousand pairs of a job a
 
 pauses: $(VENV)/.dev ## the longest pause of the event loop, over all endpoints and the largest bodies (takes minutes)
 	@DUETIME_TEST_PAUSES=1 $(BIN)/python -m pytest -q -s tests/api/test_loop_pauses.py tests/api/test_pauses.py
+
+attack: $(VENV)/.dev ## 1,000 slow connections and 150 MB of headers at once: what others notice
+	@$(BIN)/python -m tests.attack
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@echo "• ruff check"

@@ -1,0 +1,1 @@
+"""Slow, silent and oversized requests against a real server process, and what other clients notice of them."""
