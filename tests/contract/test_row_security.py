@@ -98,7 +98,7 @@ _RARE = (
     "insert into duetime.live_logs values (gen_random_uuid(), {tenant}, 1, '', now())",
     "insert into duetime.suspects values ({tenant}, 'greet', gen_random_uuid(), 1, now())",
     "insert into duetime.tasks values ({tenant}, 'greet', null, now(), now())",
-    "insert into duetime.tenant_secrets values ({tenant}, 'token', '', now(), now())",
+    "insert into duetime.tenant_secrets values ({tenant}, 'token', '', '{{}}', '{{}}', now(), now())",
     "insert into duetime.signing_secrets values ({tenant}, gen_random_uuid(), '', now())",
 )
 

@@ -6,22 +6,26 @@ import pytest
 
 from duetime.errors import NotFound
 from duetime.ids import new_id
+from duetime.model.secret import SecretBinding, StoredSecret
 from duetime.model.tenant import NewTenant
 from duetime.store.protocol import Store
 from tests.contract.hands import TENANT
 from tests.contract.worlds import Time
 
+BINDING = SecretBinding(("api.example.com",))
+OTHER = SecretBinding(("*.example.com:8443",), ("admin",))
+
 
 async def test_a_secret_is_kept_replaced_and_removed(store: Store, time: Time) -> None:
-    created = await store.put_secret(TENANT, "crm", b"one")
+    created = await store.put_secret(TENANT, "crm", b"one", BINDING)
     time.advance(minutes=1)
-    changed = await store.put_secret(TENANT, "crm", b"two")
+    changed = await store.put_secret(TENANT, "crm", b"two", OTHER)
     assert changed - created == timedelta(minutes=1)
-    await store.put_secret(TENANT, "a", b"x")
-    assert await store.tenant_secret(TENANT, "crm") == b"two"
+    await store.put_secret(TENANT, "a", b"x", BINDING)
+    assert await store.tenant_secret(TENANT, "crm") == StoredSecret(b"two", OTHER)
     found = await store.tenant_secrets(TENANT)
     assert [(each.name, each.created_at, each.changed_at) for each in found][1] == ("crm", created, changed)
-    assert [each.name for each in found] == ["a", "crm"]
+    assert [(each.name, each.binding) for each in found] == [("a", BINDING), ("crm", OTHER)]
     await store.drop_secret(TENANT, "crm")
     for missing in (store.tenant_secret(TENANT, "crm"), store.drop_secret(TENANT, "crm")):
         with pytest.raises(NotFound):
@@ -30,7 +34,7 @@ async def test_a_secret_is_kept_replaced_and_removed(store: Store, time: Time) -
 
 async def test_a_tenant_has_its_own(store: Store) -> None:
     stranger = (await store.create_tenant(NewTenant("stranger"))).id
-    await store.put_secret(TENANT, "crm", b"one")
+    await store.put_secret(TENANT, "crm", b"one", BINDING)
     await store.add_signing_secret(TENANT, new_id(), b"key", None)
     assert await store.tenant_secrets(stranger) == []
     assert await store.signing_secrets(stranger) == []

@@ -312,7 +312,7 @@ async def settings_of_a_tenant(tour: Tour) -> None:
     assert (await client.get_queue("slow")).name == "slow"
     assert "slow" in [queue.name for queue in (await client.list_queues()).items]
 
-    await client.put_secret("token", "s3cret")
+    await client.put_secret("token", "s3cret-value", hosts=["api.example.com"])
     assert [each.name for each in (await client.list_secrets()).items] == ["token"]
 
     async def signs() -> tuple[Any, ...]:

@@ -18,7 +18,8 @@ def quiet_url(tmp_path: Path) -> str:
 
 async def test_a_call_by_reflection(targets: Targeting) -> None:
     async with greeting() as greeter:
-        await targets.api.ask("PUT", "/v1/secrets/token", {"value": "s3cr3t"})
+        body = {"value": "s3cr3t-value", "hosts": [greeter.address]}
+        assert (await targets.api.ask("PUT", "/v1/secrets/token", body)).status == 200
         metadata = {"X-Team": "billing", "authorization": {"secret": "token", "prefix": "Bearer "}}
         target = {"type": "grpc", "address": greeter.address, "method": METHOD, "tls": False, "metadata": metadata}
         run = await targets.ended(target={**target, "message": {"name": "Zoë", "count": 2}})
@@ -26,7 +27,7 @@ async def test_a_call_by_reflection(targets: Targeting) -> None:
         assert run["result"] == {"code": "OK", "message": {"text": "hello Zoëhello Zoë"}, "truncated": False}
         assert run["task"] == f"duetime.grpc/{greeter.address}"
         (said,) = greeter.metadata
-        assert (said["x-team"], said["authorization"]) == ("billing", "Bearer s3cr3t")
+        assert (said["x-team"], said["authorization"]) == ("billing", "Bearer s3cr3t-value")
         assert said["idempotency-key"] == said["webhook-id"] == run["run_id"]
         assert said["duetime-attempt"] == "1" and said["traceparent"] and said["webhook-signature"]
 

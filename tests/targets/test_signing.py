@@ -1,11 +1,13 @@
 """Signatures, checked by a library that is not ours; and the secrets behind them."""
 
+from typing import Any
+
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from duetime.model.access import Role
 from tests.support.receiver import Received, Receiver
-from tests.support.served import OTHER_KEY
+from tests.support.served import OTHER_KEY, Answer
 from tests.support.targeting import Targeting, targeting
 
 
@@ -18,6 +20,11 @@ async def rotate(targets: Targeting, overlap: str = "1h") -> str:
     assert answer.status == 201, answer.json
     secret: str = answer.json["secret"]
     return secret
+
+
+async def put_secret(targets: Targeting, name: str, value: str, receiver: Receiver, **what: Any) -> Answer:
+    body = {"value": value, "hosts": [f"127.0.0.1:{receiver.port}"], **what}
+    return await targets.api.ask("PUT", f"/v1/secrets/{name}", body)
 
 
 async def test_an_independent_library_accepts_what_we_sign(targets: Targeting, receiver: Receiver) -> None:
@@ -77,7 +84,7 @@ async def test_requests_are_signed_before_anybody_asked_for_a_secret(targets: Ta
 
 
 async def test_headers_name_secrets_that_nobody_can_read(targets: Targeting, receiver: Receiver) -> None:
-    put = await targets.api.ask("PUT", "/v1/secrets/crm.token", {"value": "s3cr3t-value"})
+    put = await put_secret(targets, "crm.token", "s3cr3t-value", receiver)
     assert put.status == 200, put.json
     headers = {"Authorization": {"secret": "crm.token", "prefix": "Bearer "}}
     run = await targets.ended(target={"type": "http", "url": receiver.url, "headers": headers})
@@ -88,7 +95,7 @@ async def test_headers_name_secrets_that_nobody_can_read(targets: Targeting, rec
     assert [each["name"] for each in shown[0].json["items"]] == ["crm.token"]
     assert (await targets.api.get("/v1/secrets/crm.token")).status == 405
     stored = await targets.api.store.tenant_secret(1, "crm.token")
-    assert b"s3cr3t" not in stored, "it is encrypted at rest"
+    assert b"s3cr3t" not in stored.value, "it is encrypted at rest"
 
 
 async def test_a_secret_that_is_not_there_is_refused_and_one_that_went_fails_the_attempt(
@@ -98,7 +105,7 @@ async def test_a_secret_that_is_not_there_is_refused_and_one_that_went_fails_the
     answer = await targets.api.post("/v1/jobs", {"target": target})
     assert (answer.status, answer.json["field"]) == (422, "target.headers.X-Key")
     assert "PUT /v1/secrets/gone" in answer.json["remedy"]
-    await targets.api.ask("PUT", "/v1/secrets/gone", {"value": "x"})
+    assert (await put_secret(targets, "gone", "s3cr3t-value", receiver)).status == 200
     made = (await targets.api.post("/v1/jobs", {"target": target, "every": "1h", "retries": 0})).json
     assert (await targets.api.ask("DELETE", "/v1/secrets/gone")).status == 200
     started = (await targets.api.post(f"/v1/jobs/{made['job_id']}/trigger")).json
@@ -107,14 +114,16 @@ async def test_a_secret_that_is_not_there_is_refused_and_one_that_went_fails_the
     assert "there is no secret 'gone'" in run["error"] and receiver.requests == []
 
 
-@pytest.mark.parametrize("value", ["", "a\nb", "a\r\nX-Injected: 1", "\x00", "x" * 8001, "snow\u2603"])
+@pytest.mark.parametrize(
+    "value", ["", "too-few", "a\nb-and-more", "a\r\nX-Injected: 1", "\x00-and-more", "x" * 8001, "snow\u2603-and-more"]
+)
 async def test_a_secret_must_fit_a_header(targets: Targeting, value: str) -> None:
-    answer = await targets.api.ask("PUT", "/v1/secrets/bad", {"value": value})
+    answer = await targets.api.ask("PUT", "/v1/secrets/bad", {"value": value, "hosts": ["api.example.com"]})
     assert (answer.status, answer.json["field"]) == (422, "value")
 
 
 async def test_without_an_encryption_key_no_secret_is_taken(database_url: str) -> None:
     async with targeting(database_url, encryption_keys=(), worker=False) as targets:
-        answer = await targets.api.ask("PUT", "/v1/secrets/x", {"value": "y"})
+        answer = await targets.api.ask("PUT", "/v1/secrets/x", {"value": "s3cr3t-value", "hosts": ["api.example.com"]})
         assert answer.status == 409 and "encryption_keys" in answer.json["remedy"]
         assert await rotate(targets), "signing goes on"

@@ -76,7 +76,7 @@ def test_reserved_names_are_not_for_tasks() -> None:
 
 async def test_a_client_and_an_edit(targets: Targeting, receiver: Receiver) -> None:
     async with AsyncClient(targets.api.url, targets.api.root) as client:
-        await client.put_secret("token", "x")
+        await client.put_secret("token", "s3cret-value", hosts=["shop.example.com"])
         assert [each.name for each in (await client.list_secrets()).items] == ["token"]
         receipt = await client.create_job(target=HttpTarget(url=URL, headers={"X-A": "1"}), every="1h")
         job = await client.get_job(receipt.job_id)
@@ -116,6 +116,26 @@ async def test_commands(quiet_url: str) -> None:
         found = await job("schedule", "every 15 minutes", "a=b", "--callback-url", URL)
         assert (found["target"]["body"], found["schedule"]["kind"]) == ({"a": "b"}, "every")
         assert (await job("schedule", "0 9 * * *", "--target", target))["schedule"]["kind"] == "cron"
+
+
+async def test_commands_for_secrets(quiet_url: str) -> None:
+    async with targeting(quiet_url, worker=False) as targets:
+        environ = {"DUETIME_URL": targets.api.url, "DUETIME_KEY": targets.api.root, "NO_COLOR": "1"}
+
+        async def run(*arguments: str, given: str | None = None) -> tuple[int, str]:
+            called = [*arguments, "--json"]
+            done = await asyncio.to_thread(CliRunner().invoke, application, called, input=given, env=environ)
+            return done.exit_code, done.output
+
+        put = ("secrets", "put", "crm", "--host", "api.example.com", "--host", "*.example.com:8443", "--role", "admin")
+        code, said = await run(*put, given="s3cret-value\n")
+        assert code == 0 and "s3cret" not in said, said
+        code, said = await run("secrets")
+        assert (code, json.loads(said)["hosts"]) == (0, ["api.example.com", "*.example.com:8443"])
+        assert await targets.api.service.vault.shown_to_receivers(1, ["crm"]) == ["s3cret-value"]
+        code, said = await run("secrets", "put", "crm", given="s3cret-value")
+        assert code == 2 and "--host" in said
+        assert (await run("secrets", "delete", "crm"))[0] == 0
 
 
 async def test_up_calls_targets_and_an_app_in_another_process_submits_them(tmp_path: Path, receiver: Receiver) -> None:

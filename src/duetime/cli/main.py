@@ -21,6 +21,7 @@ from duetime.cli import (
     root_key,
     run,
     runs,
+    secrets,
     service,
     sessions,
     submit,
@@ -51,6 +52,7 @@ application.add_typer(runs.runs, name="runs")
 application.add_typer(runs.dead, name="dead")
 application.add_typer(calendars.application, name="calendars")
 application.add_typer(graphs.graphs, name="graphs")
+application.add_typer(secrets.application, name="secrets")
 application.add_typer(service.queues, name="queues")
 application.add_typer(service.breakers, name="breakers")
 application.add_typer(notifications.subscriptions, name="subscriptions")

@@ -1,5 +1,6 @@
 """The requests around targets: secrets, signing secrets, completions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from duetime.client.ask import Ask, Length, given, job_fields, path
@@ -12,9 +13,11 @@ def list_secrets() -> Ask[SecretList]:
     return Ask("GET", "/v1/secrets", SecretList)
 
 
-def put_secret(secret: str, value: str) -> Ask[SecretStored]:
-    """Set a secret that headers of targets may name."""
-    return Ask("PUT", path("/v1/secrets/{}", secret), SecretStored, body={"value": value})
+def put_secret(secret: str, value: str, *, hosts: Sequence[str], roles: Sequence[str] = ()) -> Ask[SecretStored]:
+    """Set a secret that headers of targets may name. It is sent to these hosts only, for jobs of these roles; none: for
+    those of every role that may submit."""
+    body = {"value": value, "hosts": list(hosts), "roles": list(roles)}
+    return Ask("PUT", path("/v1/secrets/{}", secret), SecretStored, body=body)
 
 
 def delete_secret(secret: str) -> Ask[Deleted]:

@@ -5,6 +5,26 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.model.access import Role
+
+SUBMITTING = ("admin", "operator", "submitter")
+"""The roles whose jobs may name secrets. A root key may name every secret."""
+
+
+class SecretBinding(msgspec.Struct, frozen=True):
+    """Where a secret may be sent, and which roles may name it in a job."""
+
+    hosts: tuple[str, ...]
+    """As `targets/secret_hosts.py` reads them. A secret is sent to no other host."""
+    roles: tuple[str, ...] = ()
+    """None: every role that may submit."""
+
+    def may_be_named_by(self, role: Role | None) -> bool:
+        """Whether a job of this role may name it; None is a process that has the database itself."""
+        if role is None or role is Role.ROOT or not self.roles:
+            return True
+        return role.name.lower() in self.roles
+
 
 class SecretInfo(msgspec.Struct, frozen=True):
     """What may be told of a secret."""
@@ -12,6 +32,14 @@ class SecretInfo(msgspec.Struct, frozen=True):
     name: str
     created_at: datetime
     changed_at: datetime
+    binding: SecretBinding
+
+
+class StoredSecret(msgspec.Struct, frozen=True):
+    """A secret with its value, as it is sent."""
+
+    value: bytes
+    binding: SecretBinding
 
 
 class SigningSecret(msgspec.Struct, frozen=True):

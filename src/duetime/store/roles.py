@@ -34,7 +34,7 @@ from duetime.model.listing import (
     RunItem,
 )
 from duetime.model.notification import RunNews, Subscription
-from duetime.model.secret import SecretInfo, SigningSecret
+from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.model.session import NewSession, Opened, Session, SessionScope
 from duetime.model.tenant import NewTenant, Queue, TaskInfo, Tenant, TenantChange
 from duetime.model.token_bucket import TokenAsk, TokenGrant
@@ -409,13 +409,13 @@ class HandingOver(Protocol):
 class Secrets(Protocol):
     """Secrets of tenants. What they mean, and that they are encrypted, is not known here."""
 
-    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+    async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
         """Keep a secret, new or not; returns when it was changed."""
 
     async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
         """What may be told of the secrets of a tenant, by name."""
 
-    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+    async def tenant_secret(self, tenant_id: int, name: str) -> StoredSecret:
         """A secret. Raises `NotFound`."""
 
     async def drop_secret(self, tenant_id: int, name: str) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from duetime.clock import Clock, SystemClock
 from duetime.ids import show
 from duetime.model.attempt import Claimed
+from duetime.targets.redaction import Redactor
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -17,6 +18,8 @@ class Errand(msgspec.Struct, frozen=True):
     limit: float
     """Seconds for all of it: from the first look at a name to the last byte of the answer."""
     clock: Clock = SystemClock()
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
+    """Knows what was sent that must not be shown."""
 
     @property
     def run_id(self) -> UUID:

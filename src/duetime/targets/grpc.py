@@ -32,6 +32,7 @@ from duetime.targets.messages import (
     require_grpc,
     split_method,
 )
+from duetime.targets.redaction import Redactor
 from duetime.targets.reflection import reflected
 from duetime.targets.url import Place, check_address
 from duetime.targets.values import filled
@@ -95,9 +96,9 @@ class GrpcCaller:
         except (NotFound, SealBroken) as error:
             return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
         except AioRpcError as error:
-            return _judge(error)
+            return _judge(error, errand.redactor)
         except OSError as error:
-            text = without_addresses(f"{type(error).__name__}: {error}")
+            text = errand.redactor.text(without_addresses(f"{type(error).__name__}: {error}"))
             return Failed(Failure(FailureClass.NETWORK, bounded(text, 500)))
 
     async def close(self) -> None:
@@ -108,10 +109,11 @@ class GrpcCaller:
     async def _call(self, target: GrpcTarget, errand: Errand) -> Outcome:
         from grpc.aio import AioRpcError
 
-        line = await self._line((check_address(target.address, self._guard, "address"), target.tls))
+        place = check_address(target.address, self._guard, "address")
+        line = await self._line((place, target.tls))
         method = await self._method(target, line)
         body = make_request(method, target.message).SerializeToString(deterministic=True)
-        metadata = await self._metadata(target, errand, body)
+        metadata = await self._metadata(target, errand, place, body)
         service, name = split_method(target.method)
         ask = line.channel.unary_unary(f"/{service}/{name}", None, None)
         try:
@@ -120,14 +122,13 @@ class GrpcCaller:
             if not _is_too_large(error):
                 raise
             return Succeeded(_left_out())
-        return Succeeded(_result(method, answer, self._max_result))
+        return Succeeded(_result(method, answer, self._max_result, errand.redactor))
 
-    async def _metadata(self, target: GrpcTarget, errand: Errand, body: bytes) -> Any:
+    async def _metadata(self, target: GrpcTarget, errand: Errand, place: Place, body: bytes) -> Any:
         secrets = await self._vault.signing_secrets(errand.tenant_id)
         timestamp = errand.timestamp
         said = {
-            name.lower(): value
-            for name, value in (await filled(target.metadata, self._vault, errand.tenant_id)).items()
+            name.lower(): value for name, value in (await filled(target.metadata, self._vault, errand, place)).items()
         }
         said |= {
             **errand.headers(),
@@ -204,12 +205,13 @@ def _open(place: Place, addresses: Sequence[str], *, tls: bool) -> "aio.Channel"
     return aio.secure_channel(f"{kind}:{','.join(where)}", grpc.ssl_channel_credentials(), options)
 
 
-def _result(method: "MethodDescriptor", answer: bytes, limit: int) -> bytes:
+def _result(method: "MethodDescriptor", answer: bytes, limit: int, redactor: Redactor) -> bytes:
     """The answer as JSON, if it can be read and a result may be that large."""
     try:
-        encoded = msgspec.json.encode({"code": "OK", "message": read_answer(method, answer), "truncated": False})
+        said = redactor.value(read_answer(method, answer))
+        encoded = msgspec.json.encode({"code": "OK", "message": said, "truncated": False})
     except Exception as error:  # whatever it is, the call was carried out
-        return _left_out(unreadable=bounded(f"{type(error).__name__}: {error}", 500))
+        return _left_out(unreadable=bounded(redactor.text(f"{type(error).__name__}: {error}"), 500))
     return encoded if len(encoded) <= limit else _left_out()
 
 
@@ -223,11 +225,11 @@ def _is_too_large(error: "aio.AioRpcError") -> bool:
     return "CLIENT: Received message larger than max" in said and f"vs. {_LARGEST})" in said
 
 
-def _judge(error: "aio.AioRpcError") -> Outcome:
+def _judge(error: "aio.AioRpcError", redactor: Redactor) -> Outcome:
     code = error.code().name
     # What was not reached is told of by the library, which names the addresses that it tried.
     said = without_addresses(error.details() or "") if code in _NOT_REACHED else error.details() or ""
-    text = bounded(f"it answered {code}: {said}".rstrip(": "), 500)
+    text = bounded(redactor.text(f"it answered {code}: {said}".rstrip(": ")), 500)
     if code not in _TRY_AGAIN:
         return Failed(Failure(FailureClass.TARGET_REFUSED, text))
     kind = FailureClass.NETWORK if code in _NOT_REACHED else FailureClass.TARGET_FAILED

@@ -30,7 +30,8 @@ from duetime.targets import signing
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.completion_link import Completable, CompletionLinks
 from duetime.targets.errand import Errand
-from duetime.targets.url import check_url, same_host
+from duetime.targets.redaction import Redactor
+from duetime.targets.url import Place, check_url, same_host
 from duetime.targets.values import filled
 from duetime.targets.vault import Vault
 
@@ -63,7 +64,7 @@ class HttpCaller:
         self._max_response = max_response
         self._max_result = max_result
         self._lookup = lookup
-        self._urls: dict[str, URL] = {}
+        self._urls: dict[str, tuple[URL, Place]] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, target: HttpTarget, errand: Errand) -> Outcome:
@@ -83,7 +84,7 @@ class HttpCaller:
             refused = refused_address(error)
             if refused is not None:
                 return Failed(Failure(FailureClass.NETWORK, f"not called: {refused}"))
-            return Failed(Failure(FailureClass.NETWORK, _network_text(error)))
+            return Failed(Failure(FailureClass.NETWORK, _network_text(error, errand.redactor)))
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -91,33 +92,33 @@ class HttpCaller:
             await session.close()
 
     async def _call(self, target: HttpTarget, errand: Errand) -> Outcome:
-        url = self._checked(target.url)
+        url, place = self._checked(target.url)
         body = _body(target)
-        headers = await self._headers(target, errand, body)
+        headers = await self._headers(target, errand, place, body)
         async with self.session().request(
             target.method, url, data=body or None, headers=headers, allow_redirects=False
         ) as answer:
             text, whole = await self._read(answer)
             if not whole:
                 answer.close()  # what was not read is nobody's: the connection is not used again
-        return self._judge(target, answer, text, whole)
+        return self._judge(target, answer, errand.redactor.body(text, cut=not whole), whole, errand.redactor)
 
-    def _checked(self, text: str) -> URL:
+    def _checked(self, text: str) -> tuple[URL, Place]:
         """What was submitted under other settings, or by other code, is checked again; once for each URL."""
         found = self._urls.get(text)
         if found is None:
             place = check_url(text, self._guard, "url")
-            found = URL(text, encoded=True)
-            if (same_host(found.raw_host or ""), found.port) != (place.host, place.port):
+            url = URL(text, encoded=True)
+            if (same_host(url.raw_host or ""), url.port) != (place.host, place.port):
                 raise InvalidInput("can be read in two ways", field="url", remedy="write the host as DNS has it")
             if len(self._urls) >= _MOST_URLS:
                 self._urls.clear()
-            self._urls[text] = found
+            self._urls[text] = found = url, place
         return found
 
-    async def _headers(self, target: HttpTarget, errand: Errand, body: bytes) -> dict[str, str]:
+    async def _headers(self, target: HttpTarget, errand: Errand, place: Place, body: bytes) -> dict[str, str]:
         headers = {"content-type": _media(target)} if body else {}
-        for name, value in (await filled(target.headers, self._vault, errand.tenant_id)).items():
+        for name, value in (await filled(target.headers, self._vault, errand, place)).items():
             headers[name.lower()] = value
         secrets = await self._vault.signing_secrets(errand.tenant_id)
         timestamp = errand.timestamp
@@ -131,7 +132,8 @@ class HttpCaller:
         }
         if target.finish_within is not None:
             attempt = Completable(errand.tenant_id, errand.run_id, errand.claimed.fence)
-            headers["duetime-completion"] = await self._links.make(attempt)
+            headers["duetime-completion"] = link = await self._links.make(attempt)
+            errand.redactor.learn(link.rpartition("/")[2])
         return headers
 
     async def _read(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
@@ -146,13 +148,15 @@ class HttpCaller:
             size += len(part)
         return b"".join(parts)[: self._max_response], False
 
-    def _judge(self, target: HttpTarget, answer: aiohttp.ClientResponse, body: bytes, whole: bool) -> Outcome:
+    def _judge(
+        self, target: HttpTarget, answer: aiohttp.ClientResponse, body: bytes, whole: bool, redactor: Redactor
+    ) -> Outcome:
         status = answer.status
         if status == 202 and target.finish_within is not None:
             return HandedOver(parse_duration(target.finish_within))
         if 200 <= status < 300:
-            return Succeeded(_result(answer, body, whole, self._max_result))
-        text = _said(answer, body)
+            return Succeeded(_result(answer, body, whole, self._max_result, redactor))
+        text = _said(answer, body, redactor)
         if status in _TRY_AGAIN or status >= 500:
             return Failed(Failure(FailureClass.TARGET_FAILED, text, retry_after=retry_after(answer.headers)))
         if status < 400:
@@ -229,10 +233,10 @@ def _media(target: HttpTarget) -> str:
     return "text/plain; charset=utf-8" if isinstance(target.body, str) else "application/json"
 
 
-def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int) -> bytes:
+def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int, redactor: Redactor) -> bytes:
     """What is kept of an answer: as much of its body as a result may hold. A header may hold bytes that are no text."""
     media = answer.headers.get("content-type")
-    kind = None if media is None else bounded(media, _HEADER_TEXT)
+    kind = None if media is None else bounded(redactor.text(media), _HEADER_TEXT)
     while True:
         said = {
             "status": answer.status,
@@ -246,18 +250,18 @@ def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int
         body, whole = body[: len(body) // 2], False
 
 
-def _network_text(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {error}"
+def _network_text(error: BaseException, redactor: Redactor) -> str:
+    text = redactor.text(f"{type(error).__name__}: {error}")
     shown = without_addresses(text)
     if shown != text:
         log.info("a target cannot be reached: %s", text)
     return bounded(shown, _ERROR_TEXT)
 
 
-def _said(answer: aiohttp.ClientResponse, body: bytes) -> str:
-    text = f"it answered {answer.status} {bounded(answer.reason or '', _HEADER_TEXT)}".rstrip()
+def _said(answer: aiohttp.ClientResponse, body: bytes, redactor: Redactor) -> str:
+    text = f"it answered {answer.status} {bounded(redactor.text(answer.reason or ''), _HEADER_TEXT)}".rstrip()
     if answer.status // 100 == 3 and "location" in answer.headers:
-        return f"{text} to {bounded(answer.headers['location'], _HEADER_TEXT)}"
+        return f"{text} to {bounded(redactor.text(answer.headers['location']), _HEADER_TEXT)}"
     said = body.decode("utf-8", "replace").strip()
     return f"{text}: {bounded(said, _ERROR_TEXT)}" if said else text
 

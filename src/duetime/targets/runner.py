@@ -5,6 +5,7 @@ out. Whatever goes wrong is an outcome.
 """
 
 import logging
+import traceback
 from datetime import timedelta
 from typing import assert_never
 
@@ -69,16 +70,17 @@ class TargetRunner:
         limit = self._limit if claimed.timeout_ms is None else claimed.timeout_ms / 1000
         errand = Errand(lane.tenant_id, claimed, show("run", claimed.run_id), limit)
         try:
-            outcome = await self._carry_out(errand)
+            outcome = errand.redactor.outcome(await self._carry_out(errand))
         except InvalidInput as error:
-            return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
+            return Failed(Failure(FailureClass.TARGET_REFUSED, errand.redactor.text(f"not called: {error}")))
         except StoreUnavailable as error:
             # The store is asked for secrets and keys before anybody is called: this costs no attempt.
             log.warning("%s is not called yet: %s", show("run", claimed.run_id), reason_of(error))
             return Snoozed(_STORE_AWAY)
         except Exception as error:
-            text = bounded(f"{type(error).__name__}: {error}", 1000)
-            log.exception("%s failed in a way that nobody thought of", show("run", claimed.run_id))
+            text = bounded(errand.redactor.text(f"{type(error).__name__}: {error}"), 1000)
+            trace = errand.redactor.text("".join(traceback.format_exception(error)))
+            log.error("%s failed in an unexpected way\n%s", show("run", claimed.run_id), trace)
             return Failed(Failure(FailureClass.ERROR, text))
         if isinstance(outcome, Failed) and outcome.failure.pauses_job:
             await self._pause(errand)

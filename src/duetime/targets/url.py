@@ -55,9 +55,9 @@ def check_url(url: str, guard: AddressGuard, field: str = "target.url") -> Place
         raise InvalidInput("has a fragment, which is never sent", field=field, remedy="leave out # and what follows")
     if "%" in parts.netloc:
         raise InvalidInput("has a host with a % in it", field=field, remedy="write the host as it is")
-    host = _host(parts.hostname or "", bracketed=parts.netloc.startswith("["), field=field)
+    host = read_host(parts.hostname or "", bracketed=parts.netloc.startswith("["), field=field)
     guard.check_host(host, field)
-    return Place(host, _port(_PORTS[scheme.lower()] if port is None else port, field))
+    return Place(host, check_port(_PORTS[scheme.lower()] if port is None else port, field))
 
 
 def check_address(address: str, guard: AddressGuard, field: str = "target.address") -> Place:
@@ -66,9 +66,9 @@ def check_address(address: str, guard: AddressGuard, field: str = "target.addres
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5:
         raise InvalidInput(f"{address[:60]!r} is not host:port", field=field, remedy="such as api.example.com:443")
-    host = _host(host[1:-1] if bracketed else host, bracketed=bracketed, field=field)
+    host = read_host(host[1:-1] if bracketed else host, bracketed=bracketed, field=field)
     guard.check_host(host, field)
-    return Place(host, _port(int(port), field))
+    return Place(host, check_port(int(port), field))
 
 
 def same_host(host: str) -> str:
@@ -77,7 +77,8 @@ def same_host(host: str) -> str:
     return str(IPv6Address(host)) if ":" in host else host
 
 
-def _host(host: str, *, bracketed: bool, field: str) -> str:
+def read_host(host: str, *, bracketed: bool, field: str) -> str:
+    """A host in the one spelling that is used here. Raises `InvalidInput`."""
     if not host:
         raise InvalidInput("names no host", field=field, remedy="such as example.com")
     host = host.lower()
@@ -109,7 +110,7 @@ def _no_host(host: str, field: str) -> str:
     raise InvalidInput(f"{host[:60]!r} is not a host", field=field, remedy="such as example.com, 192.0.2.1 or [2001:…]")
 
 
-def _port(port: int, field: str) -> int:
+def check_port(port: int, field: str) -> int:
     if not 1 <= port <= 65_535:
         raise InvalidInput(f"{port} is not a port", field=field, remedy="1 to 65535")
     return port

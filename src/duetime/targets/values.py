@@ -1,10 +1,12 @@
 """Headers and metadata: what a tenant may say in them, and secrets put in where they are named."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from duetime.errors import InvalidInput
-from duetime.model.target import SecretValue
+from duetime.model.target import AnyTarget, GrpcTarget, HttpTarget, SecretValue
+from duetime.targets.errand import Errand
+from duetime.targets.url import Place
 from duetime.targets.vault import Vault
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -51,11 +53,27 @@ def check_value(value: str, field: str) -> str:
     return value
 
 
-async def filled(values: Mapping[str, str | SecretValue], vault: Vault, tenant_id: int) -> dict[str, str]:
-    """The values with their secrets put in. Raises `NotFound` for a secret that is not there."""
+async def filled(values: Mapping[str, str | SecretValue], vault: Vault, errand: Errand, place: Place) -> dict[str, str]:
+    """The values with their secrets put in, to be sent to this place. Raises `NotFound` for a secret that is not there,
+    and `InvalidInput` for one that may not be sent there."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, SecretValue):
-            value = value.prefix + await vault.value(tenant_id, value.secret)
+            secret = await vault.value(errand.tenant_id, value.secret, place)
+            errand.redactor.learn(secret)
+            value = value.prefix + secret
         found[name] = check_value(value, name)
     return found
+
+
+def named_secrets(target: AnyTarget) -> Iterator[tuple[str, str]]:
+    """The secrets that a target names, each with its field."""
+    if isinstance(target, HttpTarget):
+        field, values = "target.headers", target.headers
+    elif isinstance(target, GrpcTarget):
+        field, values = "target.metadata", target.metadata
+    else:
+        return
+    for name, value in values.items():
+        if isinstance(value, SecretValue):
+            yield f"{field}.{name}", value.secret

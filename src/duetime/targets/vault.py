@@ -6,17 +6,19 @@ an encryption key only signing works, with secrets that are kept as they are.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from duetime.clock import monotonic
-from duetime.errors import SealBroken
+from duetime.errors import NotFound, SealBroken
 from duetime.ids import new_id, show
-from duetime.model.secret import SigningSecret
+from duetime.model.secret import SecretBinding, SigningSecret
 from duetime.sealing import Sealer, is_sealed
 from duetime.store.protocol import Store
 from duetime.targets import signing
+from duetime.targets.secret_hosts import check_receives
+from duetime.targets.url import Place
 
 _REMEMBERED = 3.0
 """Seconds after which a changed secret is used by every node."""
@@ -48,22 +50,34 @@ class Vault:
     def __init__(self, store: Store, sealer: Sealer) -> None:
         self._store = store
         self._sealer = sealer
-        self._values: _Memory[tuple[int, str], str] = _Memory()
+        self._values: _Memory[tuple[int, str], tuple[str, SecretBinding]] = _Memory()
         self._signing: _Memory[int, tuple[bytes, ...]] = _Memory()
 
-    async def put(self, tenant_id: int, name: str, value: str) -> datetime:
+    async def put(self, tenant_id: int, name: str, value: str, binding: SecretBinding) -> datetime:
         """Keep a secret, new or not. Raises `Conflict` where there is no key to encrypt with."""
         sealed = self._sealer.seal(value.encode(), belongs_to=_owner(tenant_id, name))
-        changed_at = await self._store.put_secret(tenant_id, name, sealed)
+        changed_at = await self._store.put_secret(tenant_id, name, sealed, binding)
         self._values.forget((tenant_id, name))
         return changed_at
 
-    async def value(self, tenant_id: int, name: str) -> str:
-        """A secret, to be sent. Raises `NotFound`, and `SealBroken`."""
+    async def value(self, tenant_id: int, name: str, place: Place) -> str:
+        """A secret, to be sent there. Raises `NotFound`, `SealBroken`, and `InvalidInput` where it may not be sent."""
+        value, binding = await self._read(tenant_id, name)
+        check_receives(name, binding.hosts, place)
+        return value
 
-        async def fetch() -> str:
-            sealed = await self._store.tenant_secret(tenant_id, name)
-            return self._sealer.open(sealed, belongs_to=_owner(tenant_id, name)).decode()
+    async def shown_to_receivers(self, tenant_id: int, names: Iterable[str]) -> list[str]:
+        """The values of those secrets that can be read, to take them out of what receivers say."""
+        found = []
+        for name in names:
+            with contextlib.suppress(NotFound, SealBroken):
+                found.append((await self._read(tenant_id, name))[0])
+        return found
+
+    async def _read(self, tenant_id: int, name: str) -> tuple[str, SecretBinding]:
+        async def fetch() -> tuple[str, SecretBinding]:
+            stored = await self._store.tenant_secret(tenant_id, name)
+            return self._sealer.open(stored.value, belongs_to=_owner(tenant_id, name)).decode(), stored.binding
 
         return await self._values.get((tenant_id, name), fetch)
 

@@ -7,17 +7,26 @@ from msgspec import Meta, Struct
 
 from duetime.wire.fields import Length, Request
 
+SecretHost = Annotated[str, Meta(min_length=1, max_length=260)]
+SecretRole = Literal["admin", "operator", "submitter"]
+
 
 class SecretRequest(Request, frozen=True):
     """A secret of the tenant. It can be replaced and deleted, and never be read."""
 
-    value: Annotated[str, Meta(min_length=1, max_length=8000)]
+    value: Annotated[str, Meta(min_length=8, max_length=8000)]
+    hosts: Annotated[tuple[SecretHost, ...], Meta(min_length=1, max_length=20)]
+    """Where it may be sent: `api.example.com` (port 443), `api.example.com:8443`, `*.example.com`."""
+    roles: Annotated[tuple[SecretRole, ...], Meta(max_length=3)] = ()
+    """Which keys may name it in a job; none: every role that may submit."""
 
 
 class SecretView(Struct, frozen=True):
     name: str
     created_at: datetime
     changed_at: datetime
+    hosts: tuple[str, ...]
+    roles: tuple[str, ...]
 
 
 class SecretList(Struct, frozen=True):
@@ -27,6 +36,8 @@ class SecretList(Struct, frozen=True):
 class SecretStored(Struct, frozen=True):
     name: str
     changed_at: datetime
+    hosts: tuple[str, ...]
+    roles: tuple[str, ...]
 
 
 class SigningView(Struct, frozen=True):

@@ -125,7 +125,7 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
                 # Bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, request_fingerprint=digest)
             if request.target is not None:
-                await call.service.secrets.check(call.tenant_id, request.target)
+                await call.service.secrets.check(call.who, request.target)
             _take(job, taken)
             prepared[index] = job
         except (Problem, InvalidInput) as error:

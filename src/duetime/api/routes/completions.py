@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from random import Random
 
+import msgspec
+
 from duetime.api.endpoint import Call, Routes
 from duetime.errors import Conflict, NotFound
 from duetime.ids import show
@@ -13,8 +15,11 @@ from duetime.model.job import decode_options
 from duetime.model.outcome import Failed
 from duetime.model.retry import Verdict, decide
 from duetime.model.run import Event
+from duetime.model.target import decode_target
 from duetime.model.worker import Lost
 from duetime.targets.completion_link import Completable
+from duetime.targets.redaction import Redactor
+from duetime.targets.values import named_secrets
 from duetime.wire.targets import CompletionAnswer, CompletionRequest
 
 routes = Routes("Completions")
@@ -44,6 +49,7 @@ async def complete_run(call: Call) -> CompletionAnswer:
     service = call.service
     attempt: Completable = call.admitted
     request: CompletionRequest = call.body
+    request = await _without_secrets(call, attempt, request)
     result = None
     if request.status == "succeeded" and request.result is not None:
         result = json.encode(request.result, field="result", limit=service.settings.max_result)
@@ -56,6 +62,19 @@ async def complete_run(call: Call) -> CompletionAnswer:
     if not finished and not _said_before(run, attempt, request):
         raise Conflict("this attempt is over", remedy="look at the run: it has ended, or is tried again")
     return CompletionAnswer(show("run", run.id), run.state.name)
+
+
+async def _without_secrets(call: Call, attempt: Completable, request: CompletionRequest) -> CompletionRequest:
+    """What the receiver says, without the secrets that it was sent."""
+    service = call.service
+    run = await service.store.run(attempt.tenant_id, attempt.run_id)
+    try:
+        named = {name for _, name in named_secrets(decode_target(run.args))}
+    except msgspec.DecodeError:  # its arguments cannot be opened here, or newer code has stored them
+        named = {each.name for each in await service.store.tenant_secrets(attempt.tenant_id)}
+    redactor = Redactor([*await service.vault.shown_to_receivers(attempt.tenant_id, named), call.path["token"]])
+    error = None if request.error is None else redactor.text(request.error)
+    return msgspec.structs.replace(request, result=redactor.value(request.result), error=error)
 
 
 def _completion(run: Lost, request: CompletionRequest, result: bytes | None) -> Completion:

@@ -60,7 +60,7 @@ async def _target(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]
         raise InvalidInput("the job does a task", field="target", remedy="create another job")
     target = given.pop("target")
     made = call.service.targets.make(target)
-    await call.service.secrets.check(call.tenant_id, target)
+    await call.service.secrets.check(call.who, target)
     return {
         "task": made.task,
         "args": json.encode(made.args, field="target", limit=call.service.settings.max_payload),

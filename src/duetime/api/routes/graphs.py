@@ -114,7 +114,7 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
                 now=now,
                 job_id=job_id,
             )
-            await call.service.secrets.check(call.tenant_id, alone.target)
+            await call.service.secrets.check(call.who, alone.target)
         except InvalidInput as error:
             field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
             raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

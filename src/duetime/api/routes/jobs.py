@@ -58,7 +58,7 @@ async def create_job(call: Call) -> Reply:
         now=await service.store.now() if needs_the_day(request) else None,
         idempotency_key=_idempotency_key(call, request.idempotency_key),
     )
-    await service.secrets.check(call.tenant_id, request.target)
+    await service.secrets.check(call.who, request.target)
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):
         answer = await service.intake.submit(call.tenant_id, remembering)

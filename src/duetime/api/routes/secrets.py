@@ -7,8 +7,9 @@ from duetime.engine.options import check_duration
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.secret import SigningSecret
+from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret
 from duetime.model.target import check_secret_name
+from duetime.targets.secret_hosts import check_hosts
 from duetime.targets.values import check_value
 from duetime.wire.jobs import Deleted
 from duetime.wire.targets import (
@@ -30,16 +31,19 @@ _LONGEST_OVERLAP = timedelta(days=90)
 async def list_secrets(call: Call) -> SecretList:
     """List the secrets by name. What they are is told to nobody."""
     found = await call.service.store.tenant_secrets(call.tenant_id)
-    return SecretList(tuple(SecretView(each.name, each.created_at, each.changed_at) for each in found))
+    return SecretList(tuple(_view(each) for each in found))
 
 
 @routes.put("/v1/secrets/{secret}", Action.MANAGE_KEYS, body=SecretRequest, answer=SecretStored, problems=(409,))
 async def put_secret(call: Call) -> SecretStored:
-    """Set a secret, new or not; headers of targets may name it. It is stored encrypted, and never shown."""
+    """Set a secret, new or not; headers of targets may name it. It is stored encrypted, never shown, and sent to no
+    other hosts."""
+    request: SecretRequest = call.body
     name = check_secret_name(call.path["secret"])
-    changed_at = await call.service.vault.put(call.tenant_id, name, check_value(call.body.value, "value"))
-    await call.act("secrets.set", name)
-    return SecretStored(name, changed_at)
+    binding = SecretBinding(check_hosts(request.hosts), tuple(dict.fromkeys(request.roles)))
+    changed_at = await call.service.vault.put(call.tenant_id, name, check_value(request.value, "value"), binding)
+    await call.act("secrets.set", name, ", ".join(binding.hosts)[:200])
+    return SecretStored(name, changed_at, binding.hosts, binding.roles)
 
 
 @routes.delete("/v1/secrets/{secret}", Action.MANAGE_KEYS, answer=Deleted)
@@ -73,6 +77,11 @@ async def rotate_signing_secret(call: Call) -> SigningSecretMade:
     made, text = await call.service.vault.rotate(call.tenant_id, overlap)
     await call.act("signing_secrets.rotate", show("sig", made.id))
     return SigningSecretMade(*_told(made), secret=text)
+
+
+def _view(secret: SecretInfo) -> SecretView:
+    binding = secret.binding
+    return SecretView(secret.name, secret.created_at, secret.changed_at, binding.hosts, binding.roles)
 
 
 def _told(secret: SigningSecret) -> tuple[str, datetime, datetime | None]:

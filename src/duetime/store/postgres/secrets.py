@@ -3,28 +3,30 @@
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.model.secret import SecretInfo, SigningSecret
-from duetime.store.postgres.database import SQL, affected
+from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
+from duetime.store.postgres.database import SQL, Row, affected
 from duetime.store.postgres.role import Role
 from duetime.store.service_views import no_secret
 
 
 class SecretRole(Role):
-    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+    async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
+        given = (tenant_id, name, value, list(binding.hosts), list(binding.roles))
         async with self.database.acting_for(tenant_id) as connection:
-            changed_at: datetime = await connection.fetchval(SQL["put_tenant_secret"], tenant_id, name, value)
+            changed_at: datetime = await connection.fetchval(SQL["put_tenant_secret"], *given)
         return changed_at
 
     async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            return [SecretInfo(*row) for row in await connection.fetch(SQL["list_tenant_secrets"], tenant_id)]
+            rows = await connection.fetch(SQL["list_tenant_secrets"], tenant_id)
+        return [SecretInfo(row["name"], row["created_at"], row["changed_at"], _binding(row)) for row in rows]
 
-    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+    async def tenant_secret(self, tenant_id: int, name: str) -> StoredSecret:
         async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            value: bytes | None = await connection.fetchval(SQL["find_tenant_secret"], tenant_id, name)
-        if value is None:
+            row = await connection.fetchrow(SQL["find_tenant_secret"], tenant_id, name)
+        if row is None:
             raise no_secret(name)
-        return value
+        return StoredSecret(row["value"], _binding(row))
 
     async def drop_secret(self, tenant_id: int, name: str) -> None:
         async with self.database.acting_for(tenant_id) as connection:
@@ -46,3 +48,7 @@ class SecretRole(Role):
             row = await connection.fetchrow(SQL["list_signing_secrets"], tenant_id)
         assert row is not None
         return SigningSecret(*row)
+
+
+def _binding(row: Row) -> SecretBinding:
+    return SecretBinding(tuple(row["hosts"]), tuple(row["roles"]))

@@ -4,16 +4,17 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from duetime.model.secret import SecretInfo, SigningSecret
+from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.store.service_views import no_secret
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, maybe_moment, microseconds, moment
+from duetime.store.sqlite.values import identity, listed, maybe_moment, microseconds, moment, names
 
 
 class SecretRole(Role):
-    async def put_secret(self, tenant_id: int, name: str, value: bytes) -> datetime:
+    async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
         this = {"tenant_id": tenant_id, "name": name, "value": value}
+        this |= {"hosts": listed(binding.hosts), "roles": listed(binding.roles)}
         return moment(
             await self.database.run(lambda connection, now: connection.value("put_tenant_secret", {**this, "now": now}))
         )
@@ -21,16 +22,15 @@ class SecretRole(Role):
     async def tenant_secrets(self, tenant_id: int) -> list[SecretInfo]:
         this = {"tenant_id": tenant_id}
         rows = await self.database.run(lambda connection, _: connection.rows("list_tenant_secrets", this))
-        return [SecretInfo(name, moment(created_at), moment(changed_at)) for name, created_at, changed_at in rows]
+        return [SecretInfo(row[0], moment(row[1]), moment(row[2]), _binding(*row[3:])) for row in rows]
 
-    async def tenant_secret(self, tenant_id: int, name: str) -> bytes:
+    async def tenant_secret(self, tenant_id: int, name: str) -> StoredSecret:
         this = {"tenant_id": tenant_id, "name": name}
-        value: bytes | None = await self.database.run(
-            lambda connection, _: connection.value("find_tenant_secret", this)
-        )
-        if value is None:
+        rows = await self.database.run(lambda connection, _: connection.rows("find_tenant_secret", this))
+        if not rows:
             raise no_secret(name)
-        return value
+        value, hosts, roles = rows[0]
+        return StoredSecret(value, _binding(hosts, roles))
 
     async def drop_secret(self, tenant_id: int, name: str) -> None:
         this = {"tenant_id": tenant_id, "name": name}
@@ -57,3 +57,7 @@ class SecretRole(Role):
 def _signing(connection: Connection, tenant_id: int, now: int) -> list[SigningSecret]:
     rows = connection.rows("list_signing_secrets", {"tenant_id": tenant_id, "now": now})
     return [SigningSecret(identity(row[0]), row[1], moment(row[2]), maybe_moment(row[3])) for row in rows]
+
+
+def _binding(hosts: str, roles: str) -> SecretBinding:
+    return SecretBinding(names(hosts), names(roles))

@@ -17,6 +17,8 @@ create table duetime.tenant_secrets (
     tenant_id integer not null,
     name text not null,
     value bytea not null,
+    hosts text[] not null, -- where it may be sent
+    roles text[] not null, -- who may name it
     created_at timestamptz not null,
     changed_at timestamptz not null,
     primary key (tenant_id, name)

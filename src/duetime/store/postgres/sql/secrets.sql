@@ -1,14 +1,15 @@
 -- put_tenant_secret: keep a secret of a tenant, new or not
-insert into duetime.tenant_secrets (tenant_id, name, value, created_at, changed_at)
-values ($1, $2, $3, duetime.now(), duetime.now())
-on conflict (tenant_id, name) do update set value = excluded.value, changed_at = excluded.changed_at
+insert into duetime.tenant_secrets (tenant_id, name, value, hosts, roles, created_at, changed_at)
+values ($1, $2, $3, $4, $5, duetime.now(), duetime.now())
+on conflict (tenant_id, name) do update
+set value = excluded.value, hosts = excluded.hosts, roles = excluded.roles, changed_at = excluded.changed_at
 returning changed_at;
 
 -- list_tenant_secrets: what may be told of the secrets of a tenant
-select name, created_at, changed_at from duetime.tenant_secrets where tenant_id = $1 order by name;
+select name, created_at, changed_at, hosts, roles from duetime.tenant_secrets where tenant_id = $1 order by name;
 
 -- find_tenant_secret: a secret of a tenant
-select value from duetime.tenant_secrets where tenant_id = $1 and name = $2;
+select value, hosts, roles from duetime.tenant_secrets where tenant_id = $1 and name = $2;
 
 -- drop_tenant_secret: remove a secret of a tenant
 delete from duetime.tenant_secrets where tenant_id = $1 and name = $2;

@@ -15,6 +15,8 @@ create table tenant_secrets (
     tenant_id integer not null,
     name text not null,
     value blob not null,
+    hosts text not null, -- JSON lists: where it may be sent, and the roles that may name it
+    roles text not null,
     created_at integer not null,
     changed_at integer not null,
     primary key (tenant_id, name)

@@ -1,14 +1,15 @@
 -- put_tenant_secret: keep a secret of a tenant, new or not
-insert into tenant_secrets (tenant_id, name, value, created_at, changed_at)
-values (:tenant_id, :name, :value, :now, :now)
-on conflict (tenant_id, name) do update set value = excluded.value, changed_at = excluded.changed_at
+insert into tenant_secrets (tenant_id, name, value, hosts, roles, created_at, changed_at)
+values (:tenant_id, :name, :value, :hosts, :roles, :now, :now)
+on conflict (tenant_id, name) do update
+set value = excluded.value, hosts = excluded.hosts, roles = excluded.roles, changed_at = excluded.changed_at
 returning changed_at;
 
 -- list_tenant_secrets: what may be told of the secrets of a tenant
-select name, created_at, changed_at from tenant_secrets where tenant_id = :tenant_id order by name;
+select name, created_at, changed_at, hosts, roles from tenant_secrets where tenant_id = :tenant_id order by name;
 
 -- find_tenant_secret: a secret of a tenant
-select value from tenant_secrets where tenant_id = :tenant_id and name = :name;
+select value, hosts, roles from tenant_secrets where tenant_id = :tenant_id and name = :name;
 
 -- drop_tenant_secret: remove a secret of a tenant
 delete from tenant_secrets where tenant_id = :tenant_id and name = :name;

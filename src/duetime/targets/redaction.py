@@ -1,0 +1,118 @@
+"""Redaction: what a receiver says back must not show the secrets that it was sent.
+
+A receiver may echo a header as it is, in base64, percent-encoded, in JSON, in HTML or in hexadecimal. Every such form
+of every secret that an attempt has sent is replaced before anything of the answer is cut, kept or logged.
+"""
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from duetime.model.failure import Failure
+from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, Succeeded
+
+REDACTED = "[redacted]"
+_SHORTEST = 4
+"""Characters: the beginning of a form that stands where an answer was cut off is removed from this length on."""
+
+
+class Redactor:
+    """Knows the secrets of one attempt; none at first."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._forms: tuple[str, ...] = ()
+        for secret in secrets:
+            self.learn(secret)
+
+    def learn(self, secret: str) -> None:
+        # The longest first: where one form is part of another, nothing of the longer one is left.
+        self._forms = tuple(sorted({*self._forms, *_forms(secret)}, key=len, reverse=True))
+
+    def text(self, text: str, *, cut: bool = False) -> str:
+        """The text without secrets. `cut`: its end was cut off, and may hold the beginning of one."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, REDACTED)
+        return self._without_beginning(text) if cut and self._forms else text
+
+    def body(self, body: bytes, *, cut: bool = False) -> bytes:
+        """The same of bytes in any encoding that extends ASCII; other bytes stay as they are."""
+        if not self._forms:
+            return body
+        return self.text(body.decode("utf-8", "surrogateescape"), cut=cut).encode("utf-8", "surrogateescape")
+
+    def value(self, value: Any) -> Any:
+        """The same of everything in a JSON value, names included."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.value(item) for item in value]
+            case dict():
+                return {self.text(name): self.value(item) for name, item in value.items()}
+            case _:
+                return value
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        if not self._forms:
+            return outcome
+        match outcome:
+            case Succeeded(result) if result is not None:
+                return Succeeded(msgspec.json.encode(self.value(msgspec.json.decode(result))))
+            case Failed(failure):
+                return Failed(self._failure(failure))
+            case Snoozed(delay, str(reason)):
+                return Snoozed(delay, self.text(reason))
+            case Cancelled(reason):
+                return Cancelled(self.text(reason))
+            case Skipped(reason):
+                return Skipped(self.text(reason))
+            case _:
+                return outcome
+
+    def _failure(self, failure: Failure) -> Failure:
+        traceback = None if failure.traceback is None else self.text(failure.traceback)
+        return msgspec.structs.replace(failure, message=self.text(failure.message), traceback=traceback)
+
+    def _without_beginning(self, text: str) -> str:
+        for form in self._forms:
+            for length in range(min(len(form) - 1, len(text)), _SHORTEST - 1, -1):
+                if text.endswith(form[:length]):
+                    return text[:-length] + REDACTED
+        return text
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    yield escape(secret)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret)[1:-1].replace("/", "\\/")
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    # A header is sent in Latin-1, and may be read as UTF-8.
+    for raw in {secret.encode("latin-1", "replace"), secret.encode()}:
+        yield raw.decode("utf-8", "surrogateescape")
+        for percent in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
+            yield percent
+            yield _lower_escapes(percent)
+        yield raw.hex()
+        yield raw.hex().upper()
+        yield from _base64(raw)
+
+
+def _base64(raw: bytes) -> Iterator[str]:
+    """As it stands in base64 wherever it begins in what was encoded: the characters that depend on nothing else."""
+    for before in range(3):
+        whole = b"\x00" * before + raw
+        start, end = -(-before * 8 // 6), len(whole) * 8 // 6
+        yield b64encode(whole)[start:end].decode()
+        yield urlsafe_b64encode(whole)[start:end].decode()
+
+
+def _lower_escapes(text: str) -> str:
+    head, *rest = text.split("%")
+    return "".join([head, *(f"%{part[:2].lower()}{part[2:]}" for part in rest)])
