@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.context import Bench
 from bench.goals import Target
+from bench.processes import ENCRYPTION
 from bench.report import console
 from bench.stores import migrated
 from duetime.engine.intake import prepare
@@ -57,7 +58,7 @@ async def _measure(store: PostgresStore, dsn: str, folder: Path) -> dict[str, fl
     (folder / "down").touch()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
     environ = {**kept, "DUETIME_DATABASE_URL": dsn, "DUETIME_SLOTS": str(SLOTS), "DUETIME_PORT": "0"}
-    environ |= {"DUETIME_CANARY": "0s"}  # it would be waited for as well
+    environ |= {"DUETIME_CANARY": "0s", **ENCRYPTION}  # the canary would be waited for as well
     environ |= {"BENCH_FOLDER": str(folder), "DUETIME_LOG_LEVEL": "error"}
     commands = [["server"], *([["worker", "bench.breaker_app:app"]] * WORKERS)]
     processes = [_start(command, environ) for command in commands]

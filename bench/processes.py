@@ -17,6 +17,9 @@ from duetime.store.protocol import Store
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
+ENCRYPTION = {"DUETIME_ENCRYPTION_KEYS": "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
+"""A server does not start without a key."""
+
 
 def cpu_of(pid: int) -> float:
     """Seconds of CPU that a process has used; 0 when it is gone."""
@@ -120,6 +123,7 @@ def duetime_server(dsn: str) -> Iterator[Process]:
         "DUETIME_LOG_LEVEL": "warning",
         "DUETIME_RETENTION": "3650d",  # what a filled database keeps is not to be pruned
         "DUETIME_DEAD_LETTER_RETENTION": "3650d",
+        **ENCRYPTION,
     }
     with started("-m", "duetime.cli", "server", **environ) as process:
         yield process

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.context import Bench
 from bench.goals import Target
-from bench.processes import Process, started
+from bench.processes import ENCRYPTION, Process, started
 from bench.report import console
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
@@ -26,6 +26,7 @@ from duetime.wiring import make_target_worker
 
 RUNS = 10_000
 DRIPPING, DRIP_SECONDS = 500, 20.0
+KEYS = tuple(ENCRYPTION.values())
 LOCAL = ("127.0.0.0/8",)
 DRIPS = "memory grown while 500 calls drip"
 TARGETS = {
@@ -72,7 +73,7 @@ async def _fill(store: Store, target: dict[str, Any], count: int, settings: Sett
 
 
 async def _drain(store: Store, target: dict[str, Any], runs: int) -> tuple[float, float]:
-    settings = Settings(allowed_networks=LOCAL, target_slots=200)
+    settings = Settings(allowed_networks=LOCAL, target_slots=200, encryption_keys=KEYS)
     await _fill(store, target, runs, settings)
     runner = TargetRunner(store, settings, CompletionLinks(store))
     worker = make_target_worker(runner, store, settings)
@@ -91,7 +92,9 @@ async def _drain(store: Store, target: dict[str, Any], runs: int) -> tuple[float
 
 async def _drip(store: Store, target: dict[str, Any]) -> float:
     """How much the worker grows between two looks while its slots are full of calls that drip."""
-    settings = Settings(allowed_networks=LOCAL, target_slots=DRIPPING, target_timeout=timedelta(seconds=60))
+    settings = Settings(
+        allowed_networks=LOCAL, target_slots=DRIPPING, target_timeout=timedelta(seconds=60), encryption_keys=KEYS
+    )
     await _fill(store, target, DRIPPING, settings)
     runner = TargetRunner(store, settings, CompletionLinks(store))
     worker = make_target_worker(runner, store, settings)

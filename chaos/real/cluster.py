@@ -13,7 +13,7 @@ from typing import Any
 
 from chaos.real.bouncer import Bouncer
 from chaos.real.clocks import preloading
-from chaos.real.environment import LOGS
+from chaos.real.environment import ENCRYPTION, LOGS
 from chaos.real.network import Proxy
 from tests.support.postgres import Server, free_port
 
@@ -69,7 +69,7 @@ class Member:
         self._said_before = self._log.stat().st_size
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         environment |= {f"DUETIME_{name.upper()}": value for name, value in self._settings.items()}
-        environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs)}
+        environment |= {"DUETIME_DATABASE_URL": self.proxy.dsn, LOGS: str(self._logs), **ENCRYPTION}
         environment |= self.environment
         environment["PYTHONPATH"] = os.pathsep.join(map(str, filter(None, (self.code, ROOT))))
         self._process = subprocess.Popen(

@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 
 import asyncpg
 
+from chaos.real.environment import ENCRYPTION
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT, Options, decode_options
 from duetime.model.limits import QueueLimits
@@ -65,7 +66,7 @@ class Processes:
 
     def __init__(self, dsn: str, folder: Path, workers: int) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
-        self._environ = {**kept, **_SETTINGS, "DUETIME_DATABASE_URL": dsn}
+        self._environ = {**kept, **_SETTINGS, **ENCRYPTION, "DUETIME_DATABASE_URL": dsn}
         self._log: IO[bytes] = (folder / "processes.log").open("ab")
         self._server = self._start("server")
         self._workers = [self._worker() for _ in range(workers)]

@@ -10,6 +10,7 @@
     │   ├── JobBusy             the job's run has started: it cannot be replaced now
     │   ├── StaleVersion        the job was edited meanwhile: look at it again
     │   ├── CalendarInUse       jobs leave out the days of this calendar
+    │   ├── NoEncryptionKey     what is to be stored must be encrypted, and this process has no key
     │   └── NameTaken           there is one with this name already
     ├── QuotaExceeded           the tenant has as much as it may have
     ├── Overloaded              there is more to do than can be done now: back off and repeat
@@ -21,7 +22,8 @@
     │   │   └── ServerUnavailable   the same of a duetime server
     │   │       └── RateLimited     the caller has used up a limit; nothing was changed
     │   ├── StoreRejected       it refuses these very rows: repeating cannot help
-    │   ├── SealBroken          what it keeps encrypted cannot be opened with the keys that are known here
+    │   ├── SealBroken          what it keeps encrypted cannot be opened: it was changed
+    │   │   └── KeyUnknown          it was encrypted with a key that is not known here
     │   ├── StoreRewound        it has lost what this process knows of it: start the process again
     │   └── SchemaMismatch      its schema is not one that this code knows
     └── StoreLocked             the embedded file belongs to another process
@@ -81,6 +83,10 @@ class CalendarInUse(Conflict):
     """A calendar cannot be deleted while jobs leave out its days."""
 
 
+class NoEncryptionKey(Conflict):
+    """What is to be stored must be encrypted, and this process has no key to do it with."""
+
+
 class NameTaken(Conflict):
     """There is one with this name already."""
 
@@ -137,6 +143,10 @@ class StoreRejected(StoreError):
 
 class SealBroken(StoreError):
     """What is stored encrypted cannot be opened: its key is not known here, or it was changed."""
+
+
+class KeyUnknown(SealBroken):
+    """What is stored encrypted needs a key that this process does not have."""
 
 
 class StoreRewound(StoreError):

@@ -229,7 +229,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     encryption_keys: Annotated[
         tuple[str, ...],
-        kinds.encryption_keys("What stored payloads, and arguments of tenants that ask for it, are encrypted with."),
+        kinds.encryption_keys("What is stored encrypted is encrypted with: what signs, secrets, payloads, content."),
     ] = ()
     unknown_tasks: Annotated[
         Literal["accept", "refuse"],
@@ -334,6 +334,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def sealing_keys(self) -> list[tuple[str, bytes]]:
         """The encryption keys with their names; the first is the one to encrypt with."""
         return [kinds.decoded_key(key) for key in self.encryption_keys]
+
+    @property
+    def has_encryption(self) -> bool:
+        """Whether there is a key to encrypt with."""
+        return bool(self.encryption_keys)
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [(name, kind.show(getattr(self, name))) for name, kind in _KINDS.items()]

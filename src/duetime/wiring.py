@@ -28,7 +28,7 @@ from duetime.engine.scanner import Scanner
 from duetime.engine.settler import settling
 from duetime.engine.surveyor import LoopLag, Surveyor
 from duetime.engine.watcher import Watcher
-from duetime.errors import AccessDenied, reason_of
+from duetime.errors import AccessDenied, SettingsError, reason_of
 from duetime.loop import Loop
 from duetime.model.notification import QUEUE as NOTIFICATIONS
 from duetime.settings import Settings
@@ -136,6 +136,8 @@ class Node:
     ) -> None:
         """`forget_address` is called when an embedded file comes to belong to this process, and when it stops: what
         says where the file is served is of another process, or will soon be in vain."""
+        if serve or targets:
+            require_encryption(settings)
         self._forget_address = forget_address
         self._has_file = False
         self._settings = settings
@@ -303,6 +305,17 @@ def _telling_loops(store: Store) -> list[Loop]:
         Loop("open breakers", OpenBreakers(store, letters).tick, jitter=0.2),
         Loop("alarm", Alarm(store, letters).tick, jitter=0.2),
     ]
+
+
+def require_encryption(settings: Settings) -> None:
+    """What signs (sessions, cursors, requests, links) is encrypted in the database: without a key nothing is served and
+    nothing is called. Raises `SettingsError`."""
+    if not settings.has_encryption:
+        raise SettingsError(
+            "servers and targets need a key to encrypt what they sign with",
+            field="encryption_keys",
+            remedy="set DUETIME_ENCRYPTION_KEYS, the same for all processes; `duetime encryption new-key` makes one",
+        )
 
 
 def _tracer(settings: Settings) -> Tracer | None:

@@ -10,6 +10,7 @@ import pytest
 
 from duetime import __version__
 from tests.support.command import Command, only_line, run
+from tests.support.working import ENCRYPTION
 
 COMMANDS = ["up", "server", "worker", "migrate", "check"]
 HELLO = "examples.hello:app"
@@ -98,11 +99,19 @@ def test_a_database_that_cannot_be_reached(tmp_path: Path, arguments: tuple[str,
 @pytest.mark.parametrize("arguments", [("up",), ("server",), ("worker", HELLO)])
 def test_what_runs_until_it_is_stopped_waits_for_its_database(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     words = "the database 127.0.0.1:1/nothing cannot be used now"
-    with Command(tmp_path, *arguments, environ={"DUETIME_DATABASE_URL": NOBODY}) as waiting:
+    environ = {"DUETIME_DATABASE_URL": NOBODY, "DUETIME_ENCRYPTION_KEYS": ENCRYPTION}
+    with Command(tmp_path, *arguments, environ=environ) as waiting:
         waiting.until(lambda command: words in command.stderr)
         assert waiting.stop() == 0
     assert "trying again until it is back" in waiting.stderr
     assert "Traceback" not in waiting.stderr
+
+
+@pytest.mark.parametrize("arguments", [("server",), ("worker", "--targets")])
+def test_what_signs_does_not_start_without_an_encryption_key(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, failed = run(tmp_path, *arguments, environ={"DUETIME_DATABASE_URL": NOBODY})
+    assert code == 2
+    assert "DUETIME_ENCRYPTION_KEYS" in only_line(failed) and "duetime encryption new-key" in only_line(failed)
 
 
 def test_an_error_for_scripts(tmp_path: Path) -> None:
@@ -121,7 +130,8 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("server",), ("worker", HELLO), ("check",)])
 def test_a_database_without_a_schema(tmp_path: Path, database: str, arguments: tuple[str, ...]) -> None:
-    code, failed = run(tmp_path, *arguments, "--database-url", database)
+    environ = {"DUETIME_ENCRYPTION_KEYS": ENCRYPTION}
+    code, failed = run(tmp_path, *arguments, "--database-url", database, environ=environ)
     assert code == 4
     assert "has no duetime schema (run: duetime migrate)" in only_line(failed)
 

@@ -11,6 +11,7 @@ import psycopg
 
 from tests.support.command import Command, only_line, run, tracebacks
 from tests.support.ticking import ODD
+from tests.support.working import ENCRYPTION
 
 HELLO = "examples.hello:app"
 TICKING = "tests.support.ticking:app"
@@ -88,7 +89,7 @@ def test_a_killed_process_gives_the_file_back(tmp_path: Path) -> None:
 
 
 def test_a_server_and_a_worker_on_postgres(tmp_path: Path, migrated: str) -> None:
-    environ = {"DUETIME_DATABASE_URL": migrated, "DUETIME_POLL": "50ms"}
+    environ = {"DUETIME_DATABASE_URL": migrated, "DUETIME_POLL": "50ms", "DUETIME_ENCRYPTION_KEYS": ENCRYPTION}
     with (
         Command(tmp_path / "server", "server", "--json", environ=environ) as server,
         Command(tmp_path / "worker", "worker", HELLO, "--json", environ=environ) as worker,

@@ -19,6 +19,7 @@ from duetime.model.key_text import new_key_text
 from duetime.store.postgres import PostgresStore
 from tests.support.fleet_tasks import TABLE
 from tests.support.waiting import eventually
+from tests.support.working import ENCRYPTION
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.support.fleet_tasks:app"
@@ -128,6 +129,7 @@ class Fleet:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DUETIME_")}
         environment |= {"DUETIME_DATABASE_URL": self.dsn, "DUETIME_TEST_DSN": self.dsn, "PYTHONUNBUFFERED": "1"}
         environment["DUETIME_PORT"] = "0"  # tests run side by side
+        environment["DUETIME_ENCRYPTION_KEYS"] = ENCRYPTION
         # Only what the test asks for runs; and tasks whose database is away are tried again as soon as it is back.
         environment |= {"DUETIME_CANARY": "0s", "DUETIME_TARGETS": "off", "DUETIME_BREAKERS": "off"}
         environment |= {f"DUETIME_{name.upper()}": str(value) for name, value in settings.items()}

@@ -24,9 +24,9 @@ from duetime.settings import Settings
 from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
 from duetime.wiring import engine_loops
+from tests.support.working import ENCRYPTION as ENCRYPTION
 from tests.support.working import quick_settings
 
-ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
 
 
@@ -100,9 +100,7 @@ class Served:
 @asynccontextmanager
 async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
     """The API on this database, until the block ends. Nothing moves by itself: no job is fired, no run is reaped."""
-    given: Settings = msgspec.structs.replace(
-        quick_settings(database_url), **{"encryption_keys": (ENCRYPTION,), "failed_logins": 0, **settings}
-    )
+    given: Settings = msgspec.structs.replace(quick_settings(database_url), **{"failed_logins": 0, **settings})
     store = store_for(given)
     await open_ready(store)
     try:

@@ -18,12 +18,20 @@ from duetime.worker.http_source import HttpSource
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
+ENCRYPTION = "first:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+"""What everything here is encrypted with."""
 PATIENCE = "20s"
 """How long a test waits for what should happen at once."""
 
 
 def quick_settings(database_url: str) -> Settings:
-    return Settings(database_url=database_url, poll=timedelta(milliseconds=50), grace=timedelta(seconds=1), processes=2)
+    return Settings(
+        database_url=database_url,
+        poll=timedelta(milliseconds=50),
+        grace=timedelta(seconds=1),
+        processes=2,
+        encryption_keys=(ENCRYPTION,),
+    )
 
 
 @asynccontextmanager

@@ -88,7 +88,6 @@ ONLY_SQLITE = {
     "list_ended_runs_by_state": "the same",
     "walk_ended_jobs_by_state": "a branch of `ends_by_job` in PostgreSQL",
     "is_heard": "part of each statement that tells, in PostgreSQL",
-    "tenants_of_runs": "PostgreSQL's statements return the tenants of what they touch",
     "is_served": "a function in PostgreSQL, part of `claim` and `claim_many`",
     "labels_in_turn": "part of `sweep_labels` in PostgreSQL",
     "payloads_in_turn": "part of `sweep_payloads` in PostgreSQL",

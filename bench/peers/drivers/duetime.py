@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import uvloop
 
 from bench.peers.driver import ARGUMENT, PLANS, Driver, send, submit
+from bench.processes import ENCRYPTION
 from bench.tasks import app
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
@@ -83,7 +84,8 @@ class DuetimeDriver(Driver):
         os.environ.update({"DUETIME_DATABASE_URL": self.url, "DUETIME_LOG_LEVEL": "warning"})
         command = [sys.executable, "-m", "duetime.cli"]
         if PLANS:  # a worker runs what is ready; a server sees to it that it is
-            subprocess.Popen([*command, "server"], env={**os.environ, "DUETIME_PORT": "0"})
+            environ = {**os.environ, **ENCRYPTION, "DUETIME_PORT": "0"}
+            subprocess.Popen([*command, "server"], env=environ)
         options = ("--slots", str(SLOTS), "--threads", str(THREADS))
         os.execv(command[0], [*command, "worker", "bench.tasks:app", *options])
 

@@ -55,7 +55,7 @@ def with_encryption_key(settings: Settings) -> Settings:
         return settings
     path = settings.data_dir / ENCRYPTION_KEY
     if not path.exists():
-        write_private(path, f"local:{b64encode(os.urandom(32)).decode()}\n")
+        write_private(path, new_encryption_key("local") + "\n")
     try:
         key = path.read_text(encoding="ascii").strip()
         decoded_key(key)
@@ -64,6 +64,11 @@ def with_encryption_key(settings: Settings) -> Settings:
             f"{path} cannot be used: {error}", field="encryption_keys", remedy="restore it, or set encryption_keys"
         ) from None
     return msgspec.structs.replace(settings, encryption_keys=(key,))
+
+
+def new_encryption_key(prefix: str) -> str:
+    """As the settings have it. Its name tells it from every other key, so that a missing one is known as missing."""
+    return f"{prefix}-{os.urandom(4).hex()}:{b64encode(os.urandom(32)).decode()}"
 
 
 def read_admin_key(folder: Path) -> str | None:

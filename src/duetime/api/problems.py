@@ -18,11 +18,14 @@ from duetime.errors import (
     JobBusy,
     KeyInFlight,
     KeyReused,
+    KeyUnknown,
     LeaseLost,
     NameTaken,
+    NoEncryptionKey,
     NotFound,
     Overloaded,
     QuotaExceeded,
+    SealBroken,
     StaleVersion,
     StoreError,
     StoreRejected,
@@ -57,6 +60,9 @@ CONFLICT = Kind(409, "conflict", "Not at this moment")
 CALENDAR_IN_USE = Kind(409, "calendar_in_use", "Jobs leave out the days of the calendar")
 NAME_TAKEN = Kind(409, "name_taken", "There is one with this name already")
 JOB_BUSY = Kind(409, "job_busy", "The job's run has started")
+KEY_MISSING = Kind(409, "encryption_key_missing", "The server has no key to encrypt with")
+KEY_UNKNOWN = Kind(409, "encryption_key_unknown", "The server does not have the key that it was encrypted with")
+SEAL_BROKEN = Kind(409, "seal_broken", "What is stored encrypted cannot be opened")
 IN_FLIGHT = Kind(409, "idempotency_key_in_flight", "The same request is under way")
 LEASE_LOST = Kind(409, "lease_lost", "The run belongs to someone else by now")
 STALE = Kind(412, "stale_version", "It has changed since it was read")
@@ -81,6 +87,7 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (KeyReused, KEY_REUSED),
     (JobBusy, JOB_BUSY),
     (StaleVersion, STALE),
+    (NoEncryptionKey, KEY_MISSING),
     (CalendarInUse, CALENDAR_IN_USE),
     (NameTaken, NAME_TAKEN),
     (Conflict, CONFLICT),
@@ -88,6 +95,8 @@ _BY_ERROR: tuple[tuple[type[DuetimeError], Kind], ...] = (
     (Overloaded, OVERLOADED),
     (LeaseLost, LEASE_LOST),
     (StoreRejected, INVALID_INPUT),
+    (KeyUnknown, KEY_UNKNOWN),
+    (SealBroken, SEAL_BROKEN),
     (StoreError, UNAVAILABLE),
 )
 

@@ -23,8 +23,8 @@ from duetime.engine.desk import Desk
 from duetime.engine.gathering import Gatherer
 from duetime.engine.quota import Quota
 from duetime.errors import StoreError
-from duetime.sealing import Sealer
 from duetime.settings import Settings
+from duetime.store.opening import sealer_of
 from duetime.store.protocol import Store
 from duetime.targets.checking import TargetRules
 from duetime.targets.completion_link import CompletionLinks
@@ -56,7 +56,7 @@ class Service:
         self.trail = Trail(store)
         self.tasks = Tasks(store, settings)
         self.intake = Gatherer(self.store)
-        self.sealer = Sealer(settings.sealing_keys)
+        self.sealer = sealer_of(store, settings)
         self.vault = Vault(store, self.sealer)
         self.targets = TargetRules(settings)
         self.secrets = KnownSecrets(store, self.targets.guard)

@@ -24,6 +24,7 @@ Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="Ho
 FireRate = Annotated[
     float | None, typer.Option("--fires-per-second", help="How many fires a second its schedules may have.")
 ]
+EncryptArgs = Annotated[bool | None, typer.Option(help="Encrypt what its jobs hold and return.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Its id: key_…")]
 ExpiresAt = Annotated[
     str | None,
@@ -73,7 +74,7 @@ def create(
     submissions_per_second: Rate = None,
     fires_per_second: FireRate = None,
     limit: MoreLimits = None,
-    encrypt_args: Annotated[bool | None, typer.Option(help="Encrypt the arguments of its jobs.")] = None,
+    encrypt_args: EncryptArgs = None,
 ) -> None:
     """Add a tenant."""
     limits = _limits(
@@ -99,6 +100,7 @@ def change(
     submissions_per_second: Rate = None,
     fires_per_second: FireRate = None,
     limit: MoreLimits = None,
+    encrypt_args: EncryptArgs = None,
 ) -> None:
     """Change a tenant. A limit that is not named stays as it is."""
     limits = _limits(
@@ -108,7 +110,8 @@ def change(
         submissions_per_second=submissions_per_second,
         fires_per_second=fires_per_second,
     )
-    talk.show(talk.client.change_tenant(name, state=state, tier=tier, weight=weight, limits=limits))
+    given = {"encrypt_args": encrypt_args} if encrypt_args is not None else {}
+    talk.show(talk.client.change_tenant(name, state=state, tier=tier, weight=weight, limits=limits, **given))
 
 
 @keys.command("list")

@@ -13,6 +13,7 @@ from duetime.cli import (
     calendars,
     check,
     crontab,
+    encryption,
     graphs,
     jobs,
     migrate,
@@ -64,6 +65,7 @@ application.add_typer(admin.tenants, name="tenants")
 application.add_typer(admin.keys, name="keys")
 application.add_typer(sessions.sessions, name="sessions")
 application.command("login-link")(sessions.login_link)
+application.add_typer(encryption.application, name="encryption")
 application.command("audit")(admin.audit)
 
 

@@ -62,6 +62,7 @@ def worker(
     without spending an attempt. A second signal stops at once.
     """
     keep_secrets_private()
+    from duetime.api.data_folder import with_encryption_key
     from duetime.wiring import Node
 
     with clear_errors(json=json):
@@ -95,7 +96,9 @@ def worker(
             _work_remotely(settings, loaded, json=json)
             return
         # An embedded file belongs to one process, so whoever works on it also moves its jobs.
-        node = Node(settings, app=loaded, loops=settings.sqlite_file is not None, targets=targets)
+        embedded = settings.sqlite_file is not None
+        known = with_encryption_key(settings) if embedded else settings
+        node = Node(known, app=loaded, loops=embedded, targets=targets)
 
         async def ready(_: "Store", __: "HttpServer | None") -> None:
             say(

@@ -13,23 +13,29 @@ from duetime.errors import (
     JobBusy,
     KeyInFlight,
     KeyReused,
+    KeyUnknown,
     LeaseLost,
     NameTaken,
+    NoEncryptionKey,
     NotFound,
     QuotaExceeded,
     RateLimited,
+    SealBroken,
     ServerUnavailable,
     StaleVersion,
 )
 
 _BY_CODE: dict[str, type[DuetimeError]] = {
     "calendar_in_use": CalendarInUse,
+    "encryption_key_missing": NoEncryptionKey,
+    "encryption_key_unknown": KeyUnknown,
     "idempotency_key_in_flight": KeyInFlight,
     "idempotency_key_reused": KeyReused,
     "job_busy": JobBusy,
     "lease_lost": LeaseLost,
     "name_taken": NameTaken,
     "quota_exceeded": QuotaExceeded,
+    "seal_broken": SealBroken,
     "stale_version": StaleVersion,
 }
 _BY_STATUS: dict[int, type[DuetimeError]] = {

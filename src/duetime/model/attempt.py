@@ -76,6 +76,8 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     logs: bytes | None = None
     lane_id: int = 0
     """Where the run was claimed from, as far as who reports it knows; for those who count."""
+    fingerprint: str | None = None
+    """That of the error, where the error itself is encrypted."""
 
 
 class RunNote(msgspec.Struct, frozen=True):

@@ -28,6 +28,12 @@ def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0
     return SealedPostgresStore(sealer, settings.database_url, **how)
 
 
+def sealer_of(store: Store, settings: Settings) -> Sealer:
+    """What a process seals and opens with: that of its store, so that all of it has the same keys."""
+    found: Sealer | None = getattr(store, "sealer", None)
+    return Sealer(settings.sealing_keys) if found is None else found
+
+
 def is_wanted(file: Path) -> bool:
     """Whether another process waits for an embedded file."""
     from duetime.store.sqlite.ownership import is_wanted

@@ -73,6 +73,12 @@ class Tenancy(Protocol):
         """Those of these keys, as (kind, key) of `store/keys.py`, that lead to an earlier request or to a job that is
         not over: a submission with one of them adds no job."""
 
+    async def encrypting_tenants(self) -> frozenset[int]:
+        """The tenants whose content is encrypted (`encrypt_args`)."""
+
+    async def tenants_of_runs(self, run_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """Whose runs these are; those that are not live are left out."""
+
     async def secret(self, name: str, fresh: bytes) -> bytes:
         """A secret that all nodes share (to sign cursors with): `fresh` the first time, and from then on that."""
 

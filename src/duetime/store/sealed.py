@@ -1,94 +1,34 @@
-"""Stores that keep the arguments of some tenants encrypted.
+"""Stores that keep content of some tenants encrypted (`store/sealing.py`), and what signs encrypted always.
 
-What a tenant that asks for it (`encrypt_args`) submits is sealed on its way in, and opened wherever arguments leave
-the store: for workers and for readers. Everybody above sees plain arguments. The seal is bound to the tenant. Jobs that
-were stored before stay as they are; sealed ones are opened whatever the tenant asks for now, as long as their key is
-known. Every process that submits, works or serves needs the keys.
+Everybody above sees plain content. Jobs that were stored before a tenant asked for encryption stay as they are; sealed
+ones are opened whatever the tenant asks for now, as long as their key is known. Every process that submits, works or
+serves needs the keys.
 
-Arguments that cannot be opened are missing, and nothing else is: what they belong to is handed out with the reason
-(`args_problem`), so that one row takes no other with it, and whoever has no use for them does without.
+A secret that all nodes share (`secret`) is sealed for everybody: whoever copies the database must not be able to sign.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
-from msgspec import UnsetType
 
-from duetime.clock import monotonic
-from duetime.errors import SealBroken
-from duetime.model.attempt import Claimed, Run
+from duetime.errors import InvalidInput
+from duetime.model.attempt import Claimed, Completion, Run, RunNote
+from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
 from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
-from duetime.model.job import INTERNAL_TENANT, Job, NewJob, Submitted
-from duetime.model.worker import Seat
-from duetime.sealing import Sealer, is_sealed
-from duetime.store.protocol import Store
-
-R = TypeVar("R", Job, Run)
-T = TypeVar("T", Job, Run, Claimed)
-
-_REMEMBERED = 3.0
-"""Seconds for which a tenant is not asked again whether it wants encryption."""
-
-
-class _Sealing:
-    """What both stores do with arguments on their way in and out."""
-
-    def __init__(self, store: Store, sealer: Sealer) -> None:
-        self._store = store
-        self._sealer = sealer
-        self._wishes: dict[int, tuple[float, bool]] = {}
-        self._tenants: dict[int, int] = {}
-        """The tenant of each lane."""
-
-    async def sealed(self, tenant_id: int, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-        if not jobs or tenant_id == INTERNAL_TENANT or not await self._wants(tenant_id):
-            return jobs
-        owner = _owner(tenant_id)
-        return [msgspec.structs.replace(job, args=self._sealer.seal(job.args, belongs_to=owner)) for job in jobs]
-
-    async def sealed_changes(self, tenant_id: int, changes: Changes) -> Changes:
-        if isinstance(changes.args, UnsetType) or not await self._wants(tenant_id):
-            return changes
-        args = self._sealer.seal(changes.args, belongs_to=_owner(tenant_id))
-        return msgspec.structs.replace(changes, args=args)
-
-    def opened(self, thing: R) -> R:
-        return self._open(thing, thing.tenant_id) if is_sealed(thing.args) else thing
-
-    async def claimed(self, runs: list[Claimed]) -> list[Claimed]:
-        if not any(is_sealed(run.args) for run in runs):
-            return runs  # as nearly always: nothing is made anew for them
-        return [await self._claimed(run) if is_sealed(run.args) else run for run in runs]
-
-    async def _claimed(self, run: Claimed) -> Claimed:
-        if run.lane_id not in self._tenants:
-            self._tenants = {lane.id: lane.key.tenant_id for lane in await self._store.lanes()}
-        opened = self._open(run, self._tenants[run.lane_id])
-        if opened.args_problem is None or self._sealer.knows_key_of(run.args):
-            return opened
-        return msgspec.structs.replace(opened, key_unknown=True)
-
-    def _open(self, thing: T, tenant_id: int) -> T:
-        try:
-            args = self._sealer.open(thing.args, belongs_to=_owner(tenant_id))
-        except SealBroken as error:
-            return msgspec.structs.replace(thing, args_problem=str(error))
-        return msgspec.structs.replace(thing, args=args)
-
-    async def _wants(self, tenant_id: int) -> bool:
-        """Raises `Conflict` where they shall be encrypted and cannot: nothing is stored as it is."""
-        asked_at, wish = self._wishes.get(tenant_id, (None, False))
-        if asked_at is None or monotonic() - asked_at > _REMEMBERED:
-            wish = (await self._store.tenant_by_id(tenant_id)).encrypt_args
-            self._wishes[tenant_id] = monotonic(), wish
-        if wish:
-            self._sealer.check()
-        return wish
-
+from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.listing import DeadFilter, DeadGroups, DeadLetter, JobReport, Page, Replayed, RunFilter, RunItem
+from duetime.model.notification import RunNews
+from duetime.model.tenant import NewTenant, Tenant, TenantChange
+from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
+from duetime.sealing import Sealer
+from duetime.store.protocol import Completed
+from duetime.store.roles import JudgeLost
+from duetime.store.sealing import Sealing, shared_owner
 
 if TYPE_CHECKING:
     # Either store: what stands behind `super()` is the one that it is mixed into.
@@ -97,24 +37,83 @@ else:
     _Plain = object
 
 
-class SealedArguments(_Plain):
-    """Every way on which arguments come into a store or leave it."""
+class SealedContent(_Plain):
+    """Every way on which content comes into a store or leaves it."""
 
     def __init__(self, sealer: Sealer, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._sealing = _Sealing(self, sealer)
+        self.sealer = sealer
+        self._sealing = Sealing(self, sealer)
+
+    async def secret(self, name: str, fresh: bytes) -> bytes:
+        bound = shared_owner(name)
+        await self.sealer.ready()
+        kept = await super().secret(name, self.sealer.seal(fresh, belongs_to=bound))
+        await self.sealer.learn([kept])
+        return self.sealer.open(kept, belongs_to=bound)
+
+    # In.
+
+    async def create_tenant(self, tenant: NewTenant) -> Tenant:
+        made = await super().create_tenant(tenant)
+        self._sealing.forget()
+        return made
+
+    async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
+        changed = await super().update_tenant(tenant_id, change)
+        self._sealing.forget()
+        return changed
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        return await super().submit(tenant_id, await self._sealing.sealed(tenant_id, jobs))
+        return await super().submit(tenant_id, await self._sealing.jobs(tenant_id, jobs))
 
     async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph:
-        jobs = await self._sealing.sealed(tenant_id, [node.job for node in graph.nodes])
+        jobs = await self._sealing.jobs(tenant_id, [node.job for node in graph.nodes])
         nodes = [msgspec.structs.replace(node, job=job) for node, job in zip(graph.nodes, jobs, strict=True)]
         return await super().submit_graph(tenant_id, msgspec.structs.replace(graph, nodes=tuple(nodes)))
 
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
-        changes = await self._sealing.sealed_changes(tenant_id, changes)
-        return self._sealing.opened(await super().edit_job(tenant_id, job_id, changes, version))
+        changes = await self._sealing.changes(tenant_id, changes)
+        return await self._sealing.job(await super().edit_job(tenant_id, job_id, changes, version))
+
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        return await super().complete(worker_id, await self._sealing.completions(worker_id, completions), closed_claims)
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        sealed = [(worker, await self._sealing.completions(worker, items), nos) for worker, items, nos in reports]
+        return await super().complete_many(sealed)
+
+    async def complete_within(
+        self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
+    ) -> None:
+        result, logs = await self._sealing.outcome_within(worker_id, run_id, result, logs)
+        await super().complete_within(connection, worker_id, run_id, fence, result, logs)
+
+    async def finish(self, run_id: UUID, fence: int, judge: JudgeLost) -> bool:
+        seal = await self._sealing.judged(run_id)
+
+        def judge_sealed(found: Sequence[Lost]) -> Sequence[Completion]:
+            return [seal(item) for item in judge(found)]
+
+        return await super().finish(run_id, fence, judge_sealed)
+
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
+        return await super().note(worker_id, await self._sealing.notes(worker_id, notes))
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
+        self._sealing.know_worker(worker.id, worker.tenant_id)
+        return await super().register(worker, lease)
+
+    async def worker(self, worker_id: UUID) -> Worker:
+        found = await super().worker(worker_id)
+        self._sealing.know_worker(worker_id, found.tenant_id)
+        return found
+
+    # Out.
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))
@@ -123,33 +122,102 @@ class SealedArguments(_Plain):
         dealt = await super().claim_many(seats, takes)
         return {worker_id: await self._sealing.claimed(runs) for worker_id, runs in dealt.items()}
 
+    async def held_runs(self, worker_id: UUID, run_ids: Sequence[UUID]) -> list[Claimed]:
+        return await self._sealing.claimed(await super().held_runs(worker_id, run_ids))
+
     async def job(self, tenant_id: int, job_id: UUID) -> Job:
-        return self._sealing.opened(await super().job(tenant_id, job_id))
+        return await self._sealing.job(await super().job(tenant_id, job_id))
 
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
-        return self._sealing.opened(await super().cancel_job(tenant_id, job_id))
+        return await self._sealing.job(await super().cancel_job(tenant_id, job_id))
 
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
-        return self._sealing.opened(await super().pause_job(tenant_id, job_id))
+        return await self._sealing.job(await super().pause_job(tenant_id, job_id))
 
     async def resume_job(self, tenant_id: int, job_id: UUID) -> Job:
-        return self._sealing.opened(await super().resume_job(tenant_id, job_id))
+        return await self._sealing.job(await super().resume_job(tenant_id, job_id))
 
     async def run(self, tenant_id: int, run_id: UUID) -> Run:
-        return self._sealing.opened(await super().run(tenant_id, run_id))
+        return await self._sealing.run(await super().run(tenant_id, run_id))
 
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
-        return self._sealing.opened(await super().cancel_run(tenant_id, run_id))
+        return await self._sealing.run(await super().cancel_run(tenant_id, run_id))
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
-        return self._sealing.opened(await super().trigger_job(tenant_id, job_id, nonce, request))
+        return await self._sealing.run(await super().trigger_job(tenant_id, job_id, nonce, request))
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
-        return self._sealing.opened(await super().retry_run(tenant_id, run_id, nonce, request))
+        return await self._sealing.run(await super().retry_run(tenant_id, run_id, nonce, request))
 
     async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]:
-        return [self._sealing.opened(run) for run in await super().runs_of_job(tenant_id, job_id, limit)]
+        return await self._sealing.runs(await super().runs_of_job(tenant_id, job_id, limit))
 
+    async def list_runs(
+        self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
+    ) -> Page[RunItem]:
+        page = await super().list_runs(tenant_id, filter, before, limit)
+        return Page(tuple(await self._sealing.errors(tenant_id, page.items)), page.next)
 
-def _owner(tenant_id: int) -> str:
-    return f"arguments of tenant {tenant_id}"
+    async def list_dead_letters(
+        self, tenant_id: int, filter: DeadFilter, before: UUID | None = None, limit: int = 50
+    ) -> Page[DeadLetter]:
+        await self._check_filter(tenant_id, filter)
+        page = await super().list_dead_letters(tenant_id, filter, before, limit)
+        return Page(tuple(await self._sealing.errors(tenant_id, page.items)), page.next)
+
+    async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
+        found = await super().group_dead_letters(tenant_id, limit, most)
+        return msgspec.structs.replace(found, groups=tuple(await self._sealing.errors(tenant_id, found.groups)))
+
+    async def replay_dead_letters(
+        self,
+        tenant_id: int,
+        filter: DeadFilter,
+        nonce: bytes,
+        limit: int = 1000,
+        rate: float = 100.0,
+        delay: timedelta = timedelta(0),
+        request: KeyedRequest | None = None,
+    ) -> Replayed:
+        await self._check_filter(tenant_id, filter)
+        return await super().replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, request)
+
+    async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:
+        await self._check_filter(tenant_id, filter)
+        return await super().discard_dead_letters(tenant_id, filter, limit)
+
+    async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
+        found = await super().job_status(tenant_id, job_id)
+        if found.last_run is None:
+            return found
+        whole = msgspec.structs.replace(found.last_run, error=found.failure_reason)
+        last, reason = await self._sealing.errors(tenant_id, [found.last_run, whole])
+        return msgspec.structs.replace(found, last_run=last, failure_reason=reason.error)
+
+    async def news_of_runs(
+        self, tenant_id: int, run_ids: Sequence[UUID], *, started: datetime | None = None, ended: datetime | None = None
+    ) -> list[RunNews]:
+        found = await super().news_of_runs(tenant_id, run_ids, started=started, ended=ended)
+        return await self._sealing.errors(tenant_id, found)
+
+    async def parents(
+        self, tenant_id: int, run_id: UUID, after: UUID | None = None, limit: int = 100
+    ) -> Sequence[Parent]:
+        return await self._sealing.parents(tenant_id, await super().parents(tenant_id, run_id, after, limit))
+
+    async def held_parents(
+        self, worker_id: UUID, run_id: UUID, after: UUID | None = None, limit: int = 100
+    ) -> Sequence[Parent]:
+        found = await super().held_parents(worker_id, run_id, after, limit)
+        if all(each.result is None and each.error is None for each in found):
+            return found
+        tenants = await self.tenants_of_runs([run_id])
+        return await self._sealing.parents(tenants[run_id], found) if run_id in tenants else found
+
+    async def _check_filter(self, tenant_id: int, filter: DeadFilter) -> None:
+        if filter.error is not None and await self._sealing.encrypts(tenant_id):
+            raise InvalidInput(
+                "the errors of this tenant are encrypted: the database cannot search in them",
+                field="error",
+                remedy="filter by fingerprint, failure, task or queue",
+            )

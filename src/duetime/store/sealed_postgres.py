@@ -1,8 +1,8 @@
-"""PostgreSQL, with sealed arguments where a tenant asks for them."""
+"""PostgreSQL, with sealed content where a tenant asks for it."""
 
 from duetime.store.postgres import PostgresStore
-from duetime.store.sealed import SealedArguments
+from duetime.store.sealed import SealedContent
 
 
-class SealedPostgresStore(SealedArguments, PostgresStore):
+class SealedPostgresStore(SealedContent, PostgresStore):
     """See `duetime.store.sealed`."""

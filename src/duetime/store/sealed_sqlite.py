@@ -1,8 +1,8 @@
-"""SQLite, with sealed arguments where a tenant asks for them."""
+"""SQLite, with sealed content where a tenant asks for it."""
 
-from duetime.store.sealed import SealedArguments
+from duetime.store.sealed import SealedContent
 from duetime.store.sqlite import SqliteStore
 
 
-class SealedSqliteStore(SealedArguments, SqliteStore):  # type: ignore[misc]
+class SealedSqliteStore(SealedContent, SqliteStore):  # type: ignore[misc]
     """See `duetime.store.sealed`."""

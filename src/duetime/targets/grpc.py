@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from duetime.clock import monotonic
-from duetime.errors import NotFound, SealBroken
+from duetime.errors import NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import GrpcTarget
@@ -93,8 +93,10 @@ class GrpcCaller:
             return Failed(Failure(FailureClass.TIMEOUT, f"no answer within {errand.limit:g} s"))
         except AddressRefused as error:
             return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
-        except (NotFound, SealBroken) as error:
+        except NotFound as error:
             return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
+        except (SealBroken, NoEncryptionKey) as error:
+            return Failed(Failure(FailureClass.ERROR, f"not called: {error}", final=True))
         except AioRpcError as error:
             return _judge(error, errand.redactor)
         except OSError as error:

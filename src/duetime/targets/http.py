@@ -22,7 +22,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from duetime.duration import parse_duration
-from duetime.errors import InvalidInput, NotFound, SealBroken
+from duetime.errors import InvalidInput, NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.target import HttpTarget
@@ -78,8 +78,10 @@ class HttpCaller:
             return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
         except InvalidInput as error:
             return Failed(Failure(FailureClass.TARGET_REFUSED, f"not called: {error}"))
-        except (NotFound, SealBroken) as error:
+        except NotFound as error:
             return Failed(Failure(FailureClass.ERROR, f"not called: {error}"))
+        except (SealBroken, NoEncryptionKey) as error:
+            return Failed(Failure(FailureClass.ERROR, f"not called: {error}", final=True))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             refused = refused_address(error)
             if refused is not None:

@@ -28,8 +28,8 @@ from duetime.model.target import (
     ShellTarget,
     decode_target,
 )
-from duetime.sealing import Sealer
 from duetime.settings import Settings
+from duetime.store.opening import sealer_of
 from duetime.store.protocol import Store
 from duetime.targets.address_guard import Lookup, system_lookup
 from duetime.targets.checking import TargetRules
@@ -54,7 +54,7 @@ class TargetRunner:
         self._limit = settings.target_timeout.total_seconds()
         self._rules = TargetRules(settings)
         self._shell = settings.shell_commands is not None
-        vault = Vault(store, Sealer(settings.sealing_keys))
+        vault = Vault(store, sealer_of(store, settings))
         sizes = {"max_response": settings.max_response, "max_result": settings.max_result}
         self._http = HttpCaller(self._rules.guard, vault, links, lookup=lookup, **sizes)
         self._grpc = GrpcCaller(self._rules.guard, vault, lookup=lookup, max_result=settings.max_result)

@@ -1,8 +1,8 @@
 """The vault: a tenant's secrets, as targets need them.
 
 Secrets that headers name are written by the tenant and never read back: the API tells their names only. Signing secrets
-are made here, and shown once, when they are rotated in. Both are kept sealed, bound to their tenant and name; without
-an encryption key only signing works, with secrets that are kept as they are.
+are made here, and shown once, when they are rotated in. Both are kept sealed, bound to their tenant and name: without
+an encryption key there are none, and nothing is called.
 """
 
 import contextlib
@@ -12,10 +12,11 @@ from typing import Generic, TypeVar
 
 from duetime.clock import monotonic
 from duetime.errors import NotFound, SealBroken
-from duetime.ids import new_id, show
+from duetime.ids import new_id
 from duetime.model.secret import SecretBinding, SigningSecret
-from duetime.sealing import Sealer, is_sealed
+from duetime.sealing import Sealer
 from duetime.store.protocol import Store
+from duetime.store.sealing import secret_owner, signing_owner
 from duetime.targets import signing
 from duetime.targets.secret_hosts import check_receives
 from duetime.targets.url import Place
@@ -54,8 +55,9 @@ class Vault:
         self._signing: _Memory[int, tuple[bytes, ...]] = _Memory()
 
     async def put(self, tenant_id: int, name: str, value: str, binding: SecretBinding) -> datetime:
-        """Keep a secret, new or not. Raises `Conflict` where there is no key to encrypt with."""
-        sealed = self._sealer.seal(value.encode(), belongs_to=_owner(tenant_id, name))
+        """Keep a secret, new or not. Raises `NoEncryptionKey`."""
+        await self._sealer.ready()
+        sealed = self._sealer.seal(value.encode(), belongs_to=secret_owner(tenant_id, name))
         changed_at = await self._store.put_secret(tenant_id, name, sealed, binding)
         self._values.forget((tenant_id, name))
         return changed_at
@@ -77,18 +79,21 @@ class Vault:
     async def _read(self, tenant_id: int, name: str) -> tuple[str, SecretBinding]:
         async def fetch() -> tuple[str, SecretBinding]:
             stored = await self._store.tenant_secret(tenant_id, name)
-            return self._sealer.open(stored.value, belongs_to=_owner(tenant_id, name)).decode(), stored.binding
+            await self._sealer.learn([stored.value])
+            return self._sealer.open(stored.value, belongs_to=secret_owner(tenant_id, name)).decode(), stored.binding
 
         return await self._values.get((tenant_id, name), fetch)
 
     async def signing_secrets(self, tenant_id: int) -> tuple[bytes, ...]:
-        """What to sign with, newest first; made when there is none. Raises `SealBroken` for the newest one."""
+        """What to sign with, newest first; made when there is none. Raises `SealBroken` for the newest one, and
+        `NoEncryptionKey`."""
 
         async def fetch() -> tuple[bytes, ...]:
             found = await self._store.signing_secrets(tenant_id)
             if not found:
                 await self._add(tenant_id, signing.new_secret(), overlap=None)
                 found = await self._store.signing_secrets(tenant_id)
+            await self._sealer.learn(each.value for each in found)
             return self._opened(tenant_id, found[0]), *self._openable(tenant_id, found[1:])
 
         return await self._signing.get(tenant_id, fetch)
@@ -102,9 +107,9 @@ class Vault:
 
     async def _add(self, tenant_id: int, value: bytes, overlap: timedelta | None) -> SigningSecret:
         secret_id = new_id()
-        if self._sealer.has_key:
-            value = self._sealer.seal(value, belongs_to=_owner(tenant_id, show("sig", secret_id)))
-        return await self._store.add_signing_secret(tenant_id, secret_id, value, overlap)
+        await self._sealer.ready()
+        sealed = self._sealer.seal(value, belongs_to=signing_owner(tenant_id, secret_id))
+        return await self._store.add_signing_secret(tenant_id, secret_id, sealed, overlap)
 
     def _openable(self, tenant_id: int, secrets: Sequence[SigningSecret]) -> Iterator[bytes]:
         """Those that sign along. One whose key is gone does without: it must not keep the newest from signing."""
@@ -113,10 +118,4 @@ class Vault:
                 yield self._opened(tenant_id, secret)
 
     def _opened(self, tenant_id: int, secret: SigningSecret) -> bytes:
-        if not is_sealed(secret.value):
-            return secret.value
-        return self._sealer.open(secret.value, belongs_to=_owner(tenant_id, show("sig", secret.id)))
-
-
-def _owner(tenant_id: int, name: str) -> str:
-    return f"tenant {tenant_id} secret {name}"
+        return self._sealer.open(secret.value, belongs_to=signing_owner(tenant_id, secret.id))

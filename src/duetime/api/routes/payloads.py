@@ -1,10 +1,13 @@
 """Payloads that are stored once and referred to by jobs. They are encrypted, and never part of a list, log or event."""
 
+from uuid import UUID
+
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.worker_sessions import SESSION, session_of
 from duetime.errors import NotFound
 from duetime.ids import new_id, show
 from duetime.model.access import Action
+from duetime.store.sealing import payload_owner
 from duetime.wire.jobs import Deleted
 from duetime.wire.service import PayloadStored
 
@@ -26,17 +29,18 @@ BYTES = "application/octet-stream"
 async def create_payload(call: Call) -> PayloadStored:
     """Store a payload, encrypted; jobs refer to it by its `payload_ref`."""
     payload_id = new_id()
-    sealed = call.service.sealer.seal(call.body, belongs_to=_owner(call.tenant_id, show("pay", payload_id)))
+    await call.service.sealer.ready()
+    sealed = call.service.sealer.seal(call.body, belongs_to=payload_owner(call.tenant_id, payload_id))
     await call.service.store.put_payload(call.tenant_id, payload_id, sealed)
     return PayloadStored(show("pay", payload_id), len(call.body))
 
 
-@routes.get("/v1/payloads/{payload_id}", Action.READ, answers_with=BYTES)
+@routes.get("/v1/payloads/{payload_id}", Action.READ, answers_with=BYTES, problems=(409,))
 async def get_payload(call: Call) -> Reply:
     """Read a payload of this tenant."""
     payload_id = call.identity("pay", "payload_id")
     sealed = await call.service.store.payload(call.tenant_id, payload_id)
-    return _opened(call, call.tenant_id, show("pay", payload_id), sealed)
+    return await _opened(call, payload_id, sealed)
 
 
 @routes.delete("/v1/payloads/{payload_id}", Action.ERASE, answer=Deleted)
@@ -48,19 +52,19 @@ async def erase_payload(call: Call) -> Deleted:
     return Deleted()
 
 
-@routes.get("/v1/workers/{worker_id}/payloads/{payload_id}", Action.WORK, **SESSION, answers_with=BYTES)
+@routes.get(
+    "/v1/workers/{worker_id}/payloads/{payload_id}", Action.WORK, **SESSION, answers_with=BYTES, problems=(409,)
+)
 async def get_held_payload(call: Call) -> Reply:
     """Read the payload of a run that this worker holds."""
     payload_id = call.identity("pay", "payload_id")
     tenant_id, sealed = await call.service.store.held_payload(session_of(call).id, payload_id)
     if tenant_id != call.tenant_id:
         raise NotFound(f"there is no payload {show('pay', payload_id)}")
-    return _opened(call, tenant_id, show("pay", payload_id), sealed)
+    return await _opened(call, payload_id, sealed)
 
 
-def _opened(call: Call, tenant_id: int, payload_ref: str, sealed: bytes) -> Reply:
-    return Reply(content=call.service.sealer.open(sealed, belongs_to=_owner(tenant_id, payload_ref)), media=BYTES)
-
-
-def _owner(tenant_id: int, payload_ref: str) -> str:
-    return f"tenant {tenant_id} payload {payload_ref}"
+async def _opened(call: Call, payload_id: UUID, sealed: bytes) -> Reply:
+    sealer = call.service.sealer
+    await sealer.learn([sealed])
+    return Reply(content=sealer.open(sealed, belongs_to=payload_owner(call.tenant_id, payload_id)), media=BYTES)

@@ -132,7 +132,7 @@ async def _end(
     found = await connection.fetchval(SQL["end_runs"], ids, fences, worker_id, list(closed), *columns(rows, 6))
     accepted = frozenset(found or ())
     dead = [
-        (item.run_id, fingerprint(item.failure, item.error))
+        (item.run_id, item.fingerprint or fingerprint(item.failure, item.error))
         for item in items
         if item.verdict.event is Event.FAIL and item.run_id in accepted
     ]

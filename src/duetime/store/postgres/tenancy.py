@@ -1,5 +1,8 @@
 """Tenants, and the secrets that all nodes share."""
 
+from collections.abc import Sequence
+from uuid import UUID
+
 import asyncpg
 
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
@@ -77,6 +80,12 @@ class TenancyRole(LimitingRole):
     async def usage(self, tenant_id: int, kind: str, most: int) -> int:
         count: int = await self.database.fetchval(_COUNTS[kind], tenant_id, most)
         return min(most, count)
+
+    async def encrypting_tenants(self) -> frozenset[int]:
+        return frozenset(row[0] for row in await self.database.fetch("encrypting_tenants"))
+
+    async def tenants_of_runs(self, run_ids: Sequence[UUID]) -> dict[UUID, int]:
+        return dict(map(tuple, await self.database.fetch("tenants_of_runs", list(run_ids))))
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         await self.database.execute("keep_secret", name, fresh)

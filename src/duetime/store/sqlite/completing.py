@@ -156,7 +156,7 @@ def _end(connection: Connection, now: int, items: Sequence[Completion]) -> None:
             item.error,
             texts.add(item.result),
             texts.add(item.logs),
-            fingerprint(item.failure, item.error) if item.verdict.event is Event.FAIL else None,
+            (item.fingerprint or fingerprint(item.failure, item.error)) if item.verdict.event is Event.FAIL else None,
         )
         for item in items
     ]

@@ -1,7 +1,9 @@
 """Tenants, and secrets that must stay the same."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
 from duetime.store.keys import IDEMPOTENCY, KEY, REPEAT
@@ -10,6 +12,7 @@ from duetime.store.service_views import FIRST_ID, LAST_ID, no_tenant, stored_ten
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.limiting import hold_running
 from duetime.store.sqlite.role import Role
+from duetime.store.sqlite.values import identity, packed, places
 
 _COUNTED_AT_ONCE = 5_000
 
@@ -112,6 +115,16 @@ class TenancyRole(Role):
             if after is None:
                 break
         return rows, size
+
+    async def encrypting_tenants(self) -> frozenset[int]:
+        rows = await self.database.run(lambda connection, _: connection.rows("encrypting_tenants", {}))
+        return frozenset(row[0] for row in rows)
+
+    async def tenants_of_runs(self, run_ids: Sequence[UUID]) -> dict[UUID, int]:
+        ids = packed(run_ids)
+        wanted = {"ids": ids, "places": places(ids)}
+        rows = await self.database.run(lambda connection, _: connection.rows("tenants_of_runs", wanted))
+        return {identity(run_id): tenant_id for run_id, tenant_id in rows}
 
     async def secret(self, name: str, fresh: bytes) -> bytes:
         def work(connection: Connection, _now: int) -> bytes:

@@ -66,3 +66,9 @@ insert into duetime.secrets (name, value) values ($1, $2) on conflict do nothing
 
 -- find_secret: a secret
 select value from duetime.secrets where name = $1;
+
+-- encrypting_tenants: whose content is encrypted
+select id from duetime.tenants where encrypt_args;
+
+-- tenants_of_runs: whose runs these are
+select id, tenant_id from duetime.runs where id = any($1::uuid[]);

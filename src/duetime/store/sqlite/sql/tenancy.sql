@@ -66,3 +66,6 @@ insert into secrets (name, value) values (:name, :fresh) on conflict do nothing;
 
 -- find_secret: a secret
 select value from secrets where name = :name;
+
+-- encrypting_tenants: whose content is encrypted
+select id from tenants where encrypt_args;
