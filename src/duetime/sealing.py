@@ -18,6 +18,7 @@ The beginning fits into the first 500 characters: a database that cuts texts for
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
@@ -41,6 +42,12 @@ class DataKeys(Protocol):
 
     async def find(self, name: bytes) -> bytes | None:
         """A key by its name; None where there is none. Raises `KeyUnknown` where there is one that cannot be had."""
+
+    async def renew(self) -> None:
+        """Have a new key to seal with from now on."""
+
+    async def rewrap(self) -> int:
+        """Have every key wrapped by the key that wraps now; returns how many were not."""
 
 
 class Sealer:
@@ -69,13 +76,19 @@ class Sealer:
         if self._data_keys is None:
             return
         for name in {key_name_of(each) for each in sealed if each is not None} - self._ciphers.keys() - {b""}:
-            key = await self._data_keys.find(name)
-            if key is not None:
-                self._ciphers[name] = AESGCM(key)
+            with suppress(KeyUnknown):  # opening says that it is not known
+                key = await self._data_keys.find(name)
+                if key is not None:
+                    self._ciphers[name] = AESGCM(key)
 
-    def knows_key_of(self, sealed: bytes) -> bool:
-        """Whether what was sealed can be opened here, if it was not changed."""
-        return key_name_of(sealed) in self._ciphers
+    @property
+    def data_keys(self) -> DataKeys | None:
+        return self._data_keys
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the keys that are known here."""
+        return frozenset(name.decode() for name in self._ciphers)
 
     def check(self) -> bytes:
         """The name of the key to seal with. Raises `NoEncryptionKey` when there is none."""
@@ -150,6 +163,13 @@ def key_name_of(sealed: bytes | str) -> bytes:
     if isinstance(sealed, str):
         return sealed.removeprefix(TEXT_MAGIC).partition(":")[0].encode() if sealed.startswith(TEXT_MAGIC) else b""
     return _split(sealed)[0] if is_sealed(sealed) else b""
+
+
+def prefix_of(sealed: bytes | str) -> bytes | str:
+    """How a seal begins: enough to tell it from every other one."""
+    if isinstance(sealed, str):
+        return sealed[: len(text_head_of(key_name_of(sealed))) + _NONCE * 4 // 3]
+    return sealed[: len(head_of(key_name_of(sealed))) + _NONCE]
 
 
 def _split(sealed: bytes) -> tuple[bytes, bytes]:

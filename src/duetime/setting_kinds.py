@@ -16,6 +16,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from duetime.duration import format_duration, parse_duration
 
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
 _SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _SIZE = re.compile(rf"([0-9]{{1,15}})\s*({'|'.join(_SIZES)})?")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,15}")
@@ -111,6 +113,21 @@ def encryption_keys(description: str) -> Kind:
         return tuple(f"{name}:***" for name, _ in map(decoded_key, keys))
 
     return Kind(description, accepts, read, default="none", show=show, secret=True)
+
+
+def key_provider(description: str) -> Kind:
+    def read(given: object) -> str:
+        text = _text(given)
+        parts = urlsplit(text)
+        if parts.scheme == "file" and parts.path:
+            return text
+        if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
+            raise ValueError("it is neither a file nor an address")
+        if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            return text
+        raise ValueError("data keys go over https:// only, or over http:// to this machine")
+
+    return Kind(description, "file:/path/to/keys, or the address of a key provider (https://…)", read, default="none")
 
 
 def decoded_key(text: str) -> tuple[str, bytes]:

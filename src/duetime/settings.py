@@ -231,6 +231,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         kinds.encryption_keys("What is stored encrypted is encrypted with: what signs, secrets, payloads, content."),
     ] = ()
+    key_provider: Annotated[
+        str | None, kinds.key_provider("What wraps the data keys that encrypt in place of the first encryption key.")
+    ] = None
+    key_provider_key: Annotated[str, kinds.text("The key that a key provider behind HTTP wraps with.")] = "duetime"
+    key_provider_token: Annotated[str | None, kinds.secret("The bearer token for a key provider behind HTTP.")] = None
     unknown_tasks: Annotated[
         Literal["accept", "refuse"],
         kinds.choice("Jobs for a task that no live worker has: accept with a warning, or refuse.", "accept", "refuse"),
@@ -338,7 +343,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_encryption(self) -> bool:
         """Whether there is a key to encrypt with."""
-        return bool(self.encryption_keys)
+        return bool(self.encryption_keys) or self.key_provider is not None
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [(name, kind.show(getattr(self, name))) for name, kind in _KINDS.items()]

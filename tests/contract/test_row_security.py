@@ -28,7 +28,7 @@ from tests.support.postgres import Server
 HOUR = timedelta(hours=1)
 # What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
 NOT_FOR_TENANTS = {
-    *("claims", "secrets", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
+    *("claims", "secrets", "data_keys", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
     *("lane_changes", "lane_requests", "sessions", "login_links", "fire_rates", "token_buckets"),
 }
 

@@ -52,7 +52,7 @@ _TABLES = (
         "lane_changes",
     ),
     *("calendars", "calendar_users", "meta", "subscriptions", "alerts"),
-    *("secrets", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
+    *("secrets", "data_keys", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
     *("limits", "holds", "starts", "breakers", "attempts", "lane_requests", "fire_rates", "token_buckets"),
     *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
     *("handovers", "tenant_secrets", "signing_secrets", "tasks", "suspects"),

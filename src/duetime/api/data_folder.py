@@ -51,7 +51,7 @@ async def make_root_key(store: Store, name: str, lifetime: timedelta | None = No
 
 def with_encryption_key(settings: Settings) -> Settings:
     """The settings with a key to encrypt with: their own, or else the one of the data folder, made if it is missing."""
-    if settings.encryption_keys:
+    if settings.has_encryption:
         return settings
     path = settings.data_dir / ENCRYPTION_KEY
     if not path.exists():

@@ -110,8 +110,8 @@ def change(
         submissions_per_second=submissions_per_second,
         fires_per_second=fires_per_second,
     )
-    given = {"encrypt_args": encrypt_args} if encrypt_args is not None else {}
-    talk.show(talk.client.change_tenant(name, state=state, tier=tier, weight=weight, limits=limits, **given))
+    changes = {"state": state, "tier": tier, "weight": weight, "limits": limits, "encrypt_args": encrypt_args}
+    talk.show(talk.client.change_tenant(name, **changes))
 
 
 @keys.command("list")

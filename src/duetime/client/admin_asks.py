@@ -14,6 +14,7 @@ from duetime.wire.admin import (
     TenantPage,
     TenantView,
 )
+from duetime.wire.encryption import EncryptionView
 from duetime.wire.service import Health
 from duetime.wire.workers import (
     TOKEN_HEADER,
@@ -205,3 +206,14 @@ def metrics() -> Ask[bytes]:
 def openapi() -> Ask[dict[str, Any]]:
     """The document of the API."""
     return Ask("GET", "/openapi.json", dict[str, Any])
+
+
+def get_encryption() -> Ask[EncryptionView]:
+    """How far the last re-encryption has come, and which keys can be retired."""
+    return Ask("GET", "/v1/admin/encryption", EncryptionView)
+
+
+def re_encrypt(*, restart: bool = False, fresh_data_key: bool = False) -> Ask[EncryptionView]:
+    """Encrypt a part of what is encrypted with other keys with the current one; repeat until it is `done`."""
+    body = {"restart": restart, "fresh_data_key": fresh_data_key}
+    return Ask("POST", "/v1/admin/encryption/re-encrypt", EncryptionView, body=body)

@@ -163,6 +163,8 @@ class Endpoints:
     create_login_link = Sent(admin_asks.create_login_link)
     list_audit = Sent(admin_asks.list_audit)
     audit = Paged(admin_asks.list_audit)
+    get_encryption = Sent(admin_asks.get_encryption)
+    re_encrypt = Sent(admin_asks.re_encrypt)
     register_worker = Sent(admin_asks.register_worker)
     claim_runs = Sent(admin_asks.claim_runs)
     heartbeat = Sent(admin_asks.heartbeat)

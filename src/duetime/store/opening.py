@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from duetime.clock import Clock, SystemClock
+from duetime.envelope import Envelope
+from duetime.key_providers import provider_of
 from duetime.sealing import Sealer
 from duetime.settings import Settings
 from duetime.store.protocol import Store
@@ -12,9 +14,18 @@ from duetime.store.protocol import Store
 def store_for(settings: Settings, *, serves: bool = False, patience: float = 0.0) -> Store:
     """A store that is not open yet. An embedded file is kept by one that `serves`; `patience` is how many seconds to
     wait for a file that another process has for a moment."""
-    file = settings.sqlite_file
     # Without keys too: then what others have sealed is known for what it is.
-    sealer = Sealer(settings.sealing_keys)
+    provider = provider_of(settings)
+    envelope = None if provider is None else Envelope(provider)
+    sealer = Sealer(settings.sealing_keys, envelope)
+    store = _store_for(settings, sealer, serves=serves, patience=patience)
+    if envelope is not None:
+        envelope.keep_on(store)
+    return store
+
+
+def _store_for(settings: Settings, sealer: Sealer, *, serves: bool, patience: float) -> Store:
+    file = settings.sqlite_file
     if file is not None:
         from duetime.store.sealed_sqlite import SealedSqliteStore
 

@@ -24,6 +24,7 @@ from duetime.model.lane import Lane, LaneChanges, LaneTurn, Sight
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.graph_roles import Graphs
 from duetime.store.limiting import Rules
+from duetime.store.resealing import Resealing
 from duetime.store.roles import (
     Access,
     Allowances,
@@ -446,6 +447,7 @@ class Store(
     Notifying,
     HandingOver,
     Secrets,
+    Resealing,
     Surveying,
     Protocol,
 ):

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from duetime.envelope import WrappedKey
 from duetime.model.access import ApiKey, NewKey
 from duetime.model.alert import Alert, AlertRule
 from duetime.model.attempt import Claimed, Completion, Run
@@ -413,7 +414,16 @@ class HandingOver(Protocol):
 
 
 class Secrets(Protocol):
-    """Secrets of tenants. What they mean, and that they are encrypted, is not known here."""
+    """Secrets of tenants, and wrapped keys. What they mean, and that they are encrypted, is not known here."""
+
+    async def data_keys(self) -> list[WrappedKey]:
+        """The wrapped data keys of the database, newest first."""
+
+    async def add_data_key(self, name: str, wrapped_by: str, wrapped: bytes) -> None:
+        """Keep a new data key."""
+
+    async def rewrap_data_key(self, name: str, old: bytes, wrapped_by: str, wrapped: bytes) -> None:
+        """Keep a data key as another key wraps it, unless that has happened meanwhile."""
 
     async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
         """Keep a secret, new or not; returns when it was changed."""

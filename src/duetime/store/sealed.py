@@ -28,7 +28,8 @@ from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
 from duetime.sealing import Sealer
 from duetime.store.protocol import Completed
 from duetime.store.roles import JudgeLost
-from duetime.store.sealing import Sealing, shared_owner
+from duetime.store.seal_owners import shared_owner
+from duetime.store.sealing import Sealing
 
 if TYPE_CHECKING:
     # Either store: what stands behind `super()` is the one that it is mixed into.

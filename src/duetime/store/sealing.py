@@ -19,7 +19,6 @@ from msgspec import UnsetType
 
 from duetime.clock import monotonic
 from duetime.errors import KeyUnknown, NoEncryptionKey, SealBroken
-from duetime.ids import show
 from duetime.model.attempt import Attempt, AttemptState, Claimed, Completion, Run, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
@@ -30,6 +29,7 @@ from duetime.model.notification import RunNews
 from duetime.model.run import Event
 from duetime.sealing import Sealer, is_sealed, is_sealed_text
 from duetime.store.protocol import Store
+from duetime.store.seal_owners import ARGUMENTS, CHECKPOINT, ERROR, LOGS, MESSAGE, RESULT, content_owner
 
 log = logging.getLogger("duetime.sealing")
 
@@ -37,29 +37,6 @@ E = TypeVar("E", RunItem, DeadLetter, DeadGroup, RunNews)
 
 _REMEMBERED = 3.0
 """Seconds for which a tenant is not asked again whether it wants encryption."""
-ARGUMENTS, RESULT, ERROR, LOGS, MESSAGE, CHECKPOINT = "arguments", "result", "error", "logs", "message", "checkpoint"
-
-
-def owner(kind: str, tenant_id: int) -> str:
-    """What the content of a tenant is bound to."""
-    return f"{kind} of tenant {tenant_id}"
-
-
-def secret_owner(tenant_id: int, name: str) -> str:
-    return f"tenant {tenant_id} secret {name}"
-
-
-def signing_owner(tenant_id: int, secret_id: UUID) -> str:
-    return f"tenant {tenant_id} secret {show('sig', secret_id)}"
-
-
-def payload_owner(tenant_id: int, payload_id: UUID) -> str:
-    return f"tenant {tenant_id} payload {show('pay', payload_id)}"
-
-
-def shared_owner(name: str) -> str:
-    """Of a secret that all nodes share."""
-    return f"secret {name}"
 
 
 class Sealing:
@@ -128,13 +105,13 @@ class Sealing:
     async def jobs(self, tenant_id: int, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
         if not jobs or not await self._wants(tenant_id):
             return jobs
-        bound = owner(ARGUMENTS, tenant_id)
+        bound = content_owner(ARGUMENTS, tenant_id)
         return [msgspec.structs.replace(job, args=self._sealer.seal(job.args, belongs_to=bound)) for job in jobs]
 
     async def changes(self, tenant_id: int, changes: Changes) -> Changes:
         if isinstance(changes.args, UnsetType) or not await self._wants(tenant_id):
             return changes
-        args = self._sealer.seal(changes.args, belongs_to=owner(ARGUMENTS, tenant_id))
+        args = self._sealer.seal(changes.args, belongs_to=content_owner(ARGUMENTS, tenant_id))
         return msgspec.structs.replace(changes, args=args)
 
     async def completions(self, worker_id: UUID, items: Sequence[Completion]) -> Sequence[Completion]:
@@ -202,10 +179,10 @@ class Sealing:
         )
 
     def _bytes(self, body: bytes | None, kind: str, tenant_id: int) -> bytes | None:
-        return None if body is None else self._sealer.seal(body, belongs_to=owner(kind, tenant_id))
+        return None if body is None else self._sealer.seal(body, belongs_to=content_owner(kind, tenant_id))
 
     def _text(self, text: str | None, kind: str, tenant_id: int) -> str | None:
-        return None if text is None else self._sealer.seal_text(text, belongs_to=owner(kind, tenant_id))
+        return None if text is None else self._sealer.seal_text(text, belongs_to=content_owner(kind, tenant_id))
 
     # On the way out.
 
@@ -214,7 +191,7 @@ class Sealing:
             return job
         await self._sealer.learn([job.args])
         try:
-            args = self._sealer.open(job.args, belongs_to=owner(ARGUMENTS, job.tenant_id))
+            args = self._sealer.open(job.args, belongs_to=content_owner(ARGUMENTS, job.tenant_id))
         except SealBroken as error:
             return msgspec.structs.replace(job, args_problem=str(error))
         return msgspec.structs.replace(job, args=args)
@@ -227,7 +204,7 @@ class Sealing:
         args, problem = run.args, None
         if is_sealed(args):
             try:
-                args = self._sealer.open(args, belongs_to=owner(ARGUMENTS, run.tenant_id))
+                args = self._sealer.open(args, belongs_to=content_owner(ARGUMENTS, run.tenant_id))
             except SealBroken as error:
                 problem = str(error)
         result, lost = self._opened(run.result, RESULT, run.tenant_id)
@@ -256,7 +233,7 @@ class Sealing:
     async def parents(self, tenant_id: int, parents: Sequence[Parent]) -> list[Parent]:
         """Raises `SealBroken`: who asks for what a parent returned must not go on without it."""
         await self._sealer.learn(each.result for each in parents)
-        bound = owner(RESULT, tenant_id)
+        bound = content_owner(RESULT, tenant_id)
         return [
             msgspec.structs.replace(
                 each,
@@ -282,9 +259,9 @@ class Sealing:
         args, checkpoint = run.args, run.checkpoint
         try:
             if is_sealed(args):
-                args = self._sealer.open(args, belongs_to=owner(ARGUMENTS, tenant_id))
+                args = self._sealer.open(args, belongs_to=content_owner(ARGUMENTS, tenant_id))
             if checkpoint is not None and is_sealed(checkpoint):
-                checkpoint = self._sealer.open(checkpoint, belongs_to=owner(CHECKPOINT, tenant_id))
+                checkpoint = self._sealer.open(checkpoint, belongs_to=content_owner(CHECKPOINT, tenant_id))
         except SealBroken as error:
             return msgspec.structs.replace(run, args_problem=str(error), key_unknown=isinstance(error, KeyUnknown))
         return msgspec.structs.replace(run, args=args, checkpoint=checkpoint)
@@ -301,7 +278,7 @@ class Sealing:
         if body is None or not is_sealed(body):
             return body, None
         try:
-            return self._sealer.open(body, belongs_to=owner(kind, tenant_id)), None
+            return self._sealer.open(body, belongs_to=content_owner(kind, tenant_id)), None
         except SealBroken as error:
             return None, str(error)
 
@@ -309,7 +286,7 @@ class Sealing:
         if text is None or not is_sealed_text(text):
             return text
         try:
-            return self._sealer.open_text(text, belongs_to=owner(kind, tenant_id))
+            return self._sealer.open_text(text, belongs_to=content_owner(kind, tenant_id))
         except SealBroken as error:
             return f"it cannot be opened: {error}"
 

@@ -16,7 +16,7 @@ from duetime.ids import new_id
 from duetime.model.secret import SecretBinding, SigningSecret
 from duetime.sealing import Sealer
 from duetime.store.protocol import Store
-from duetime.store.sealing import secret_owner, signing_owner
+from duetime.store.seal_owners import secret_owner, signing_owner
 from duetime.targets import signing
 from duetime.targets.secret_hosts import check_receives
 from duetime.targets.url import Place

@@ -36,7 +36,7 @@ async def create_tenant(call: Call) -> TenantView:
     """Create a tenant."""
     request = call.body
     if request.encrypt_args:
-        call.service.sealer.check()
+        await call.service.sealer.ready()
     limits = _limits(DEFAULT_LIMITS, request.limits)
     tenant = await call.service.store.create_tenant(
         NewTenant(request.name, request.tier, request.weight, limits, request.encrypt_args)
@@ -57,7 +57,7 @@ async def change_tenant(call: Call) -> TenantView:
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not msgspec.UNSET}
     names = ", ".join(given)
     if given.get("encrypt_args"):
-        call.service.sealer.check()
+        await call.service.sealer.ready()
     if "state" in given:
         given["state"] = TenantState[given["state"]]
     found = await _found(call)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from duetime.envelope import WrappedKey
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.store.postgres.database import SQL, Row, affected
 from duetime.store.postgres.role import Role
@@ -10,6 +11,15 @@ from duetime.store.service_views import no_secret
 
 
 class SecretRole(Role):
+    async def data_keys(self) -> list[WrappedKey]:
+        return [WrappedKey(*row) for row in await self.database.fetch("list_data_keys")]
+
+    async def add_data_key(self, name: str, wrapped_by: str, wrapped: bytes) -> None:
+        await self.database.execute("add_data_key", name, wrapped_by, wrapped)
+
+    async def rewrap_data_key(self, name: str, old: bytes, wrapped_by: str, wrapped: bytes) -> None:
+        await self.database.execute("rewrap_data_key", name, old, wrapped_by, wrapped)
+
     async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
         given = (tenant_id, name, value, list(binding.hosts), list(binding.roles))
         async with self.database.acting_for(tenant_id) as connection:

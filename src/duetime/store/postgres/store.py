@@ -25,6 +25,7 @@ from duetime.store.postgres.payloads import PayloadRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
+from duetime.store.postgres.resealing import ResealingRole
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.secrets import SecretRole
 from duetime.store.postgres.sessions import SessionRole
@@ -61,6 +62,7 @@ class PostgresStore(
     NotifyingRole,
     HandingOverRole,
     SecretRole,
+    ResealingRole,
     SurveyRole,
 ):
     embedded = False

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from duetime.envelope import WrappedKey
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.store.service_views import no_secret
 from duetime.store.sqlite.connection import Connection
@@ -12,6 +13,18 @@ from duetime.store.sqlite.values import identity, listed, maybe_moment, microsec
 
 
 class SecretRole(Role):
+    async def data_keys(self) -> list[WrappedKey]:
+        rows = await self.database.run(lambda connection, _: connection.rows("list_data_keys", {}))
+        return [WrappedKey(row[0], row[1], row[2], moment(row[3])) for row in rows]
+
+    async def add_data_key(self, name: str, wrapped_by: str, wrapped: bytes) -> None:
+        this = {"name": name, "wrapped_by": wrapped_by, "wrapped": wrapped}
+        await self.database.run(lambda connection, now: connection.execute("add_data_key", {**this, "now": now}))
+
+    async def rewrap_data_key(self, name: str, old: bytes, wrapped_by: str, wrapped: bytes) -> None:
+        this = {"name": name, "old": old, "wrapped_by": wrapped_by, "wrapped": wrapped}
+        await self.database.run(lambda connection, _: connection.execute("rewrap_data_key", this))
+
     async def put_secret(self, tenant_id: int, name: str, value: bytes, binding: SecretBinding) -> datetime:
         this = {"tenant_id": tenant_id, "name": name, "value": value}
         this |= {"hosts": listed(binding.hosts), "roles": listed(binding.roles)}

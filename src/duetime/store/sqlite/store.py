@@ -27,6 +27,7 @@ from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
+from duetime.store.sqlite.resealing import ResealingRole
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.secrets import SecretRole
 from duetime.store.sqlite.sessions import SessionRole
@@ -62,6 +63,7 @@ class SqliteStore(
     NotifyingRole,
     HandingOverRole,
     SecretRole,
+    ResealingRole,
     SurveyRole,
 ):
     embedded = True

@@ -17,6 +17,14 @@ create table duetime.secrets (
     value bytea not null
 );
 
+-- Keys that encrypt, wrapped by a key provider: `envelope.py`.
+create table duetime.data_keys (
+    name text primary key,
+    wrapped_by text not null,
+    wrapped bytea not null,
+    created_at timestamptz not null
+);
+
 create table duetime.api_keys (
     id uuid primary key,
     tenant_id integer, -- null: a root key

@@ -30,3 +30,12 @@ where tenant_id = $1 and (expires_at is null or expires_at > duetime.now());
 insert into duetime.signing_secrets (tenant_id, id, value, created_at)
 select $1, $2, $3, duetime.now() where $4 or not exists (
     select 1 from duetime.signing_secrets where tenant_id = $1 and (expires_at is null or expires_at > duetime.now()));
+
+-- list_data_keys: the wrapped data keys, newest first
+select name, wrapped_by, wrapped, created_at from duetime.data_keys order by created_at desc, name desc;
+
+-- add_data_key: keep a new data key
+insert into duetime.data_keys (name, wrapped_by, wrapped, created_at) values ($1, $2, $3, duetime.clock());
+
+-- rewrap_data_key: a data key wrapped by another key
+update duetime.data_keys set wrapped_by = $3, wrapped = $4 where name = $1 and wrapped = $2;

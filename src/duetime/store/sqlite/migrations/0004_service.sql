@@ -16,6 +16,14 @@ create table secrets (
     value blob not null
 ) strict, without rowid;
 
+-- Keys that encrypt, wrapped by a key provider: `envelope.py`.
+create table data_keys (
+    name text primary key,
+    wrapped_by text not null,
+    wrapped blob not null,
+    created_at integer not null
+) strict, without rowid;
+
 create table api_keys (
     id blob primary key,
     tenant_id integer, -- null: a root key

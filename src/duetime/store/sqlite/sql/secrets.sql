@@ -28,3 +28,12 @@ where tenant_id = :tenant_id;
 insert into signing_secrets (tenant_id, id, value, created_at)
 select :tenant_id, :id, :value, :now where :always or not exists (
     select 1 from signing_secrets where tenant_id = :tenant_id and (expires_at is null or expires_at > :now));
+
+-- list_data_keys: the wrapped data keys, newest first
+select name, wrapped_by, wrapped, created_at from data_keys order by created_at desc, name desc;
+
+-- add_data_key: keep a new data key
+insert into data_keys (name, wrapped_by, wrapped, created_at) values (:name, :wrapped_by, :wrapped, :now);
+
+-- rewrap_data_key: a data key wrapped by another key
+update data_keys set wrapped_by = :wrapped_by, wrapped = :wrapped where name = :name and wrapped = :old;

@@ -1,0 +1,151 @@
+"""Re-encryption: everything that is encrypted with another key is encrypted with the current one, beside live work.
+
+It goes table by table, a few rows in a transaction, and remembers in the database how far it has come: a process that
+is killed loses nothing, and any other goes on from there. Rows move between tables and are written by others meanwhile,
+so a round that has found something is followed by another one, until one finds nothing. Only then is it known which
+keys nothing is encrypted with any more.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from duetime.clock import monotonic
+from duetime.errors import SealBroken
+from duetime.sealing import Sealer, head_of, key_name_of, prefix_of, text_head_of
+from duetime.store.protocol import Store
+from duetime.store.resealing import SEALED_TABLES, Key, Resealed, SealedRow, SealedTable
+
+_WINDOW = 1000
+_MOST_ROUNDS = 20
+_LONGEST = 0.5
+"""Seconds that one step takes."""
+_PAUSE = 0.002
+"""Seconds between two transactions, for others."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a re-encryption has come."""
+
+    key: str
+    """The key that everything is encrypted with afterwards."""
+    round: int = 1
+    table: int = 0
+    """Its place among the tables."""
+    after: tuple[str | int, ...] | None = None
+    """The key of the last row that was looked at; None: the table begins."""
+    looked_at: int = 0
+    resealed: int = 0
+    found: dict[str, int] = {}
+    """What this round has encrypted anew, by the key that it was encrypted with."""
+    left: dict[str, int] = {}
+    """What this round could not open, by its key."""
+    done: bool = False
+
+    @property
+    def table_name(self) -> str:
+        return SEALED_TABLES[min(self.table, len(SEALED_TABLES) - 1)].name
+
+    @property
+    def in_use(self) -> frozenset[str]:
+        """Once it is done: the keys beside the current one that something is encrypted with."""
+        return frozenset(self.left) | frozenset(self.found)
+
+
+class Reencryption:
+    def __init__(self, store: Store, sealer: Sealer) -> None:
+        self._store = store
+        self._sealer = sealer
+
+    async def progress(self) -> Progress | None:
+        """How far the last one has come."""
+        kept = await self._store.reencryption()
+        return None if kept is None else msgspec.json.decode(kept, type=Progress)
+
+    async def step(self, *, restart: bool = False, fresh_data_key: bool = False) -> Progress:
+        """Go on for a moment, from where the last step ended; from the beginning where it was done, or where another
+        key encrypts by now. Raises `NoEncryptionKey`."""
+        data_keys = self._sealer.data_keys
+        if data_keys is not None:
+            if fresh_data_key:
+                await data_keys.renew()
+            await data_keys.rewrap()
+        key = (await self._sealer.ready()).decode()
+        now = await self.progress()
+        if restart or now is None or now.done or now.key != key:
+            now = Progress(key)
+        until = monotonic() + _LONGEST
+        while not now.done and monotonic() < until:
+            now = await self._next(now)
+            await self._store.keep_reencryption(msgspec.json.encode(now).decode())
+            await asyncio.sleep(_PAUSE)
+        return now
+
+    async def _next(self, now: Progress) -> Progress:
+        if now.table >= len(SEALED_TABLES):
+            return _end_of_round(now)
+        table, name = SEALED_TABLES[now.table], now.key.encode()
+        after = table.first if now.after is None else _key(table, now.after)
+        page = await self._store.sealed_rows(table, after, head_of(name), text_head_of(name), _WINDOW)
+        found, left = dict(now.found), dict(now.left)
+        if page.rows:
+            await self._sealer.learn(value for row in page.rows for value in row.values)
+            # Beside the event loop: a payload has up to 10 MiB.
+            fresh = await asyncio.to_thread(self._resealed, table, page.rows, name, found, left)
+            await self._store.reseal_rows(table, fresh)
+        count = sum(found.values()) - sum(now.found.values())
+        ended = page.after is None
+        return msgspec.structs.replace(
+            now,
+            table=now.table + ended,
+            after=None if page.after is None else tuple(_plain(part) for part in page.after),
+            looked_at=now.looked_at + page.seen,
+            resealed=now.resealed + count,
+            found=found,
+            left=left,
+        )
+
+    def _resealed(
+        self, table: SealedTable, rows: Sequence[SealedRow], current: bytes, found: dict[str, int], left: dict[str, int]
+    ) -> list[Resealed]:
+        fresh = []
+        for row in rows:
+            values: list[tuple[bytes | str, bytes | str] | None] = []
+            for column, value in zip(table.columns, row.values, strict=True):
+                name = b"" if value is None else key_name_of(value)
+                if value is None or name in (b"", current):
+                    values.append(None)
+                    continue
+                try:
+                    new = self._anew(value, table.owner(column, row.key, row.tenant_id))
+                except SealBroken:
+                    left[name.decode()] = left.get(name.decode(), 0) + 1
+                    values.append(None)
+                else:
+                    found[name.decode()] = found.get(name.decode(), 0) + 1
+                    values.append((prefix_of(value), new))
+            if any(value is not None for value in values):
+                fresh.append(Resealed(row.key, tuple(values)))
+        return fresh
+
+    def _anew(self, value: bytes | str, owner: str) -> bytes | str:
+        if isinstance(value, str):
+            return self._sealer.seal_text(self._sealer.open_text(value, belongs_to=owner), belongs_to=owner)
+        return self._sealer.seal(self._sealer.open(value, belongs_to=owner), belongs_to=owner)
+
+
+def _end_of_round(now: Progress) -> Progress:
+    if not now.found or now.round >= _MOST_ROUNDS:
+        return msgspec.structs.replace(now, done=True)
+    return msgspec.structs.replace(now, round=now.round + 1, table=0, after=None, found={}, left={})
+
+
+def _plain(part: object) -> str | int:
+    return part if isinstance(part, int) else part.hex if isinstance(part, UUID) else str(part)
+
+
+def _key(table: SealedTable, after: Sequence[str | int]) -> Key:
+    pairs = zip(table.first, after, strict=True)
+    return tuple(UUID(hex=str(part)) if isinstance(first, UUID) else part for first, part in pairs)
