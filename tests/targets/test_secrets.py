@@ -109,10 +109,11 @@ async def test_only_those_who_may_name_a_secret_do(targets: Targeting, receiver:
         assert (answer.status == 201) is may, answer.json
         if not may:
             assert answer.json["field"] == "target.headers.Authorization" and "operator" in answer.json["remedy"]
-    await bound(targets, receiver)
     key = await targets.api.key(Role.SUBMITTER)
-    answer = await targets.api.post("/v1/jobs", {"target": using(receiver), "every": "1h"}, key=key)
-    assert answer.status == 201, "a role that was refused is looked up anew"
+    for roles, status in (([], 201), (["admin"], 422)):
+        await bound(targets, receiver, roles=roles)
+        answer = await targets.api.post("/v1/jobs", {"target": using(receiver), "every": "1h"}, key=key)
+        assert answer.status == status, "what was set holds at once"
 
 
 async def told_everywhere(targets: Targeting, run: Any) -> bytes:

@@ -42,6 +42,10 @@ class KnownSecrets:
                 raise InvalidInput(f"this key may not use the secret {name!r}", field=field, remedy=remedy)
             check_receives(name, bound.hosts, place, field)
 
+    def changed(self) -> None:
+        """A secret was set or deleted here: jobs are checked by what it is now."""
+        self._known.clear()
+
     async def _look(self, tenant_id: int, name: str) -> SecretBinding | None:
         found = await self._store.tenant_secrets(tenant_id)
         return self._known.put(tenant_id, {each.name: each.binding for each in found}).get(name)

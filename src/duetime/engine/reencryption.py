@@ -58,6 +58,7 @@ class Reencryption:
     def __init__(self, store: Store, sealer: Sealer) -> None:
         self._store = store
         self._sealer = sealer
+        self._window = _WINDOW
 
     async def progress(self) -> Progress | None:
         """How far the last one has come."""
@@ -88,7 +89,9 @@ class Reencryption:
             return _end_of_round(now)
         table, name = SEALED_TABLES[now.table], now.key.encode()
         after = table.first if now.after is None else _key(table, now.after)
-        page = await self._store.sealed_rows(table, after, head_of(name), text_head_of(name), _WINDOW)
+        page = await self._store.sealed_rows(table, after, head_of(name), text_head_of(name), self._window)
+        # Where all rows have to be written, no more are looked at than are written at a time.
+        self._window = table.most if len(page.rows) >= table.most else _WINDOW
         found, left = dict(now.found), dict(now.left)
         if page.rows:
             await self._sealer.learn(value for row in page.rows for value in row.values)

@@ -136,5 +136,5 @@ def page_of(table: SealedTable, rows: Sequence[Sequence[Any]], window: int) -> S
         if row[1 + keys] is not None
     ]
     if len(found) >= table.most:
-        return SealedRows(found, found[-1].key, seen)
+        return SealedRows(found, found[-1].key, len(found))  # those between them were seen, too, and not counted
     return SealedRows(found, last if seen >= window else None, seen)

@@ -74,6 +74,11 @@ class Sealing:
             self._encrypting = await self._store.encrypting_tenants()
             self._asked_at = monotonic()
 
+    async def _any(self) -> bool:
+        """Whether any tenant's content is encrypted: where none is, nothing is looked at."""
+        await self._look()
+        return bool(self._encrypting)
+
     def forget(self) -> None:
         """A tenant was changed here."""
         self._asked_at = None
@@ -84,10 +89,9 @@ class Sealing:
         self._of_workers[worker_id] = tenant_id
 
     async def _tenants(self, worker_id: UUID, runs: Iterable[tuple[UUID, int]]) -> dict[UUID, int]:
-        """The tenants of these (run, lane), as far as they have content to be encrypted."""
-        await self._look()
+        """The tenants of these (run, lane), as far as their content is encrypted."""
         pairs = list(runs)
-        if not pairs or not self._encrypting:
+        if not pairs or not await self._any():
             return {}
         alone = self._of_workers.get(worker_id)
         found: dict[UUID, int] = {}
@@ -115,16 +119,17 @@ class Sealing:
         return msgspec.structs.replace(changes, args=args)
 
     async def completions(self, worker_id: UUID, items: Sequence[Completion]) -> Sequence[Completion]:
+        if not await self._any():
+            return items
         tenants = await self._tenants(worker_id, [(item.run_id, item.lane_id) for item in items if _says(item)])
         if not tenants:
-            return items  # as nearly always: nothing is made anew for them
+            return items
         seal = await self._completer()
         return [seal(item, tenants[item.run_id]) if item.run_id in tenants else item for item in items]
 
     async def judged(self, run_id: UUID) -> Callable[[Completion], Completion]:
         """What to do with the completion of a run that is judged inside a transaction."""
-        await self._look()
-        tenants = await self._store.tenants_of_runs([run_id]) if self._encrypting else {}
+        tenants = await self._store.tenants_of_runs([run_id]) if await self._any() else {}
         tenant_id = tenants.get(run_id)
         if tenant_id not in self._encrypting:
             return lambda item: item

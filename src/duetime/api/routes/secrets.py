@@ -42,6 +42,7 @@ async def put_secret(call: Call) -> SecretStored:
     name = check_secret_name(call.path["secret"])
     binding = SecretBinding(check_hosts(request.hosts), tuple(dict.fromkeys(request.roles)))
     changed_at = await call.service.vault.put(call.tenant_id, name, check_value(request.value, "value"), binding)
+    call.service.secrets.changed()
     await call.act("secrets.set", name, ", ".join(binding.hosts)[:200])
     return SecretStored(name, changed_at, binding.hosts, binding.roles)
 
@@ -50,6 +51,7 @@ async def put_secret(call: Call) -> SecretStored:
 async def delete_secret(call: Call) -> Deleted:
     """Delete a secret: attempts that need it fail from now on."""
     await call.service.store.drop_secret(call.tenant_id, call.path["secret"])
+    call.service.secrets.changed()
     await call.act("secrets.delete", call.path["secret"])
     return Deleted()
 
