@@ -65,7 +65,10 @@ class Sealer:
     async def ready(self) -> bytes:
         """The name of the key to seal with. Raises `NoEncryptionKey` when there is none."""
         if self._data_keys is not None:
-            name, key = await self._data_keys.current()
+            try:
+                name, key = await self._data_keys.current()
+            except KeyUnknown as error:
+                raise NoEncryptionKey(error.message, remedy=error.remedy) from error
             if name not in self._ciphers:
                 self._ciphers[name] = AESGCM(key)
             self._current = name

@@ -75,7 +75,7 @@ async def test_a_service_that_is_away_or_says_no(database_url: str, keys: KeySer
     for wrong in ({"key_provider_token": "another"}, {"key_provider_key": "kek-9", "key_provider_token": "another"}):
         async with served(database_url, **(over_http(keys) | wrong)) as api:
             answer = await api.ask("POST", "/v1/payloads", raw=b"x")
-            assert (answer.status, answer.code) == (409, "encryption_key_unknown")
+            assert (answer.status, answer.code) == (409, "encryption_key_missing")
             assert "answered 401" in answer.json["detail"] and "kek-1" in answer.json["detail"]
             assert "key_provider_token" in answer.json["remedy"]
 
@@ -96,7 +96,9 @@ async def test_a_wrapping_key_is_retired(database_url: str, keys: KeyService) ->
         job_id = await encrypted_job(api)
     (before,) = names(database_url)
     async with served(database_url, **over_http(keys, "kek-2")) as api:
+        keys.asked.clear()
         assert (await finished(api))["wrapping_keys"] == ["kek-2"]
+        assert keys.count("wrap") == 1, "once, and not with every step"
         assert names(database_url) == {before}, "the data key is wrapped anew, and goes on"
         seen = await finished(api, fresh_data_key=True)
         assert seen["retirable"] == [before] and names(database_url) == {seen["key"]} != {before}
@@ -120,7 +122,7 @@ async def test_keys_in_a_file(database_url: str, tmp_path: Path) -> None:
     file.write_text(f"{lines[0]}\n")
     async with served(database_url, **given) as api:
         answer = await api.post(STEP)
-        assert (answer.status, answer.code) == (409, "encryption_key_unknown") and "'new'" in answer.json["detail"]
+        assert (answer.status, answer.code) == (409, "encryption_key_missing") and "'new'" in answer.json["detail"]
         job = (await api.get(f"/v1/jobs/{job_id}")).json
         assert job["args"] == {} and "dk-" in job["args_problem"]
 

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from duetime import App
 from duetime.model.access import Role
-from duetime.model.attempt import Run
-from duetime.model.secret import SecretBinding
+from duetime.model.run import RunState
 from tests.support.greeter import greeting
 from tests.support.receiver import Receiver, receiving
 from tests.support.served import Answer
@@ -187,16 +187,13 @@ async def test_grpc_metadata_is_bound_and_redacted(targets: Targeting, receiver:
         assert run["result"]["message"] == {"text": "hello [redacted]"}, run
 
 
-async def test_a_process_with_the_database_is_held_to_the_hosts_too(targets: Targeting, receiver: Receiver) -> None:
-    """An app on the database has no role: what it submits is checked when it is called."""
+async def test_an_app_on_the_database_is_held_to_the_hosts_too(targets: Targeting, receiver: Receiver) -> None:
+    """It has no role and no server that checks what it submits: the host is checked when it is called."""
     await bound(targets, receiver)
+    app = App(settings=targets.api.service.settings)
     async with receiving() as thief:
-        made = await targets.api.post("/v1/jobs", {"target": {**using(receiver)}, "every": "1h", "retries": 0})
-        store, vault = targets.api.store, targets.api.service.vault
-        # As if the job had been stored by code that checks nothing.
-        await vault.put(1, "crm", VALUE, SecretBinding((f"127.0.0.1:{thief.port}",)))
-        assert made.status == 201
-        started = await targets.api.post(f"/v1/jobs/{made.json['job_id']}/trigger")
-        run: Run | Any = await targets.until(started.json["run_id"])
-        assert run["status"] == "FAILED" and receiver.requests == [] and thief.requests == []
-        assert (await store.tenant_secret(1, "crm")).binding.hosts == (f"127.0.0.1:{thief.port}",)
+        with app.lent(targets.api.store):
+            receipt = await app.submit(target=using(thief), retries=0)
+            run = await app.wait(receipt, "20s")
+        assert run.state is RunState.FAILED and "may not be sent to 127.0.0.1" in (run.error or "")
+        assert thief.requests == []

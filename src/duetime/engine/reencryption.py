@@ -69,14 +69,14 @@ class Reencryption:
         """Go on for a moment, from where the last step ended; from the beginning where it was done, or where another
         key encrypts by now. Raises `NoEncryptionKey`."""
         data_keys = self._sealer.data_keys
-        if data_keys is not None:
-            if fresh_data_key:
-                await data_keys.renew()
-            await data_keys.rewrap()
+        if data_keys is not None and fresh_data_key:
+            await data_keys.renew()
         key = (await self._sealer.ready()).decode()
         now = await self.progress()
         if restart or now is None or now.done or now.key != key:
             now = Progress(key)
+            if data_keys is not None:
+                await data_keys.rewrap()
         until = monotonic() + _LONGEST
         while not now.done and monotonic() < until:
             now = await self._next(now)

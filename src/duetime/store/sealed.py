@@ -4,7 +4,7 @@ Everybody above sees plain content. Jobs that were stored before a tenant asked 
 ones are opened whatever the tenant asks for now, as long as their key is known. Every process that submits, works or
 serves needs the keys.
 
-A secret that all nodes share (`secret`) is sealed for everybody: whoever copies the database must not be able to sign.
+A secret that all nodes share (`secret`) is always sealed: a copy of the database must not be enough to sign.
 """
 
 from collections.abc import Sequence
