@@ -65,6 +65,16 @@ def test_values_and_outcomes() -> None:
     )
 
 
+def test_documents() -> None:
+    """A document in which no form stands is not taken apart; one in which a form stands inside quoted JSON is."""
+    redactor = Redactor([SECRET])
+    untouched = b'{"a": [1.0, "nothing", null]}'
+    assert redactor.document(untouched) is untouched
+    for echo in ECHOES:
+        document = json.dumps({"said": [echo, json.dumps({"inside": echo})]}, ensure_ascii=False).encode()
+        assert json.loads(redactor.document(document))["said"][0].count(REDACTED) == 1
+
+
 def test_without_secrets_nothing_is_touched() -> None:
     outcome = Succeeded(b'{"a":1.0}')
     assert Redactor().outcome(outcome) is outcome

@@ -210,8 +210,8 @@ def _open(place: Place, addresses: Sequence[str], *, tls: bool) -> "aio.Channel"
 def _result(method: "MethodDescriptor", answer: bytes, limit: int, redactor: Redactor) -> bytes:
     """The answer as JSON, if it can be read and a result may be that large."""
     try:
-        said = redactor.value(read_answer(method, answer))
-        encoded = msgspec.json.encode({"code": "OK", "message": said, "truncated": False})
+        said = {"code": "OK", "message": read_answer(method, answer), "truncated": False}
+        encoded = redactor.document(msgspec.json.encode(said))
     except Exception as error:  # whatever it is, the call was carried out
         return _left_out(unreadable=bounded(redactor.text(f"{type(error).__name__}: {error}"), 500))
     return encoded if len(encoded) <= limit else _left_out()

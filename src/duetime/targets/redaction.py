@@ -26,15 +26,22 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: tuple[str, ...] = ()
+        self._in_json: frozenset[str] = frozenset()
+        """The forms, and how they stand inside the texts of a JSON document."""
+        self._shortest = 0
         for secret in secrets:
             self.learn(secret)
 
     def learn(self, secret: str) -> None:
         # The longest first: where one form is part of another, nothing of the longer one is left.
         self._forms = tuple(sorted({*self._forms, *_forms(secret)}, key=len, reverse=True))
+        self._in_json = frozenset([*self._forms, *(_in_json(form) for form in self._forms)])
+        self._shortest = len(self._forms[-1])
 
     def text(self, text: str, *, cut: bool = False) -> str:
         """The text without secrets. `cut`: its end was cut off, and may hold the beginning of one."""
+        if len(text) < self._shortest and not cut:
+            return text
         for form in self._forms:
             if form in text:
                 text = text.replace(form, REDACTED)
@@ -45,6 +52,15 @@ class Redactor:
         if not self._forms:
             return body
         return self.text(body.decode("utf-8", "surrogateescape"), cut=cut).encode("utf-8", "surrogateescape")
+
+    def is_in(self, document: bytes) -> bool:
+        """Whether a JSON document may hold a secret."""
+        text = document.decode() if self._forms else ""
+        return any(form in text for form in self._in_json)
+
+    def document(self, document: bytes) -> bytes:
+        """A JSON document without secrets."""
+        return msgspec.json.encode(self.value(msgspec.json.decode(document))) if self.is_in(document) else document
 
     def value(self, value: Any) -> Any:
         """The same of everything in a JSON value, names included."""
@@ -63,7 +79,7 @@ class Redactor:
             return outcome
         match outcome:
             case Succeeded(result) if result is not None:
-                return Succeeded(msgspec.json.encode(self.value(msgspec.json.decode(result))))
+                return Succeeded(self.document(result))
             case Failed(failure):
                 return Failed(self._failure(failure))
             case Snoozed(delay, str(reason)):
@@ -81,9 +97,11 @@ class Redactor:
 
     def _without_beginning(self, text: str) -> str:
         for form in self._forms:
-            for length in range(min(len(form) - 1, len(text)), _SHORTEST - 1, -1):
-                if text.endswith(form[:length]):
-                    return text[:-length] + REDACTED
+            place = text.find(form[:_SHORTEST], max(0, len(text) - len(form) + 1))
+            while place >= 0:
+                if form.startswith(text[place:]):
+                    return text[:place] + REDACTED
+                place = text.find(form[:_SHORTEST], place + 1)
         return text
 
 
@@ -102,6 +120,10 @@ def _forms(secret: str) -> Iterator[str]:
         yield raw.hex()
         yield raw.hex().upper()
         yield from _base64(raw)
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _base64(raw: bytes) -> Iterator[str]:

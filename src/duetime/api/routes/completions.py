@@ -1,5 +1,6 @@
 """Completions: a receiver that answered 202 says how it went. Its link is all that it needs."""
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 
@@ -49,10 +50,15 @@ async def complete_run(call: Call) -> CompletionAnswer:
     service = call.service
     attempt: Completable = call.admitted
     request: CompletionRequest = call.body
-    request = await _without_secrets(call, attempt, request)
+    redactor = await _redactor(call, attempt)
+    if request.error is not None:
+        request = msgspec.structs.replace(request, error=redactor.text(request.error))
     result = None
     if request.status == "succeeded" and request.result is not None:
         result = json.encode(request.result, field="result", limit=service.settings.max_result)
+        if redactor.is_in(result):
+            # Beside the event loop: it may hold any number of texts.
+            result = await asyncio.to_thread(redactor.document, result)
 
     def judge(found: Sequence[Lost]) -> list[Completion]:
         return [_completion(run, request, result) for run in found]
@@ -64,17 +70,15 @@ async def complete_run(call: Call) -> CompletionAnswer:
     return CompletionAnswer(show("run", run.id), run.state.name)
 
 
-async def _without_secrets(call: Call, attempt: Completable, request: CompletionRequest) -> CompletionRequest:
-    """What the receiver says, without the secrets that it was sent."""
+async def _redactor(call: Call, attempt: Completable) -> Redactor:
+    """Knows what the receiver was sent that must not be shown."""
     service = call.service
     run = await service.store.run(attempt.tenant_id, attempt.run_id)
     try:
         named = {name for _, name in named_secrets(decode_target(run.args))}
     except msgspec.DecodeError:  # its arguments cannot be opened here, or newer code has stored them
         named = {each.name for each in await service.store.tenant_secrets(attempt.tenant_id)}
-    redactor = Redactor([*await service.vault.shown_to_receivers(attempt.tenant_id, named), call.path["token"]])
-    error = None if request.error is None else redactor.text(request.error)
-    return msgspec.structs.replace(request, result=redactor.value(request.result), error=error)
+    return Redactor([*await service.vault.shown_to_receivers(attempt.tenant_id, named), call.path["token"]])
 
 
 def _completion(run: Lost, request: CompletionRequest, result: bytes | None) -> Completion:
