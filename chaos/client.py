@@ -6,7 +6,7 @@ An answer is `ok`, or `refused`, which says that nothing happened; everything el
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, cycle
 from typing import Any, Literal, TypeVar
 
 from chaos.history import Record, Writer
@@ -68,9 +68,13 @@ class Client:
 
         return await self._receipt({**asked, "fail": fail, "retries": 0 if once else RETRIES.retries}, ask)
 
-    async def submit_many(self, tags: Sequence[str], *, seconds: float = 0.0) -> Answer:
+    async def submit_many(self, tags: Sequence[str], *, seconds: Sequence[float] = (0.0,)) -> Answer:
+        """`seconds`: what each takes, in turn."""
+
         async def ask() -> list[Receipt]:
-            return await self._app.submit_many("work", [{"tag": tag, "seconds": seconds} for tag in tags])
+            return await self._app.submit_many(
+                "work", [{"tag": tag, "seconds": each} for tag, each in zip(tags, cycle(seconds), strict=False)]
+            )
 
         def told(receipts: list[Receipt]) -> Record:
             self.jobs |= {tag: receipt.job_id for tag, receipt in zip(tags, receipts, strict=True)}

@@ -32,6 +32,7 @@ from duetime.store.sqlite import SqliteStore, settling
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.limiting import Limited, free_holds
 from duetime.worker.slots import Slots
+from duetime.worker.worker import Worker
 
 _TAKE_OVER = "update duetime.runs set worker_id = $1 where id = any($2::uuid[]) returning id, fence"
 
@@ -167,9 +168,9 @@ def follow_twice(seed: int) -> Iterator[None]:
 
     def make(self: settling.SettlingRole, connection: Connection, now: int, row: Any, causes: Sequence[Any]) -> None:
         real(self, connection, now, row, causes)
-        if random.random() < 0.05:
-            again = [cause._replace(run_id=run_id(cause.run_id, cause.finished_at, b"again")) for cause in causes]
-            real(self, connection, now, row, again)
+        again = [cause for cause in causes if random.random() < 0.05]
+        ids = [run_id(cause.run_id, cause.finished_at, b"again") for cause in again]
+        real(self, connection, now, row, [each._replace(run_id=id_) for each, id_ in zip(again, ids, strict=True)])
 
     with patch.object(settling.SettlingRole, "_make", make):
         yield
@@ -259,6 +260,17 @@ def never_sweep(_seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def never_compare(_seed: int) -> Iterator[None]:
+    """No worker asks what the store has under its claims."""
+
+    async def nothing(_self: Worker, _session: object) -> None:
+        return None
+
+    with patch.object(Worker, "_compare", nothing):
+        yield
+
+
 class Mutant(NamedTuple):
     broken: Callable[[int], AbstractContextManager[None]]
     """The product is broken inside of this block; the seed draws when."""
@@ -282,6 +294,7 @@ MUTANTS: dict[str, Mutant] = {
     "fire-early": Mutant(fire_early, (one_offs.EARLY,)),
     "never-reap": Mutant(never_reap, _UNDONE),
     "never-sweep": Mutant(never_sweep, (quiet.STUCK,)),
+    "never-compare": Mutant(never_compare, (quiet.STUCK,)),
     "forget-an-end": Mutant(forget_an_end, _UNDONE),
     "follow-twice": Mutant(follow_twice, (followers.FOLLOWED,)),
     "wait-for-nobody": Mutant(wait_for_nobody, (followers.AFTER,)),

@@ -24,6 +24,8 @@ where r.worker_id is not null and r.claim_no is not null and (
         select 1 from claims c
         where c.worker_id = r.worker_id and c.claim_no = r.claim_no and instr(c.run_ids, r.id) > 0))
 """
+HELD = "select lower(hex(id)), worker_id from runs where worker_id is not null and claim_no is not null"
+"""Running runs, and the workers that the file says they are with."""
 
 
 class Sighting(TypedDict):

@@ -94,7 +94,7 @@ async def tell(folder: Path) -> None:
         from chaos.real.run import drained
 
         await drained(app, within=60.0)
-        await client.submit_many([f"probe-{number}" for number in range(SLOTS)], seconds=2.0)
+        await client.submit_many([f"probe-{number}" for number in range(SLOTS)], seconds=(2.0,))
         await drained(app, within=30.0)
         client.jobs |= _known(logs)
         await client.tell_ends()

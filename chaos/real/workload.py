@@ -40,7 +40,7 @@ class Workload:
     async def probe(self, slots: int) -> None:
         """Hold every slot at once."""
         tags = [f"probe-{number}" for number in range(slots)]
-        await self._client.until_known(lambda: self._client.submit_many(tags, seconds=4.0))
+        await self._client.until_known(lambda: self._client.submit_many(tags, seconds=(4.0,)))
 
     async def _stream(self, lane: int) -> None:
         pause = 4 * _BATCH / self._rate

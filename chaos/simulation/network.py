@@ -2,13 +2,15 @@
 arrive. The database goes on with what has reached it, whatever became of the caller."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from chaos.simulation.loop import Process
 from duetime.errors import StoreUnavailable
-from duetime.store.protocol import Hint, Store
+from duetime.model.attempt import Completion
+from duetime.store.protocol import Completed, Hint, Store
 
 DEADLINE = 10.0
 """How long a call waits for its answer."""
@@ -27,6 +29,8 @@ class Front(NamedTuple):
     """What is asked for is done, and no answer arrives: how a cut begins for those who had just asked."""
     cut: bool = False
     """Nothing arrives, in either direction."""
+    forget: bool = False
+    """The ends of runs are acknowledged and lost, as in a database that went back behind them."""
 
 
 class Weather:
@@ -84,6 +88,8 @@ class Link:
             if self._weather.calm:
                 answer: Awaitable[Any] = method(*args, **options)
                 return answer
+            if self._weather.now.forget and name == "complete":
+                return self._ask(lambda: self._forget(*args, **options))
             return self._ask(lambda: method(*args, **options))
 
         self.__dict__[name] = call
@@ -104,6 +110,13 @@ class Link:
                 self._loop.call_soon(callback, hint, context=self._process.context)
 
         return self._store.listen(hear)
+
+    async def _forget(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        self._weather.struck += len(completions)
+        await self._store.complete(worker_id, [], closed_claims)
+        return Completed()
 
     async def _ask(self, ask: Callable[[], Any]) -> Any:
         answer: asyncio.Future[Any] = self._loop.create_future()

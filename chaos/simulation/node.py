@@ -68,6 +68,11 @@ class Node:
     def awake(self) -> bool:
         return self.process is not None and self.alive and self.process.frozen_until <= self._loop.time()
 
+    @property
+    def worker(self) -> Worker | None:
+        """The worker of the process that lives now."""
+        return next((part for part in self._parts if self.process and isinstance(part, Worker)), None)
+
     def start(self) -> None:
         if self.process is not None:
             return

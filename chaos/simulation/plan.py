@@ -17,6 +17,8 @@ _LONGEST_WAIT = 200.0
 _DRAIN = 400.0
 """How long everything that is left may take: leases end, what waits comes due, what was lost is tried again."""
 _PROBE = 250.0
+_LONG = 240.0
+"""Longer than it may take until a run is found whose end was lost."""
 
 
 class Ask(NamedTuple):
@@ -42,7 +44,7 @@ class Plan(NamedTuple):
     end: float
 
 
-KINDS = (
+_DRAWN = (
     "crash",
     "crash all",
     "crash without claims",
@@ -60,9 +62,14 @@ KINDS = (
 )
 
 
+_INSTEAD = {"crash": "crash without claims", "errors before": "ends lost", "errors after": "ends lost"}
+"""What every other fault of a kind becomes. Drawn apart, so that nothing else of the plan changes."""
+_LONGEST_LOSS = 10.0
+
+
 def make_plan(random: Random, *, base: float, faults: int = 5, share: float = 1.0) -> Plan:
     until = HOUR * share - _DRAIN
-    struck = sorted(_some_without_claims(_fault(random, until)) for _ in range(faults))
+    struck = sorted(_or_instead(_fault(random, until)) for _ in range(faults))
     asks = [
         *_one_offs(random, base, until, share),
         *_victims(random, struck, share),
@@ -100,7 +107,15 @@ def _victims(random: Random, faults: list[Fault], share: float) -> list[Ask]:
             seconds, before = random.uniform(2.0, 30.0), random.uniform(0.0, 15.0)
             options = {"seconds": round(seconds, 3)}
             asks.append(_one_off(random, max(1.0, fault.t - before), f"victim-{number}-{place}", options))
+        if fault.kind == "ends lost":
+            asks.append(_claimed_together(fault, number))
     return asks
+
+
+def _claimed_together(fault: Fault, number: int) -> Ask:
+    """One-offs whose ends are lost, and one that goes on for minutes under the same claim."""
+    options = {"count": 3, "seconds": (3.0, 4.0, _LONG)}
+    return Ask(max(1.0, fault.t - 1.0), "batch", f"together-{number}", options)
 
 
 def _crowds(random: Random, base: float, until: float, share: float) -> list[Ask]:
@@ -185,28 +200,39 @@ def _recurring(random: Random, base: float, until: float) -> list[Ask]:
 def _children(random: Random, asks: list[Ask], until: float, share: float) -> list[Ask]:
     """Jobs that wait for others, some of which are children themselves; a parent may be over, or yet to run."""
     oldest = [ask for ask in asks if ask.what == "submit"]
+    slow = [ask for ask in oldest if ask.options.get("seconds", 0.0) > 1.0 or ask.options.get("wait", 0.0) > 1.0]
     children: list[Ask] = []
-    for number in range(round(random.randint(20, 40) * share)):
-        parent = random.choice(oldest + children[: number // 2])
+    for number in range(round(random.randint(110, 150) * share)):
+        is_early = random.random() < 0.8
+        parent = random.choice(slow if is_early else oldest + children[: number // 2])
         on = random.choice(["success", "success", "finished"])
         options: dict[str, Any] = {"seconds": min(15.0, _seconds(random)), "parent": parent.tag, "on": on}
         if random.random() < 0.2:
             options["wait"] = round(random.uniform(0.1, 60.0), 3)
         if random.random() < 0.5:
             options["idempotent"] = f"child-{number}"
-        t = min(until, parent.t + random.uniform(0.01, 60.0))
+        t = min(until, parent.t + random.uniform(0.01, 0.5 if is_early else 60.0))
         children.append(Ask(t, "submit", f"child-{number}", options))
     return children
 
 
 def _followers(random: Random, asks: list[Ask]) -> list[Ask]:
-    """A job that runs after each run of one that recurs."""
+    """Jobs that run after each run of one that recurs: seldom, and every second."""
     first = min(ask.t for ask in asks if ask.tag == "cron-0")
     last = max(ask.t for ask in asks if ask.tag == "cron-0")
     t = random.uniform(first, (first + last) / 2)
     return [
         Ask(t, "follow", "follower", {"parent": "cron-0"}),
         Ask(random.uniform(t + 10.0, last + 30.0), "unfollow", "follower", {}),
+        *_echo(asks),
+    ]
+
+
+def _echo(asks: list[Ask]) -> list[Ask]:
+    first, last = (ask.t for ask in asks if ask.tag == "second")
+    return [
+        Ask(first + 0.5, "follow", "echo", {"parent": "second"}),
+        Ask(last + 60.0, "unfollow", "echo", {}),
     ]
 
 
@@ -227,7 +253,7 @@ def _seconds(random: Random) -> float:
 
 
 def _fault(random: Random, until: float) -> Fault:
-    kind = random.choice(KINDS)
+    kind = random.choice(_DRAWN)
     lasts = random.choice([random.uniform(0.1, 5.0), random.uniform(5.0, 30.0), random.uniform(30.0, _LONGEST_FAULT)])
     strength = random.choice([0.05, 0.2, 0.5])
     if kind == "delays":
@@ -239,7 +265,8 @@ def _fault(random: Random, until: float) -> Fault:
     return Fault(random.uniform(20.0, until - _LONGEST_FAULT), kind, random.randrange(NODES), lasts, strength)
 
 
-def _some_without_claims(fault: Fault) -> Fault:
-    """With every other crash the claims are lost too. Drawn apart, so that nothing else of the plan changes."""
-    lost = fault.kind == "crash" and Random(str(fault)).random() < 0.5
-    return fault._replace(kind="crash without claims") if lost else fault
+def _or_instead(fault: Fault) -> Fault:
+    if fault.kind not in _INSTEAD or Random(str(fault)).random() >= 0.5:
+        return fault
+    kind = _INSTEAD[fault.kind]
+    return fault._replace(kind=kind, lasts=min(fault.lasts, _LONGEST_LOSS) if kind == "ends lost" else fault.lasts)

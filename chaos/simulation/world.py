@@ -11,6 +11,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
+from uuid import UUID
 
 from chaos import stuck
 from chaos.client import Client
@@ -93,7 +94,7 @@ class World:
             await asyncio.gather(*asking)
             await self._until(self.plan.probe_at)
             probes = [f"probe-{number}" for number in range(plans.NODES * SLOTS)]
-            await self._client.submit_many(probes, seconds=60.0)
+            await self._client.submit_many(probes, seconds=(60.0,))
             await self._until(self.plan.end)
             await self._client.tell_ends()
 
@@ -110,7 +111,8 @@ class World:
             case "submit":
                 await self._submit(ask.tag, options)
             case "batch":
-                await client.submit_many([f"{ask.tag}-{place}" for place in range(options["count"])])
+                tags = [f"{ask.tag}-{place}" for place in range(options["count"])]
+                await client.submit_many(tags, seconds=options.get("seconds", (0.0,)))
             case "schedule":
                 await client.until_known(lambda: client.schedule(ask.tag, **options))
             case "trigger":
@@ -198,7 +200,15 @@ class World:
         while True:
             await asyncio.sleep(stuck.EVERY)
             rows = await self._store.database.run(lambda connection, _: connection.raw.execute(stuck.SQLITE).fetchall())
-            self._stuck.look(self.loop.time(), [run for (run,) in rows])
+            held = await self._store.database.run(lambda connection, _: connection.raw.execute(stuck.HELD).fetchall())
+            self._stuck.look(self.loop.time(), [*(run for (run,) in rows), *self._not_held(held)])
+
+    def _not_held(self, rows: list[tuple[str, bytes]]) -> Iterator[str]:
+        """Runs whose worker lives, and does not know them."""
+        workers = {node.worker.id.bytes: node.worker for node in self._nodes if node.worker and node.worker.id}
+        for run, worker_id in rows:
+            if worker_id in workers and not workers[worker_id].holds(UUID(run)):
+                yield run
 
     async def _down(self, nodes: list[Node], until: float) -> None:
         for node in nodes:
@@ -220,6 +230,8 @@ class World:
         places = [node.weather]
         if fault.kind == "database away":
             places = [*(node.weather for node in self._nodes), self._weather]
+        elif fault.kind == "ends lost":
+            places = [node.weather for node in self._nodes]
         elif self._random.random() < 0.3:
             places.append(self._weather)
         met_before = sum(weather.struck for weather in places)
@@ -229,6 +241,7 @@ class World:
             "delays": Front(delay=fault.strength),
             "cut": Front(cut=True),
             "database away": Front(fail_before=1.0),
+            "ends lost": Front(forget=True),
         }[fault.kind]
         if fault.kind == "cut":
             with _over(places, Front(mute=True)):

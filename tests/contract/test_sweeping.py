@@ -154,6 +154,31 @@ async def test_a_worker_may_say_that_it_does_not_hold_a_run_of_a_claim_that_it_n
     assert await world.rows_of("claims") == 0
 
 
+async def test_a_worker_learns_what_the_store_has_under_its_claims_besides_what_it_holds(store: Store) -> None:
+    worker, other = await hand(store, LONG), await hand(store, LONG)
+    await submit(store, *(job() for _ in range(7)))
+    ended, lost, held, retried, *others = await worker.claim()
+    first = worker.claim_no
+    await submit(store, job())
+    elsewhere = await worker.claim_one()
+    await submit(store, job())
+    theirs = await other.claim_one()
+    await worker.succeed(ended)
+    await worker.complete(over(others[0]))
+    await store.hand_back(worker.id, [(others[1].run_id, others[1].fence)])
+    await worker.retry(retried, 60)
+    held_ids = [held.run_id, others[2].run_id]
+    assert await store.unaccounted(worker.id, [first], held_ids) == [lost.run_id]
+    assert await store.unaccounted(worker.id, [first], [lost.run_id, *held_ids]) == []
+    everything = [lost.run_id, *held_ids, elsewhere.run_id]
+    assert await store.unaccounted(worker.id, [first, worker.claim_no], []) == sorted(everything)
+    assert await store.unaccounted(worker.id, [], []) == []
+    assert await store.unaccounted(other.id, [first], everything) == [theirs.run_id]
+    # What it disowns is under that claim no more, and so it is not named again before the reaper comes.
+    await store.disown(worker.id, [lost.run_id])
+    assert await store.unaccounted(worker.id, [first], held_ids) == []
+
+
 async def test_a_run_past_its_timeout_is_taken_from_its_worker_though_its_claim_was_gone(
     world: World, store: Store, time: Time
 ) -> None:

@@ -23,7 +23,7 @@ from duetime.model.listing import JobStatus
 from duetime.model.notification import QUEUE as MESSAGES
 from duetime.store.opening import open_ready, store_for
 from duetime.wire.notifications import FigureName
-from duetime.wire.workers import HandBack
+from duetime.wire.workers import Compare, HandBack
 from tests.integration.conftest import database_url, migrated
 from tests.support.lying import Lies
 from tests.support.receiver import receiving
@@ -345,6 +345,7 @@ async def payloads_and_targets(tour: Tour) -> None:
     token = tour.tokens[parse("wrk", run.worker_id)]
     stranger = HandBack(not_held=[show("run", new_id())])
     assert (await client.hand_back_runs(run.worker_id, token, stranger)).handed_back == 0
+    assert (await client.compare_runs(run.worker_id, token, Compare([1], []))).runs in ([], [run.run_id])
     assert await client.get_held_payload(run.worker_id, token, ref) == b'{"to": "the payload"}'
     await client.cancel_job(job_id)
     await tour.ended(job_id, "CANCELLED")

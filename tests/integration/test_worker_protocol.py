@@ -16,6 +16,7 @@ from duetime.model.tenant import NewTenant
 from duetime.wire.workers import (
     Ask,
     Beat,
+    Compare,
     HandBack,
     HeldRun,
     LogLine,
@@ -323,6 +324,20 @@ async def test_who_is_not_known_registers_anew(served: Served) -> None:
     await worker.client.delete_worker(other.worker_id, other.token)
     with pytest.raises(LeaseLost):
         await asking
+    await worker.client.close()
+
+
+async def test_a_worker_compares_what_it_holds_with_what_the_server_has(app: App, served: Served) -> None:
+    worker = await begin(served)
+    (forgotten,), (held,) = await submit(served), await submit(served)
+    assert len((await worker.claim()).runs) == 2
+    assert (await worker.client.compare_runs(worker.id, Compare([worker.number], [forgotten, held]))).runs == []
+    assert (await worker.client.compare_runs(worker.id, Compare([worker.number], [held]))).runs == [forgotten]
+    with pytest.raises(InvalidInput) as refused:
+        await worker.client.compare_runs(worker.id, Compare([worker.number], [held, "job_1"]))
+    assert refused.value.field == "runs[1]"
+    with pytest.raises(NotFound):
+        await worker.client.compare_runs(ids.show("wrk", ids.new_id()), Compare([worker.number], []))
     await worker.client.close()
 
 

@@ -25,7 +25,7 @@ from duetime.store.opening import open_ready, store_for
 from duetime.store.protocol import Store
 from duetime.wiring import engine_loops
 from tests.support.working import ENCRYPTION as ENCRYPTION
-from tests.support.working import quick_settings
+from tests.support.working import quick_settings, watch_clock
 
 OTHER_KEY = "second:YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXphYmNkZWY="
 
@@ -113,6 +113,7 @@ async def served(database_url: str, **settings: Any) -> AsyncIterator[Served]:
 @asynccontextmanager
 async def serving(store: Store, settings: Settings) -> AsyncIterator[Served]:
     """A whole node but its worker on this open store, until the block ends."""
+    await watch_clock(store, settings)
     async with _running(store, settings, engine_loops(store, settings)) as found:
         yield found
 

@@ -82,6 +82,7 @@ ONLY_SQLITE = {
     "keep_claim": "part of `claim` in PostgreSQL, where one statement writes to several tables",
     "exceptions": "PostgreSQL's statements return what they accepted",
     "close_claims": "part of `succeed_runs` and `end_runs` in PostgreSQL",
+    "runs_of_claims": "part of `unaccounted_runs` in PostgreSQL, which knows arrays",
     "unlisted_claims": "part of `free_unlisted` in PostgreSQL, which knows arrays",
     "prune_history": "PostgreSQL drops partitions instead",
     "list_ended_runs_of_job": "a branch of `history_by_run` in PostgreSQL, where a function pins each plan",

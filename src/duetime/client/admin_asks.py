@@ -21,6 +21,7 @@ from duetime.wire.workers import (
     AskParents,
     Beat,
     Beaten,
+    Compare,
     Dealt,
     HandBack,
     HandedBack,
@@ -31,6 +32,7 @@ from duetime.wire.workers import (
     Registered,
     Registration,
     Reports,
+    Unaccounted,
 )
 from duetime.wire.workers import (
     Ask as ClaimRequest,
@@ -163,6 +165,11 @@ def note_progress(worker_id: str, token: str, notes: Notes) -> Ask[Refusals]:
 def hand_back_runs(worker_id: str, token: str, runs: HandBack) -> Ask[HandedBack]:
     """Give runs back as if they had not been claimed."""
     return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs, headers=_session(token))
+
+
+def compare_runs(worker_id: str, token: str, held: Compare) -> Ask[Unaccounted]:
+    """Which other runs the server has under claims of this worker."""
+    return Ask("POST", path("/v1/workers/{}/compare", worker_id), Unaccounted, body=held, headers=_session(token))
 
 
 def get_held_parents(worker_id: str, token: str, request: AskParents) -> Ask[Parents]:

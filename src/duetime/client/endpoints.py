@@ -171,6 +171,7 @@ class Endpoints:
     get_held_parents = Sent(admin_asks.get_held_parents)
     complete_runs = Sent(admin_asks.complete_runs)
     note_progress = Sent(admin_asks.note_progress)
+    compare_runs = Sent(admin_asks.compare_runs)
     hand_back_runs = Sent(admin_asks.hand_back_runs)
     delete_worker = Sent(admin_asks.delete_worker)
     get_held_payload = Sent(admin_asks.get_held_payload)

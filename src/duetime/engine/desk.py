@@ -175,6 +175,10 @@ class Desk:
         """What a run that the worker holds depended on, a part at a time."""
         return await self._store.held_parents(worker_id, run_id, after)
 
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        """What the store has under claims of a worker, other than what that worker holds."""
+        return await self._store.unaccounted(worker_id, claim_nos, run_ids)
+
     async def hand_back(
         self,
         worker_id: UUID,

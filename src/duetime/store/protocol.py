@@ -232,6 +232,10 @@ class Leasing(Protocol):
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         """Runs held by this worker that somebody asked to stop."""
 
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        """The runs that the store has under these claims of the worker, other than these: the worker has reported
+        them, or the store has lost what it reported."""
+
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         """The worker does not hold these runs, though it names their claims: the reaper judges them as lost. Returns
         how many it had, as far as the store knew."""

@@ -248,6 +248,20 @@ class Parents(Answer):
     """There may be others: ask again with `after`."""
 
 
+class Compare(Request):
+    """Everything that a worker holds under some of its claims."""
+
+    claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=1000)]
+    """Claims that were answered a lease ago or earlier."""
+    runs: Annotated[list[Ident], msgspec.Meta(max_length=MOST_RUNS)]
+    """All the runs of these claims that it holds."""
+
+
+class Unaccounted(Answer):
+    runs: list[str] = []
+    """Other runs that the server has under these claims, 1,000 at most."""
+
+
 class HeldRun(Request):
     run_id: Ident
     fence: Fence
@@ -260,7 +274,8 @@ class HandBack(Request):
     claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=1000)] = []
     """Claims whose answer never came: whatever they brought waits again, and nothing is claimed under them any more."""
     not_held: Annotated[list[Ident], msgspec.Meta(max_length=1000)] = []
-    """Runs that the worker was asked to stop and does not hold: they count as lost, and end if they were cancelled."""
+    """Runs that the worker does not hold, though it was asked to stop them, or the server has them under its claims:
+    they count as lost, and end if they were cancelled."""
 
 
 class HandedBack(Answer):

@@ -124,6 +124,17 @@ class Attempts:
     def under_way(self) -> list[Running]:
         return list(self._running.values())
 
+    def holds(self, run_id: UUID) -> bool:
+        return run_id in self._running
+
+    def held_under(self, session: Session, claim_nos: Iterable[int]) -> dict[int, list[UUID]]:
+        """The runs under way of each of these claims."""
+        held: dict[int, list[UUID]] = {claim_no: [] for claim_no in claim_nos}
+        for run_id, running in self._running.items() if held else ():
+            if running.session is session and running.claim_no in held:
+                held[running.claim_no].append(run_id)
+        return held
+
     def close(self) -> None:
         self._wheel.close()
         for executor in self._executors:

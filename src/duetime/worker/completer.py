@@ -8,11 +8,13 @@ tried until it is back: what a task has done is not thrown away.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from math import inf
 from uuid import UUID
 
 import msgspec
 
+from duetime.clock import monotonic
 from duetime.errors import StoreRejected, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.model.attempt import AttemptState, Completion
@@ -32,11 +34,13 @@ _FAIL = Verdict(Event.FAIL)
 class Completer:
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._waiting: dict[Session, tuple[list[Completion], list[int]]] = {}
+        self._waiting: dict[Session, tuple[list[Completion], list[int], float]] = {}
+        """For each session: completions, closed claims, and when the first of them came."""
+        self._sending_since = inf
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._apart: set[asyncio.Task[None]] = set()
+        self._apart: dict[asyncio.Task[None], UUID] = {}
         self.backlog = 0
         self.completed = 0
         self.refused = 0
@@ -47,12 +51,12 @@ class Completer:
         if apart:
             closed = [claim_no] if session.ended(claim_no) else []
             task = asyncio.create_task(self._send_apart(session, completion, closed))
-            self._apart.add(task)
-            task.add_done_callback(self._apart.discard)
+            self._apart[task] = completion.run_id
+            task.add_done_callback(self._apart.pop)
             return
         entry = self._waiting.get(session)
         if entry is None:
-            entry = self._waiting[session] = ([], [])
+            entry = self._waiting[session] = ([], [], monotonic())
         entry[0].append(completion)
         if session.ended(claim_no):
             entry[1].append(claim_no)
@@ -68,14 +72,25 @@ class Completer:
             self._awake.clear()
             while self._waiting:
                 session = next(iter(self._waiting))
-                completions, closed = self._waiting.pop(session)
+                completions, closed, self._sending_since = self._waiting.pop(session)
                 for start in range(0, len(completions), BATCH):
                     batch = completions[start : start + BATCH]
                     last = start + BATCH >= len(completions)
                     await self._send(session.id, batch, closed if last else [])
                     self.backlog -= len(batch)
                 session.closed(closed)
+            self._sending_since = inf
             self._idle.set()
+
+    @property
+    def answered_until(self) -> float:
+        """A moment: everything added before it has been answered, except for what was sent apart."""
+        return min(self._sending_since, *(since for _, _, since in self._waiting.values()), inf)
+
+    @property
+    def apart(self) -> Collection[UUID]:
+        """The runs whose completions were sent apart and have not been answered."""
+        return self._apart.values()
 
     async def drained(self) -> None:
         """Wait until everything added so far has been answered."""

@@ -110,6 +110,14 @@ class HttpSource:
         held = [wire.HeldRun(show("run", run_id), fence) for run_id, fence in runs]
         return await self._give_back(worker_id, wire.HandBack(held))
 
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        body = wire.Compare(list(claim_nos), [show("run", run_id) for run_id in run_ids])
+        try:
+            answer = await self._sessions.post(worker_id, "compare", body, wire.Unaccounted)
+        except (NotFound, LeaseLost):
+            return []
+        return [parse("run", run) for run in answer.runs]
+
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         return await self._give_back(worker_id, wire.HandBack(not_held=[show("run", run_id) for run_id in run_ids]))
 

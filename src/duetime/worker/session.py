@@ -18,6 +18,7 @@ class Session:
         """Proposed here; a server that registers the worker may give it another."""
         self.over = False
         self._left: dict[int, int] = {}
+        self._answered_at: dict[int, float] = {}
         self._last_claim_no = 0
         self.claimed_at = 0.0
         """When the last claim was answered, on the monotonic clock."""
@@ -32,6 +33,7 @@ class Session:
         self.claimed_at = monotonic()
         if runs:
             self._left[claim_no] = runs
+            self._answered_at[claim_no] = self.claimed_at
         else:
             self._left.pop(claim_no, None)
 
@@ -44,6 +46,11 @@ class Session:
         """The store knows that nothing is left of these claims."""
         for claim_no in claim_nos:
             self._left.pop(claim_no, None)
+            self._answered_at.pop(claim_no, None)
+
+    def held_since(self, before: float) -> list[int]:
+        """The claims that were answered by that moment, and of which runs are still under way."""
+        return [claim_no for claim_no, at in self._answered_at.items() if at <= before and self._left.get(claim_no)]
 
     def open_claims(self) -> list[int]:
         return list(self._left)

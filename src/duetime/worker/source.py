@@ -116,8 +116,11 @@ class Source(Protocol):
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int: ...
 
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        """The runs that the store has under these claims, other than these, which are all that the worker holds."""
+
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
-        """Say that the worker does not hold these, which it is asked to stop."""
+        """Say that the worker does not hold these, though the store has them under its claims."""
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
 

@@ -62,6 +62,9 @@ class StoreSource:
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         return await self._store.hand_back(worker_id, runs)
 
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        return await self._store.unaccounted(worker_id, claim_nos, run_ids)
+
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         return await self._store.disown(worker_id, run_ids)
 

@@ -1,27 +1,32 @@
-"""Strangers: runs that the worker is asked to stop and does not hold.
+"""Strangers: runs that the store has under a claim of this worker, and that this worker does not hold.
 
-The store still has them under a claim that the worker names for the sake of other runs: what became of them was lost
-with the end of a database that went back. The worker says so, after a lease of being asked: by then, what it was told
-and what it had to say have long arrived.
+What it reported of them was lost: the database went back behind it, or refuses to store it. Nothing else would notice.
+The worker lives, and it names their claim for the sake of other runs of that claim. So once a lease it compares what it
+holds under older claims with what the store has there.
+
+A report that is on its way makes a stranger of its run too, for a moment. So the worker disowns only runs that are
+strangers throughout a lease, after everything that it reported before that has been answered.
 """
 
 from collections.abc import Iterable
 from uuid import UUID
 
-from duetime.clock import monotonic
-
 
 class Strangers:
+    """Those that one kind of answer has named, again and again."""
+
     def __init__(self, after: float) -> None:
         self._after = after
         self._since: dict[UUID, float] = {}
+        self.for_certain: list[UUID] = []
+        """Those that every answer has named throughout a lease."""
 
-    def asked(self, run_ids: Iterable[UUID]) -> None:
-        """The worker was asked to stop these, none of which it holds; the others are asked for no more."""
-        now = monotonic()
-        self._since = {run_id: self._since.get(run_id, now) for run_id in run_ids}
+    def named(self, run_ids: Iterable[UUID], at: float, answered_until: float) -> None:
+        """The answer to what was asked at this moment names these and no others; at that moment, everything had been
+        answered that was reported until `answered_until`."""
+        self._since = {run_id: self._since.get(run_id, at) for run_id in run_ids}
+        before = min(at - self._after, answered_until)
+        self.for_certain = [run_id for run_id, since in self._since.items() if since <= before]
 
-    def for_certain(self) -> list[UUID]:
-        """Those that have been asked for throughout a lease."""
-        before = monotonic() - self._after
-        return [run_id for run_id, since in self._since.items() if since <= before]
+    def forget(self) -> None:
+        self._since, self.for_certain = {}, []

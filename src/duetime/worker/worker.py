@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from uuid import UUID
 
@@ -42,6 +42,8 @@ log = logging.getLogger("duetime.worker")
 
 _CANCELS_EVERY = 1.0
 _STOP_DEADLINE = 5.0
+_MOST_COMPARED = 1000
+"""Claims, and runs, in one comparison: a claim has no more runs than that."""
 
 
 class Worker:
@@ -67,7 +69,11 @@ class Worker:
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
         self._session: Session | None = None
-        self._strangers = Strangers(limits.lease.total_seconds())
+        self._asked = Strangers(limits.lease.total_seconds())
+        """Runs that it is asked to stop and does not hold."""
+        self._compared = Strangers(limits.lease.total_seconds())
+        """Other runs that the store has under its claims."""
+        self._compare_at = 0.0
         self._pulse = None if meters is None else meters.pulse
         self._completer = Completer(source)
         self._attempts = attempts = Attempts(
@@ -107,6 +113,10 @@ class Worker:
     @property
     def running(self) -> int:
         return len(self._attempts)
+
+    def holds(self, run_id: UUID) -> bool:
+        """Whether a run is under way here."""
+        return self._attempts.holds(run_id)
 
     @property
     def completed(self) -> int:
@@ -148,6 +158,8 @@ class Worker:
         """From a registration to its end: stopped, or the lease lost."""
         session = Session()
         self._lost.clear()
+        self._asked.forget()
+        self._compared.forget()
         heartbeat = await self._register(session)
         if heartbeat is None:
             return
@@ -251,24 +263,62 @@ class Worker:
             self._cancels.wake()
 
     def _renewed(self, renewal: Renewal) -> None:
-        self._strangers.asked(self._attempts.cancel(renewal.cancelled))
+        strangers = self._attempts.cancel(renewal.cancelled)
+        self._asked.named(strangers, monotonic(), self._completer.answered_until)
 
     def _lease_lost(self, session: Session) -> None:
         if session is self._session:
             self._lost.set()
 
     async def _look_for_cancels(self) -> float:
-        if self._session is not None and self._attempts:
-            self._attempts.cancel(await self._source.cancellations(self._session.id))
+        session = self._session
+        if session is not None and self._attempts:
+            self._attempts.cancel(await self._source.cancellations(session.id))
             self._attempts.count_durations()
-            await self._disown(self._session)
+            await self._compare(session)
+            if session is self._session:
+                await self._disown(session)
         return _CANCELS_EVERY
 
+    async def _compare(self, session: Session) -> None:
+        """Once a lease, compare what it holds under claims that are older than that with what the store has there."""
+        now, lease = monotonic(), self._limits.lease.total_seconds()
+        if now < self._compare_at:
+            return
+        self._compare_at = now + lease
+        held = self._attempts.held_under(session, session.held_since(now - lease))
+        answered_until = self._completer.answered_until
+        found: list[UUID] = []
+        for claim_nos in _in_turn(held):
+            run_ids = [run_id for claim_no in claim_nos for run_id in held[claim_no]]
+            found += await self._source.unaccounted(session.id, claim_nos, run_ids)
+        self._compared.named(found, now, answered_until)
+
     async def _disown(self, session: Session) -> None:
-        """Say which runs it is asked to stop and does not hold, unless their ends may be on their way."""
-        strangers = self._strangers.for_certain()
-        if strangers and not self._completer.backlog:
-            await self._source.disown(session.id, strangers)
+        """Say that it does not hold strangers, unless a transaction of their task may end them yet."""
+        apart = self._completer.apart
+        certain = {*self._asked.for_certain, *self._compared.for_certain}
+        strangers = sorted(run_id for run_id in certain if run_id not in apart and not self._attempts.holds(run_id))
+        for start in range(0, len(strangers), _MOST_COMPARED):
+            await self._source.disown(session.id, strangers[start : start + _MOST_COMPARED])
+        if strangers:
+            log.warning("%d runs were lost track of: they stood under claims of this worker", len(strangers))
+            self._asked.forget()
+            self._compared.forget()
+
+
+def _in_turn(held: Mapping[int, Sequence[UUID]]) -> Iterator[list[int]]:
+    """Claims, as many at once as may be named together with their runs."""
+    claims: list[int] = []
+    runs = 0
+    for claim_no, run_ids in held.items():
+        if claims and (runs + len(run_ids) > _MOST_COMPARED or len(claims) >= _MOST_COMPARED):
+            yield claims
+            claims, runs = [], 0
+        claims.append(claim_no)
+        runs += len(run_ids)
+    if claims:
+        yield claims
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:

@@ -40,6 +40,7 @@ from duetime.wire.workers import (
     AskParents,
     Beat,
     Beaten,
+    Compare,
     Dealt,
     DealtRun,
     HandBack,
@@ -57,6 +58,7 @@ from duetime.wire.workers import (
     Report,
     Reports,
     TaskDefaults,
+    Unaccounted,
 )
 
 routes = Routes("Remote workers")
@@ -197,6 +199,24 @@ async def note_progress(call: Call) -> Refusals:
 
 
 @routes.post(
+    "/v1/workers/{worker_id}/compare",
+    Action.WORK,
+    **SESSION,
+    body=Compare,
+    body_limit="batch",
+    answer=Unaccounted,
+    problems=(404,),
+    repeats="by nature",
+)
+async def compare_runs(call: Call) -> Unaccounted:
+    """Name the runs held under some claims, and learn which others the server has under them"""
+    body: Compare = call.body
+    held = [_named_run(text, f"runs[{index}]") for index, text in enumerate(body.runs)]
+    found = await call.service.desk.unaccounted(session_of(call).id, body.claims, held)
+    return Unaccounted(runs=[show("run", run_id) for run_id in found])
+
+
+@routes.post(
     "/v1/workers/{worker_id}/hand-back",
     Action.WORK,
     **SESSION,
@@ -211,7 +231,7 @@ async def hand_back_runs(call: Call) -> HandedBack:
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
     desk, worker = call.service.desk, session_of(call)
-    not_held = [_stranger(text, f"not_held[{index}]") for index, text in enumerate(body.not_held)]
+    not_held = [_named_run(text, f"not_held[{index}]") for index, text in enumerate(body.not_held)]
     return HandedBack(handed_back=await desk.hand_back(worker.id, runs, body.claims, not_held))
 
 
@@ -345,10 +365,10 @@ def _refusals(refused: frozenset[UUID]) -> Refusals:
 
 
 def _run_id(item: Report | Note | HeldRun | AskParents, field: str) -> UUID:
-    return _stranger(item.run_id, field)
+    return _named_run(item.run_id, field)
 
 
-def _stranger(text: str, field: str) -> UUID:
+def _named_run(text: str, field: str) -> UUID:
     try:
         return parse("run", text)
     except InvalidInput as error:

@@ -75,6 +75,10 @@ class LeasingRole(Role):
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return tuple(row[0] for row in await self.database.fetch("cancels_of_worker", worker_id))
 
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        rows = await self.database.fetch("unaccounted_runs", worker_id, list(claim_nos), list(run_ids))
+        return [row[0] for row in rows]
+
     @again_after_clash
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         async with self.database.transaction() as connection:

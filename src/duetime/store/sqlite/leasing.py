@@ -14,7 +14,7 @@ from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.sweeping import set_apart
-from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, packed, places
+from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, packed, places, unpacked
 
 
 class LeasingRole(Role):
@@ -55,6 +55,18 @@ class LeasingRole(Role):
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return await self.database.run(lambda connection, _: _cancellations(connection, worker_id))
+
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        this = {"worker_id": worker_id.bytes, "claims": listed(claim_nos)}
+        held = {run_id.bytes for run_id in run_ids}
+
+        def work(connection: Connection, _now: int) -> list[UUID]:
+            claimed = [run_id for (ids,) in connection.rows("runs_of_claims", this) for run_id in unpacked(ids)]
+            ids = b"".join([run_id for run_id in claimed if run_id not in held])
+            rows = connection.rows("unaccounted_runs", {**this, "ids": ids, "places": places(ids)})
+            return [identity(row[0]) for row in rows]
+
+        return await self.database.run(work)
 
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         def work(connection: Connection, now: int) -> int:

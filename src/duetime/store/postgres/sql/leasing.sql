@@ -40,6 +40,13 @@ where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < du
 select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
 where c.worker_id = $1 order by c.run_id;
 
+-- unaccounted_runs: runs under some claims of a worker, other than those that it holds
+select r.id from duetime.claims c cross join unnest(c.run_ids) as x(id)
+join duetime.runs r on r.id = any(array[x.id]) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
+where c.worker_id = $1 and c.claim_no = any($2::bigint[])
+    and not exists (select 1 from unnest($3::uuid[]) as h(id) where h.id = x.id)
+order by r.id limit 1000;
+
 -- leave: end a worker's lease
 delete from duetime.workers where id = $1;
 
