@@ -14,9 +14,10 @@ import pytest
 
 from chaos.real.bouncer import Bouncer, program
 from duetime import App, RunState
+from duetime.engine.reaper import judge
 from duetime.errors import StoreRewound, StoreUnavailable
 from duetime.store.lane_follower import LaneFollower
-from duetime.store.postgres import PostgresStore
+from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres.database import MARK, SQL
 from duetime.store.protocol import Hint
 from tests.contract.hands import hand, job, submit
@@ -134,21 +135,42 @@ async def test_a_transaction_of_somebody_else_is_not_ended(migrated: str, postgr
         await user.execute("begin")
         # It has prepared its next statement and not run it: to the server it is busy.
         await user._protocol.prepare("", "select 1", timeout=5, record_class=asyncpg.Record)
-        assert await store.database.fetch("end_abandoned", timedelta(0), MARK) == []
+        assert await store.database.fetch("silent_sessions", MARK) == []
         assert await user.fetchval("select 2") == 2
         await user.execute("commit")
         await user.close()
 
 
-async def test_a_transaction_of_ours_that_was_abandoned_is_ended(migrated: str) -> None:
+async def test_a_transaction_of_ours_that_was_abandoned_is_ended(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a node has seen it silent for as long, by its own time: the server's clock may have stepped."""
+    now = 1000.0
+    monkeypatch.setattr(reaping, "monotonic", lambda: now)
+    monkeypatch.setattr(reaping, "ABANDONED_AFTER", timedelta(milliseconds=1))
+    monkeypatch.setattr(reaping, "_ABANDONED_EVERY", 0.0)
     async with opened(migrated) as store:
         gone = await store.database.connect()
         try:
             await gone.execute("begin")
             await gone._protocol.prepare("next", SQL["clock"], timeout=5, record_class=asyncpg.Record)
             # The server tells of the state of a session a moment after the client has its answer.
-            sessions = await eventually(lambda: store.database.fetch("end_abandoned", timedelta(0), MARK))
-            assert len(sessions) == 1
+            await eventually(lambda: store.database.fetch("silent_sessions", MARK))
+            for _ in range(3):
+                await store.reap(10, judge, timedelta(seconds=1))
+            assert await gone.fetchval("select 1") == 1
+            await gone._protocol.prepare("another", SQL["clock"], timeout=5, record_class=asyncpg.Record)
+            await eventually(lambda: store.database.fetch("silent_sessions", MARK))
+            now += 1
+            await store.reap(10, judge, timedelta(seconds=1))
+            assert await gone.fetchval("select 1") == 1, "it has spoken since it was seen first"
+            await gone._protocol.prepare("last", SQL["clock"], timeout=5, record_class=asyncpg.Record)
+            await eventually(lambda: store.database.fetch("silent_sessions", MARK))
+            await store.reap(10, judge, timedelta(seconds=1))
+            now += 1
+            await store.reap(10, judge, timedelta(seconds=1))
+            with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+                await gone.fetchval("select 1")
         finally:
             gone.terminate()
 

@@ -1,8 +1,9 @@
 """Reaping: runs whose worker is gone are freed, judged one by one, and counted as lost."""
 
 import logging
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from duetime.clock import monotonic
@@ -28,6 +29,8 @@ _ABANDONED_EVERY = 5.0
 
 class ReapingRole(SweepingRole, SuspectingRole, ClockRole):
     _look_for_abandoned_at = 0.0
+    _silent: Mapping[tuple[int, datetime], float] = MappingProxyType({})
+    """Sessions that wait for their clients, by process and since when, and when each was first seen so."""
 
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         judged = 0
@@ -54,17 +57,24 @@ class ReapingRole(SweepingRole, SuspectingRole, ClockRole):
 
         The server ends one that is idle in a transaction by itself; not one that has sent a statement without asking
         for its result, which is how the driver prepares each statement before its first use on a connection.
+
+        How long it has been silent is counted here: the server's clock may step.
         """
-        if monotonic() < self._look_for_abandoned_at:
+        now = monotonic()
+        if now < self._look_for_abandoned_at:
             return
-        self._look_for_abandoned_at = monotonic() + _ABANDONED_EVERY
-        for pid, query, since, _ in await self.database.fetch("end_abandoned", ABANDONED_AFTER, MARK):
-            log.warning(
-                "ended the session of process %d: nobody spoke in it for %s, in the middle of %.80r",
-                pid,
-                format_duration(since),
-                query,
-            )
+        self._look_for_abandoned_at = now + _ABANDONED_EVERY
+        queries = {(pid, since): query for pid, since, query in await self.database.fetch("silent_sessions", MARK)}
+        self._silent = {session: self._silent.get(session, now) for session in queries}
+        for (pid, since), seen_at in self._silent.items():
+            silent_for = timedelta(seconds=now - seen_at)
+            if silent_for >= ABANDONED_AFTER and await self.database.fetchval("end_abandoned", pid, since):
+                log.warning(
+                    "ended the session of process %d: its client was silent for %s, in the middle of %.80r",
+                    pid,
+                    format_duration(silent_for),
+                    queries[pid, since],
+                )
 
     async def _reap_dead(self, connection: Connection, limit: int, judge: JudgeLost, freed: set[int]) -> int:
         claims = [tuple(row) for row in await connection.fetch(SQL["dead_claims"], limit)]

@@ -1,10 +1,11 @@
--- end_abandoned: end sessions of ours whose client is gone in the middle of a transaction, and with them what they hold
-with abandoned as materialized (
-    select pid, query, clock_timestamp() - state_change as since from pg_stat_activity
-    where datname = current_database() and usename = session_user and starts_with(query, $2)
-        and state <> 'idle' and wait_event = 'ClientRead' and state_change < clock_timestamp() - $1::interval
-)
-select pid, query, since, pg_terminate_backend(pid) from abandoned;
+-- silent_sessions: sessions of ours whose clients have to speak next, in the middle of a transaction, and since when
+select pid, state_change, query from pg_stat_activity
+where datname = current_database() and usename = session_user and starts_with(query, $1)
+    and state <> 'idle' and wait_event = 'ClientRead';
+
+-- end_abandoned: end such a session, and with it what it holds, unless its client has spoken since
+select pg_terminate_backend(pid) from pg_stat_activity
+where pid = $1 and state_change = $2 and state <> 'idle' and wait_event = 'ClientRead';
 
 -- forget_dead_workers: remove workers whose lease is over; not one that is renewing it at this moment
 delete from duetime.workers where id in (
