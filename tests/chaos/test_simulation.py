@@ -18,7 +18,7 @@ from chaos.simulation.world import World
 CAUGHT_FROM = {
     "acknowledge-before-commit": 2,
     "drop-one-in-a-thousand": 8,
-    "no-fence": 4,
+    "no-fence": 9,
     "fire-twice": 1,
     "leak-a-slot": 1,
     "fire-early": 1,
@@ -28,7 +28,7 @@ CAUGHT_FROM = {
     "forget-an-end": 1,
     "follow-twice": 1,
     "wait-for-nobody": 1,
-    "leak-a-permit": 2,
+    "leak-a-permit": 4,
     "ignore-a-limit": 1,
     "trust-the-first-look": 36,
     "wait-for-the-clock": 1,

@@ -153,7 +153,7 @@ async def test_what_a_frozen_process_holds_between_two_statements_is_free_again(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has prepared its next statement and not run it: to the server it is busy, and no timeout counts."""
-    monkeypatch.setattr(reaping, "ABANDONED_AFTER", timedelta(seconds=6))
+    monkeypatch.setattr(reaping, "ABANDONED_AFTER", timedelta(seconds=2))
     monkeypatch.setattr(reaping, "_ABANDONED_EVERY", 0.0)
     async with opened(database) as store:
         await store.migrate()

@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
-from duetime import App, Context, LeaseLost, RetryPolicy, RunState
+from duetime import App, Conflict, Context, LeaseLost, RetryPolicy, RunState
 from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.notification import QUEUE, Subscription, Topic, Webhook
+from duetime.store.postgres import PostgresStore
 from duetime.store.protocol import Counts
 from tests.support.guests import DRIVERS, dsn, with_asyncpg
 from tests.support.waiting import eventually
@@ -128,33 +130,82 @@ async def test_a_run_that_was_lost_cannot_complete_itself(app: App) -> None:
     assert (await app.runs(receipt))[0].state is RunState.RUNNING, "its new owner decides"
 
 
-async def test_a_transaction_that_is_left_open_holds_up_no_other_completion(app: App) -> None:
-    """Its run is locked by the task's own transaction: what the worker tells of it waits, and waits alone."""
+async def test_transactions_that_are_left_open_hold_up_no_other_completion(app: App) -> None:
+    """Their runs are locked by transactions of the tasks: what the worker tells of them waits, and waits alone. There
+    are more of them than the worker has connections."""
     left_open: list[Any] = []
 
     @app.task(retry=RetryPolicy(retries=1, base=0.01))
     async def forgetful(ctx: Context) -> int:
         if ctx.attempt == 1:
             connection = await asyncpg.connect(dsn(app))
-            left_open.append(connection)
             await connection.execute("begin")
             await ctx.complete(connection)
+            left_open.append(connection)
         return ctx.attempt
 
     @app.task
     async def other() -> str:
         return "done"
 
+    store = await app.store()
+    assert isinstance(store, PostgresStore)
+    count = store.database.size + 2
     async with working(app):
-        receipt = await forgetful.submit()
-        await eventually(lambda: left_open)
-        for _ in range(3):
-            assert (await ended(app, await other.submit())).value == "done"
-        assert (await app.runs(receipt))[0].state is RunState.RUNNING
-        await left_open[0].close()
-        run = await ended(app, receipt)
-    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
-    assert "did not commit" in run.attempts[0].error
+        receipts = await app.submit_many(forgetful, [{}] * count)
+        await eventually(lambda: len(left_open) == count)
+        async with asyncio.timeout(5):
+            for _ in range(3):
+                assert (await ended(app, await other.submit())).value == "done"
+        assert {(await app.runs(receipt))[0].state for receipt in receipts} == {RunState.RUNNING}
+        for connection in left_open:
+            await connection.close()
+        runs = [await ended(app, receipt) for receipt in receipts]
+    assert {(run.state, run.attempt) for run in runs} == {(RunState.SUCCEEDED, 2)}
+    assert all("did not commit" in run.attempts[0].error for run in runs)
+
+
+async def test_a_checkpoint_does_not_wait_for_the_transaction_that_completes_its_run(app: App) -> None:
+    @app.task(retries=0)
+    async def pay(ctx: Context) -> str:
+        connection = await asyncpg.connect(dsn(app))
+        transaction = connection.transaction()
+        await transaction.start()
+        await ctx.complete(connection)
+        with pytest.raises(Conflict, match="being completed in a transaction"):
+            await ctx.checkpoint("too late")
+        await transaction.rollback()
+        await connection.close()
+        await ctx.checkpoint("in time")
+        raise ValueError("it did not commit")
+
+    async with working(app):
+        run = await ended(app, await pay.submit())
+    assert run.state is RunState.FAILED
+    assert (run.error or "").startswith("ValueError: it did not commit")
+
+
+async def test_a_worker_that_stops_hands_back_what_no_transaction_holds(app: App) -> None:
+    left_open: list[Any] = []
+    begun: list[str] = []
+
+    @app.task
+    async def lasting(ctx: Context, complete: bool) -> None:
+        if complete:
+            connection = await asyncpg.connect(dsn(app))
+            await connection.execute("begin")
+            await ctx.complete(connection)
+            left_open.append(connection)
+        begun.append(ctx.run_id)
+        await asyncio.sleep(60)
+
+    async with working(app, grace=timedelta(0)):
+        receipts = await app.submit_many(lasting, [{"complete": True}, {"complete": False}])
+        await eventually(lambda: len(begun) == 2)
+    held, handed_back = [(await app.runs(receipt))[0] for receipt in receipts]
+    assert (held.state, handed_back.state) == (RunState.RUNNING, RunState.PENDING)
+    assert await (await app.store()).workers() == [], "it said goodbye"
+    await left_open[0].close()
 
 
 async def test_a_transaction_that_lasts_holds_up_no_other_run_and_no_key(app: App) -> None:

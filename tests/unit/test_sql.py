@@ -31,6 +31,8 @@ ONLY_POSTGRES = {
     "claim_many": "claims of one transaction, one worker after the other, in SQLite",
     "claims_before": "the same",
     "renew_leases": "renewals of one transaction, one worker after the other, in SQLite",
+    "hold_runs_at_hand": "a file has one writer, so nobody else holds a row",
+    "held_in_transactions": "a file has one writer, so nobody else holds a row",
     "silent_sessions": "a file has no sessions that outlive their process",
     "end_abandoned": "the same",
     "mark_dead": "part of `end_runs` in SQLite",

@@ -260,6 +260,10 @@ class Completing(Protocol):
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         """Make (run, fence) pairs wait again as if they had not been claimed; returns how many."""
 
+    async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+        """Those of these runs that an open transaction holds, such as one that a task completes its run in: what is
+        written to them would wait for its end."""
+
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         """Remember progress and checkpoints of running attempts, fenced like completions."""
 

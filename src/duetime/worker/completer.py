@@ -7,6 +7,7 @@ tried until it is back: what a task has done is not thrown away.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Collection, Iterator
 from math import inf
@@ -29,6 +30,11 @@ log = logging.getLogger("duetime.worker")
 
 BATCH = 1000
 _FAIL = Verdict(Event.FAIL)
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 1.0
+
+_Apart = tuple[Session, Completion, list[int]]
+"""A completion that goes apart, and the claims that it closes."""
 
 
 class Completer:
@@ -40,19 +46,21 @@ class Completer:
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._apart: dict[asyncio.Task[None], UUID] = {}
+        self._apart: dict[UUID, _Apart] = {}
+        self._another_apart = asyncio.Event()
+        self._sending_apart: asyncio.Task[None] | None = None
         self.backlog = 0
         self.completed = 0
         self.refused = 0
 
     def add(self, session: Session, completion: Completion, claim_no: int, *, apart: bool = False) -> None:
-        """`apart`: the task has completed the run in its own transaction, which may hold its row still. This is sent by
-        itself, holds up no other completion, and takes effect only if that transaction was rolled back."""
+        """`apart`: the task has completed the run in its own transaction, which may hold its row still. This is sent
+        once that has ended, and takes effect only if it was rolled back."""
         if apart:
-            closed = [claim_no] if session.ended(claim_no) else []
-            task = asyncio.create_task(self._send_apart(session, completion, closed))
-            self._apart[task] = completion.run_id
-            task.add_done_callback(self._apart.pop)
+            self._apart[completion.run_id] = (session, completion, [claim_no] if session.ended(claim_no) else [])
+            self._another_apart.set()
+            if self._sending_apart is None or self._sending_apart.done():
+                self._sending_apart = asyncio.create_task(self._send_apart())
             return
         entry = self._waiting.get(session)
         if entry is None:
@@ -89,24 +97,48 @@ class Completer:
 
     @property
     def apart(self) -> Collection[UUID]:
-        """The runs whose completions were sent apart and have not been answered."""
-        return self._apart.values()
+        """The runs whose completions go apart and have not been answered."""
+        return self._apart.keys()
 
     async def drained(self) -> None:
         """Wait until everything added so far has been answered."""
         await self._idle.wait()
-        if self._apart:
-            await asyncio.wait(tuple(self._apart))
+        if self._sending_apart is not None:
+            await asyncio.wait([self._sending_apart])
 
-    async def _send_apart(self, session: Session, completion: Completion, closed: list[int]) -> None:
-        await self._send(session.id, [completion], closed, apart=True)
-        session.closed(closed)
+    async def _send_apart(self) -> None:
+        """Send what goes apart, until nothing is left. What a transaction still holds is asked for again and again: a
+        completion that waits for it in the database would keep a connection from all others."""
+        pause = _FIRST_PAUSE
+        while self._apart:
+            self._another_apart.clear()
+            free = await self._free_of(dict(self._apart))
+            for session in {session for session, *_ in free}:
+                own = [entry for entry in free if entry[0] is session]
+                closed = [claim_no for _, _, claim_nos in own for claim_no in claim_nos]
+                await self._send(session.id, [item for _, item, _ in own], closed, apart=True)
+                session.closed(closed)
+                for _, item, _ in own:
+                    del self._apart[item.run_id]
+            if self._apart:
+                pause = min(_LONGEST_PAUSE, pause * 2)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._another_apart.wait()
+                        pause = _FIRST_PAUSE
+
+    async def _free_of(self, apart: dict[UUID, _Apart]) -> list[_Apart]:
+        try:
+            held = await self._source.held_in_transactions(list(apart))
+        except StoreUnavailable:
+            return []
+        return [entry for run_id, entry in apart.items() if run_id not in held][:BATCH]
 
     async def _send(self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: bool = False) -> None:
         try:
             await self._send_whole(worker_id, batch, closed, apart=apart)
         except StoreRejected as error:
-            await self._bisect(worker_id, batch, closed, error)
+            await self._bisect(worker_id, batch, closed, error, apart=apart)
 
     async def _send_whole(
         self, worker_id: UUID, batch: list[Completion], closed: list[int], *, apart: bool = False
@@ -127,17 +159,19 @@ class Completer:
         for run_id in refused:
             log.info("%s: its completion was refused: it belongs to another worker, or is over", show("run", run_id))
 
-    async def _bisect(self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected) -> None:
+    async def _bisect(
+        self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected, *, apart: bool
+    ) -> None:
         if len(batch) > 1:
             middle = len(batch) // 2
-            await self._send(worker_id, batch[:middle], [])
-            await self._send(worker_id, batch[middle:], closed)
+            await self._send(worker_id, batch[:middle], [], apart=apart)
+            await self._send(worker_id, batch[middle:], closed, apart=apart)
             return
         (item,) = batch
         log.error("%s: its outcome cannot be stored as it is: %s", show("run", item.run_id), reason_of(error))
         for less in _less_of(item, error):
             try:
-                await self._send_whole(worker_id, [less], closed)
+                await self._send_whole(worker_id, [less], closed, apart=apart)
                 return
             except StoreRejected as another:
                 error = another

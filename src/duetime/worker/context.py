@@ -31,7 +31,7 @@ class Notebook(Protocol):
 
     def remember(self, worker_id: UUID, note: RunNote) -> None: ...
 
-    async def save(self, worker_id: UUID, note: RunNote) -> None: ...
+    async def save(self, worker_id: UUID, note: RunNote, *, in_transaction: bool) -> None: ...
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]: ...
 
@@ -135,9 +135,9 @@ class Context(BaseContext):
 
     async def checkpoint(self, data: Any) -> None:
         """Save what the next attempt should start from. Durable when this returns; raises `LeaseLost` when the run
-        belongs to someone else by now."""
+        belongs to someone else by now, and `Conflict` while a transaction of the task is completing it."""
         note = checkpoint_note(self._claimed.run_id, self._claimed.fence, data)
-        await self._notebook.save(self._worker_id, note)
+        await self._notebook.save(self._worker_id, note, in_transaction=self.in_transaction)
 
     async def parents(self) -> list[Parent]:
         """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the

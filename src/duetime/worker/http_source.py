@@ -99,6 +99,9 @@ class HttpSource:
             remedy="start the worker with a database_url",
         )
 
+    async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+        return frozenset()  # no task completes its run in a transaction here
+
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         body = wire.Notes([_note(note) for note in notes])
         return await self._tell(worker_id, "note", body, [note.run_id for note in notes])

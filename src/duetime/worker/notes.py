@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.errors import LeaseLost, StoreRejected, StoreUnavailable, reason_of
+from duetime.errors import Conflict, LeaseLost, StoreRejected, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.loop import surely
 from duetime.model.attempt import RunNote
@@ -40,7 +40,15 @@ class Notes:
         if self._latest:
             self._latest.pop((worker_id, run_id), None)
 
-    async def save(self, worker_id: UUID, note: RunNote) -> None:
+    async def save(self, worker_id: UUID, note: RunNote, *, in_transaction: bool = False) -> None:
+        held: frozenset[UUID] = frozenset()
+        if in_transaction:
+            held = await surely(lambda: self._source.held_in_transactions([note.run_id]), PATIENCE)
+        if held:
+            raise Conflict(
+                "the run is being completed in a transaction: its checkpoint would wait for that to end",
+                remedy="save checkpoints before ctx.complete",
+            )
         answer = await surely(lambda: self._source.note(worker_id, [note]), PATIENCE)
         if answer.refused:
             raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")

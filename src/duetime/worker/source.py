@@ -111,6 +111,9 @@ class Source(Protocol):
     ) -> None:
         """End a run as SUCCEEDED in the task's own transaction, where the source allows that."""
 
+    async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+        """Those of these runs that an open transaction holds: what is said of them would wait for its end."""
+
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         """Make what was claimed under these numbers wait again, and let nothing be claimed under them any more."""
 

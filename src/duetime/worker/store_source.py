@@ -56,6 +56,9 @@ class StoreSource:
     ) -> None:
         await self._store.complete_within(connection, worker_id, run_id, fence, result, logs)
 
+    async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+        return await self._store.held_in_transactions(run_ids)
+
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         return await self._store.release(worker_id, claim_nos)
 

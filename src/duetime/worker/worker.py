@@ -246,6 +246,9 @@ class Worker:
                 back = [
                     (running.claimed.run_id, running.claimed.fence) for running in abandoned if running.may_start_again
                 ]
+                if back:
+                    held = await surely(lambda: self._source.held_in_transactions([run_id for run_id, _ in back]))
+                    back = [pair for pair in back if pair[0] not in held]
                 await surely(lambda: self._source.release(session.id, unanswered))
                 await surely(lambda: self._source.hand_back(session.id, back))
                 await surely(lambda: self._source.leave(session.id))

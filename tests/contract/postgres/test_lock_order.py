@@ -32,10 +32,6 @@ async def another(world: PostgresWorld) -> AsyncIterator["Session[asyncpg.Record
     await connection.close()
 
 
-async def _free_unlisted(worker: Hand, runs: list[Claimed]) -> object:
-    return await worker.store.renew(worker.id, LEASE, [])
-
-
 WAYS: dict[str, Callable[[Hand, list[Claimed]], Awaitable[object]]] = {
     "succeed": lambda worker, runs: worker.succeed(*runs),
     "end": lambda worker, runs: worker.complete(*(failed(run) for run in runs)),
@@ -43,7 +39,6 @@ WAYS: dict[str, Callable[[Hand, list[Claimed]], Awaitable[object]]] = {
     "end one, retry the other": lambda worker, runs: worker.complete(succeeded(runs[0]), retried(runs[1])),
     "hand back": lambda worker, runs: worker.store.hand_back(worker.id, [(run.run_id, run.fence) for run in runs]),
     "note": lambda worker, runs: worker.store.note(worker.id, [RunNote(run.run_id, run.fence, 0.5) for run in runs]),
-    "free what is not listed": _free_unlisted,
     "cancel a job": lambda worker, runs: worker.store.cancel_job(TENANT, runs[0].job_id),
 }
 
@@ -124,6 +119,24 @@ async def test_a_scan_does_not_wait_for_a_run_that_somebody_holds(
     assert (scan.fired, scan.seen) == (1, 1)
     newest, oldest = await store.runs_of_job(TENANT, held.job_id)
     assert (newest.state, oldest.state) == (RunState.PENDING, RunState.SUCCEEDED)
+
+
+async def test_a_heartbeat_does_not_wait_for_a_run_that_somebody_holds(
+    store: PostgresStore, session: "Session[asyncpg.Record]", time: PostgresTime
+) -> None:
+    worker = await hand(store, DAY)
+    await submit(store, job(), job())
+    held, free = await worker.claim()
+    time.advance(minutes=5)
+    async with session.transaction():
+        await session.execute(_HOLD, held.run_id)
+        async with asyncio.timeout(5):
+            assert (await store.renew(worker.id, LEASE, [])).freed == 1
+            assert await store.disown(worker.id, [held.run_id]) == 0
+            assert await store.held_in_transactions([held.run_id, free.run_id]) == {held.run_id}
+    assert await store.held_in_transactions([held.run_id, free.run_id]) == frozenset()
+    assert (await store.renew(worker.id, LEASE, [])).freed == 1, "its claim is still there"
+    assert {run.run_id for run in await worker.claim()} == {held.run_id, free.run_id}
 
 
 async def test_a_cancellation_that_meets_a_retry_is_not_lost(

@@ -85,6 +85,9 @@ class CompletingRole(LimitingRole):
             self.hints.give(Hint.READY)
         return len(rows)
 
+    async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+        return frozenset(row[0] for row in await self.database.fetch("held_in_transactions", list(run_ids)))
+
     @again_after_clash
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         rows = [(note.run_id, note.fence, note.progress, note.message, note.checkpoint, note.logs) for note in notes]

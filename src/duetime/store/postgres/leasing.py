@@ -82,7 +82,7 @@ class LeasingRole(Role):
     @again_after_clash
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         async with self.database.transaction() as connection:
-            held = [row[0] for row in await connection.fetch(SQL["hold_runs"], worker_id, list(run_ids))]
+            held = [row[0] for row in await connection.fetch(SQL["hold_runs_at_hand"], worker_id, list(run_ids))]
             number = number_apart(await connection.fetchval(SQL["clock"]))
             await connection.execute(SQL["set_apart"], worker_id, held, number)
         return len(held)

@@ -52,6 +52,9 @@ class CompletingRole(Role):
             self.hints.give(Hint.READY)
         return count
 
+    async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
+        return frozenset()  # nobody else can hold a transaction in a file that belongs to one process
+
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         def work(connection: Connection, now: int) -> frozenset[UUID]:
             return frozenset(note.run_id for note in notes if not _note(connection, now, worker_id, note))

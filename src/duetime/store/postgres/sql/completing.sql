@@ -18,6 +18,15 @@ select duetime.retry_runs($1::uuid[], $2::int[], $3, $4::smallint[], $5::smallin
 -- hold_runs: hold runs of a worker, in the order in which everybody does
 select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update;
 
+-- hold_runs_at_hand: the same, but for those that others hold
+select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update skip locked;
+
+-- held_in_transactions: those of these runs that others hold
+with free as materialized (
+    select id from duetime.runs where id = any($1::uuid[]) order by id for update skip locked
+)
+select id from duetime.runs where id = any($1::uuid[]) and not exists (select 1 from free where free.id = runs.id);
+
 -- hand_back: make claimed runs wait again as if they had not been claimed
 with held as materialized (
     select id from duetime.runs where worker_id = $1 and id = any($2::uuid[]) order by id for update

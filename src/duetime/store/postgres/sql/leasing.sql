@@ -13,18 +13,29 @@ select $1, t.name, t.said, duetime.now(), duetime.now() from unnest($2::text[], 
 on conflict (coalesce(tenant_id, -1), name) do update
 set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at;
 
--- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent
-with gone as (
-    delete from duetime.claims c
+-- free_unlisted: runs of old claims that their worker does not hold wait again, nothing spent. What a transaction holds is
+-- passed over, and its claim stays until the next heartbeat
+with unlisted as materialized (
+    select c.claim_no, c.run_ids from duetime.claims c
     where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
         and c.standing = 0
-    returning c.claim_no, c.run_ids
 ),
 held as materialized (
     select r.id, r.claim_no from duetime.runs r
-    where r.id = any(array(select unnest(gone.run_ids) from gone)) and r.worker_id = $1
-        and r.claim_no = any(array(select gone.claim_no from gone))
-    order by r.id for update
+    where r.id = any(array(select unnest(u.run_ids) from unlisted u)) and r.worker_id = $1
+        and r.claim_no = any(array(select u.claim_no from unlisted u))
+    order by r.id for update skip locked
+),
+passed_over as materialized (
+    select r.claim_no from duetime.runs r
+    where r.id = any(array(select unnest(u.run_ids) from unlisted u)) and r.worker_id = $1
+        and r.claim_no = any(array(select u.claim_no from unlisted u))
+        and not exists (select 1 from held where held.id = r.id)
+),
+gone as (
+    delete from duetime.claims c
+    where c.worker_id = $1 and c.claim_no = any(array(select u.claim_no from unlisted u))
+        and c.claim_no <> all(array(select p.claim_no from passed_over p))
 )
 update duetime.runs r
 set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null, ready_at = duetime.clock()
@@ -41,10 +52,11 @@ select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c
 where c.worker_id = $1 order by c.run_id;
 
 -- unaccounted_runs: runs under some claims of a worker, other than those that it holds
-select r.id from duetime.claims c cross join unnest(c.run_ids) as x(id)
-join duetime.runs r on r.id = any(array[x.id]) and r.worker_id = c.worker_id and r.claim_no = c.claim_no
-where c.worker_id = $1 and c.claim_no = any($2::bigint[])
-    and not exists (select 1 from unnest($3::uuid[]) as h(id) where h.id = x.id)
+select r.id from duetime.runs r
+where r.id = any(array(
+        select unnest(c.run_ids) from duetime.claims c where c.worker_id = $1 and c.claim_no = any($2::bigint[])))
+    and r.worker_id = $1 and r.claim_no = any($2::bigint[])
+    and not exists (select 1 from unnest($3::uuid[]) as h(id) where h.id = r.id)
 order by r.id limit 1000;
 
 -- leave: end a worker's lease
