@@ -154,6 +154,33 @@ async def test_a_worker_may_say_that_it_does_not_hold_a_run_of_a_claim_that_it_n
     assert await world.rows_of("claims") == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "state"), [(None, RunState.RETRYING), (AT_MOST_ONCE, RunState.FAILED)], ids=["", "at most once"]
+)
+async def test_a_claim_that_was_answered_and_is_not_listed_counts_as_lost(
+    world: World, store: Store, time: Time, options: bytes | None, state: RunState
+) -> None:
+    """The database went back behind the end of its runs, and behind its own: they have begun."""
+    worker, other = await hand(store, LONG), await hand(store, LONG)
+    await submit(store, job(options=options))
+    run = await worker.claim_one()
+    await submit(store, job(options=options))
+    unheard = await worker.claim_one()
+    await submit(store, job(options=options))
+    await other.claim_one()
+    time.advance(seconds=LEASE.total_seconds() + 1)
+    beats = {worker.id: 1, other.id: 1}
+    renewals = await store.renew_many([(worker.id, []), (other.id, [1])], LEASE, beats)
+    assert [renewals[each].freed for each in beats] == [1, 0], "nobody has begun what no answer told of"
+    assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
+    found = await store.run(TENANT, run.run_id)
+    assert (found.state, found.lost) == (state, 1)
+    assert (await store.run(TENANT, unheard.run_id)).state is RunState.PENDING
+    assert await world.rows_of("claims") == 1, "that of the other worker"
+    assert (await store.renew(other.id, LEASE, [], 1)).freed == 0
+    assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
+
+
 async def test_a_worker_learns_what_the_store_has_under_its_claims_besides_what_it_holds(store: Store) -> None:
     worker, other = await hand(store, LONG), await hand(store, LONG)
     await submit(store, *(job() for _ in range(7)))

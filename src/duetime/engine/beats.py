@@ -16,16 +16,16 @@ _MOST = 500
 class Beats:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: dict[tuple[timedelta, UUID], tuple[Sequence[int], asyncio.Future[Renewal | None]]] = {}
+        self._waiting: dict[tuple[timedelta, UUID], tuple[Sequence[int], int, asyncio.Future[Renewal | None]]] = {}
         self._sending: asyncio.Task[None] | None = None
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
         """Raises `LeaseLost`."""
         key = (lease, worker_id)
         earlier = self._waiting.get(key)
         answer: asyncio.Future[Renewal | None]
-        answer = asyncio.get_running_loop().create_future() if earlier is None else earlier[1]
-        self._waiting[key] = (open_claims, answer)
+        answer = asyncio.get_running_loop().create_future() if earlier is None else earlier[-1]
+        self._waiting[key] = (open_claims, answered, answer)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send(), name="duetime heartbeats")
         renewal = await asyncio.shield(answer)
@@ -40,13 +40,15 @@ class Beats:
             keys = [key for key in self._waiting if key[0] == lease][:_MOST]
             batch = {worker_id: self._waiting.pop((lease, worker_id)) for _, worker_id in keys}
             try:
-                renewals = await self._store.renew_many([(each, open_) for each, (open_, _) in batch.items()], lease)
+                workers = [(worker_id, open_claims) for worker_id, (open_claims, *_) in batch.items()]
+                answered = {worker_id: answered for worker_id, (_, answered, _) in batch.items()}
+                renewals = await self._store.renew_many(workers, lease, answered)
             except Exception as error:
-                for _, answer in batch.values():
+                for *_, answer in batch.values():
                     if not answer.done():
                         answer.set_exception(error)
                         answer.exception()  # whoever asked may be gone
                 continue
-            for worker_id, (_, answer) in batch.items():
+            for worker_id, (*_, answer) in batch.items():
                 if not answer.done():
                     answer.set_result(renewals.get(worker_id))

@@ -220,13 +220,14 @@ class Leasing(Protocol):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> datetime:
         """Begin a worker's lease; returns its end. What it tells of its tasks is kept when it is gone."""
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
         """Extend the lease, from now. Raises `LeaseLost` when the worker was reaped, has left or is unknown.
 
         A lease that is over, but that nobody has reaped, is extended like any other: a clock that steps forward takes
         nothing from workers that live. What the worker holds has its whole timeout from then on, as `reap` sees it.
 
-        Claims older than a lease that the worker does not list are freed, nothing spent: it does not hold them.
+        Claims older than a lease that the worker does not list are freed, nothing spent: it does not hold them. Of
+        claims up to `answered` it had the answers, so their runs may have begun: the reaper judges those as lost.
         """
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:

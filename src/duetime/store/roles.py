@@ -6,6 +6,7 @@ the store's clock decides. Where a method takes a `tenant_id`, another tenant's 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -295,6 +296,10 @@ class Breakers(Protocol):
         """Close a breaker at once, and forget what was counted."""
 
 
+NOTHING_ANSWERED: Mapping[UUID, int] = MappingProxyType({})
+"""Of no worker it is known which of its claims it had answers to."""
+
+
 class Coalescing(Protocol):
     """What a server does for many remote workers at once."""
 
@@ -307,7 +312,10 @@ class Coalescing(Protocol):
         """
 
     async def renew_many(
-        self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
+        self,
+        workers: Sequence[tuple[UUID, Sequence[int]]],
+        lease: timedelta,
+        answered: Mapping[UUID, int] = NOTHING_ANSWERED,
     ) -> dict[UUID, Renewal | None]:
         """Renew many leases (worker, its open claims) at once; None for a worker whose lease is over."""
 

@@ -152,6 +152,9 @@ class Beat(Request):
     open_claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=100_000)]
     """The claims of which runs are still held. What a worker does not list for a whole lease is given to others."""
     lease: Lease | None = None
+    answered: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    """Up to which number it had the answers to all its claims. Their runs may have begun: what is not listed of them
+    counts as lost."""
 
 
 class Beaten(Answer):

@@ -144,7 +144,10 @@ class Heartbeat:
 
     async def _renew(self, source: Source) -> float:
         sent = monotonic()
-        renewal = await source.renew(self._session.id, self._lease, self._session.open_claims())
+        session = self._session
+        # In this order: a claim that is answered in between is listed.
+        answered, open_claims = session.answered, session.open_claims()
+        renewal = await source.renew(session.id, self._lease, open_claims, answered)
         self._good_at = sent
         with contextlib.suppress(RuntimeError):
             self._home.call_soon_threadsafe(self._renewed, renewal)

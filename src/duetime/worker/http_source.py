@@ -71,8 +71,8 @@ class HttpSource:
         self._sessions.began(worker_id, answer.token)
         return worker_id
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        body = wire.Beat(list(open_claims), lease.total_seconds())
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
+        body = wire.Beat(list(open_claims), lease.total_seconds(), answered)
         patience = max(1.0, lease.total_seconds() * 0.3)
         try:
             answer = await self._sessions.post(worker_id, "heartbeat", body, wire.Beaten, patience=patience)

@@ -19,6 +19,7 @@ class Session:
         self.over = False
         self._left: dict[int, int] = {}
         self._answered_at: dict[int, float] = {}
+        self._unanswered: dict[int, None] = {}
         self._last_claim_no = 0
         self.claimed_at = 0.0
         """When the last claim was answered, on the monotonic clock."""
@@ -26,11 +27,13 @@ class Session:
     def begin_claim(self) -> int:
         """A number for a claim that is about to be asked for; open from now on, whether its answer comes or not."""
         self._last_claim_no += 1
+        self._unanswered[self._last_claim_no] = None
         self._left[self._last_claim_no] = 0
         return self._last_claim_no
 
     def claimed(self, claim_no: int, runs: int) -> None:
         self.claimed_at = monotonic()
+        self._unanswered.pop(claim_no, None)
         if runs:
             self._left[claim_no] = runs
             self._answered_at[claim_no] = self.claimed_at
@@ -51,6 +54,12 @@ class Session:
     def held_since(self, before: float) -> list[int]:
         """The claims that were answered by that moment, and of which runs are still under way."""
         return [claim_no for claim_no, at in self._answered_at.items() if at <= before and self._left.get(claim_no)]
+
+    @property
+    def answered(self) -> int:
+        """Up to which number all claims were answered."""
+        last = self._last_claim_no
+        return min(list(self._unanswered), default=last + 1) - 1
 
     def open_claims(self) -> list[int]:
         return list(self._left)

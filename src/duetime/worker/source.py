@@ -96,8 +96,9 @@ class Source(Protocol):
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
         """Begin a worker's lease; returns the id that the worker goes by."""
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        """Extend the lease, and name the claims that are still held. Raises `LeaseLost`."""
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
+        """Extend the lease; name the claims that are still held, and up to which number all had answers. Raises
+        `LeaseLost`."""
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         """Runs held by this worker that somebody asked to stop."""

@@ -40,8 +40,8 @@ class StoreSource:
         await self._store.register(worker, lease)
         return worker.id
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        return await self._store.renew(worker_id, lease, open_claims)
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
+        return await self._store.renew(worker_id, lease, open_claims, answered)
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
         return await self._store.cancellations(worker_id)

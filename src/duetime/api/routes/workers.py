@@ -153,7 +153,7 @@ async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
     body: Beat = call.body
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    renewal = await call.service.desk.renew(session_of(call).id, lease, body.open_claims)
+    renewal = await call.service.desk.renew(session_of(call).id, lease, body.open_claims, body.answered)
     cancelled = [show("run", run_id) for run_id in renewal.cancelled]
     return Beaten(lease_until=renewal.lease_until, cancelled=cancelled, freed=renewal.freed)
 

@@ -1,6 +1,6 @@
 """Leases: one row per worker, however many runs it holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.role import Role
 from duetime.store.protocol import Hint
+from duetime.store.roles import NOTHING_ANSWERED
 from duetime.store.sweeping import number_apart
 
 
@@ -42,15 +43,18 @@ class LeasingRole(Role):
                 raise
         return lease_until
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
-        renewal = (await self.renew_many([(worker_id, open_claims)], lease))[worker_id]
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
+        renewal = (await self.renew_many([(worker_id, open_claims)], lease, {worker_id: answered}))[worker_id]
         if renewal is None:
             raise LeaseLost("the worker was reaped: its lease is over")
         return renewal
 
     @again_after_clash
     async def renew_many(
-        self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
+        self,
+        workers: Sequence[tuple[UUID, Sequence[int]]],
+        lease: timedelta,
+        answered: Mapping[UUID, int] = NOTHING_ANSWERED,
     ) -> dict[UUID, Renewal | None]:
         # In one statement: who freezes between two of them holds these leases, and nobody can reap what they stand for.
         listed = [(worker_id, claim_no) for worker_id, open_claims in workers for claim_no in open_claims]
@@ -58,15 +62,18 @@ class LeasingRole(Role):
         found: dict[UUID, Renewal | None] = {worker_id: None for worker_id, _ in workers}
         open_claims_of = dict(workers)
         for worker_id, lease_until, cancelled, has_unlisted in rows:
-            freed = await self._free_unlisted(worker_id, lease, open_claims_of[worker_id]) if has_unlisted else 0
+            freed = 0
+            if has_unlisted:
+                open_claims = open_claims_of[worker_id]
+                freed = await self._free_unlisted(worker_id, lease, open_claims, answered.get(worker_id, 0))
             found[worker_id] = Renewal(lease_until, tuple(cancelled), freed)
         return found
 
-    async def _free_unlisted(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> int:
+    async def _free_unlisted(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> int:
         async with self.database.transaction() as connection:
+            await connection.execute(SQL["disown_claims"], worker_id, lease, list(open_claims), answered)
             rows = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
             freed = await end_freed(connection, rows)
-            await connection.execute(SQL["disown_claims"], worker_id, lease, list(open_claims))
         await self.parking.free(freed)
         if rows:
             self.hints.give(Hint.READY)

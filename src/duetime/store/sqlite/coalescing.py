@@ -1,12 +1,13 @@
 """Coalescing: what a server does for many remote workers, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from duetime.model.attempt import Claimed
 from duetime.model.worker import Renewal, Seat
 from duetime.store.protocol import Hint
+from duetime.store.roles import NOTHING_ANSWERED
 from duetime.store.sqlite.claiming import ClaimingRole, claim_for, claimed_runs
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.leasing import renew_one
@@ -25,11 +26,14 @@ class CoalescingRole(ClaimingRole):
         return await self.database.run(work)
 
     async def renew_many(
-        self, workers: Sequence[tuple[UUID, Sequence[int]]], lease: timedelta
+        self,
+        workers: Sequence[tuple[UUID, Sequence[int]]],
+        lease: timedelta,
+        answered: Mapping[UUID, int] = NOTHING_ANSWERED,
     ) -> dict[UUID, Renewal | None]:
         def work(connection: Connection, now: int) -> dict[UUID, Renewal | None]:
             return {
-                worker_id: renew_one(connection, now, worker_id, lease, open_claims)
+                worker_id: renew_one(connection, now, worker_id, lease, open_claims, answered.get(worker_id, 0))
                 for worker_id, open_claims in workers
             }
 

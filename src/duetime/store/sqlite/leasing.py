@@ -43,9 +43,9 @@ class LeasingRole(Role):
 
         return moment(await self.database.run(work))
 
-    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]) -> Renewal:
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
         renewal = await self.database.run(
-            lambda connection, now: renew_one(connection, now, worker_id, lease, open_claims)
+            lambda connection, now: renew_one(connection, now, worker_id, lease, open_claims, answered)
         )
         if renewal is None:
             raise LeaseLost("the worker was reaped: its lease is over")
@@ -122,10 +122,16 @@ def worker_of(row: tuple[Any, ...]) -> Worker:
 
 
 def renew_one(
-    connection: Connection, now: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int]
+    connection: Connection, now: int, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int
 ) -> Renewal | None:
     """Extend a lease; None when it is over."""
-    this = {"worker_id": worker_id.bytes, "lease": microseconds(lease), "open": listed(open_claims), "now": now}
+    this = {
+        "worker_id": worker_id.bytes,
+        "lease": microseconds(lease),
+        "open": listed(open_claims),
+        "answered": answered,
+        "now": now,
+    }
     lease_until = connection.value("renew_lease", this)
     if lease_until is None:
         return None
@@ -135,11 +141,11 @@ def renew_one(
 
 def _free_unlisted(connection: Connection, this: dict[str, Any]) -> int:
     freed = 0
+    connection.execute("disown_claims", this)
     for claim_no, ids in connection.rows("unlisted_claims", this):
         rows = connection.rows("free_unlisted", {**this, "claim_no": claim_no, "ids": ids, "places": places(ids)})
         end_freed(connection, this["now"], rows)
         freed += len(rows)
-    connection.execute("disown_claims", this)
     return freed
 
 

@@ -42,10 +42,11 @@ set worker_id = null, claim_no = null, attempt = attempt - 1, started_at = null,
 from held where r.id = any(array[held.id]) and r.worker_id = $1 and r.claim_no = held.claim_no
 returning r.id, r.tenant_id, r.cancel_requested;
 
--- disown_claims: of claims that the sweep has found, those that their worker does not hold are for the reaper to judge
+-- disown_claims: of claims that the sweep has found, or that were answered, those that their worker does not hold are for the
+-- reaper to judge
 update duetime.claims c set standing = 2
 where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
-    and c.standing = 1;
+    and (c.standing = 1 or (c.standing = 0 and c.claim_no <= $4::bigint));
 
 -- cancels_of_worker: runs that a worker holds and is asked to stop
 select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
