@@ -4,8 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import pytest
+
 from duetime.clock import ManualClock, monotonic_from
 from duetime.engine.intake import prepare
+from duetime.errors import StoreUnavailable
+from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import LaneKey, Tier
@@ -18,6 +22,7 @@ from duetime.worker.slots import Slots
 from duetime.worker.source import Wants
 from duetime.worker.task import Place
 from duetime.worker.trials import Trials
+from tests.support.lying import Lie
 
 LEASE = timedelta(seconds=10)
 
@@ -127,3 +132,24 @@ async def test_a_hint_about_a_new_lane_is_followed_up_though_lanes_were_just_rea
             now += 0.06
             assert await bench.claimer.tick() > 0.06, "and is not followed for ever"
             assert bench.looks <= looks + 2
+
+
+async def test_a_claim_that_is_asked_for_again_and_brings_nothing_brings_nothing_later() -> None:
+    """The first request was lost on its way, and arrives after the second has been answered."""
+    async with claiming(slots=10) as bench:
+        await bench.submit(1)
+        lost = Lie(bench.store, "claim", happens=False)
+        with pytest.raises(StoreUnavailable):
+            await bench.claimer.tick()
+        assert lost.told
+        (claim_no,) = bench.claimer.unanswered(bench.session)
+        (lane,) = await bench.store.lanes()
+        thief = new_id()
+        await bench.store.register(WorkerInfo(thief, "thief", ("work",), (), 10), LEASE)
+        (stolen,) = await bench.store.claim(thief, 1, [(lane.id, 1)])
+        await bench.claimer.tick()
+        assert not bench.claimer.unanswered(bench.session)
+        await bench.store.hand_back(thief, [(stolen.run_id, stolen.fence)])
+        assert await bench.store.claim(bench.session.id, claim_no, [(lane.id, 1)]) == []
+        await bench.claimer.tick()
+        assert [run.run_id for run in bench.started] == [stolen.run_id], "under another number it is to be had"

@@ -107,7 +107,7 @@ class Claimer:
         if session is None:
             return self._poll
         if self._unanswered is not None and not self._unanswered[0].over:
-            await self._ask(*self._unanswered)
+            await self._ask(*self._unanswered, again=True)
         if self._backlog() > _MOST_BACKLOG:
             return _GATHER  # the store cannot take what is done already: do not ask it for more
         free = [max(0, min(count, self._most)) for count in self._slots.free]
@@ -244,7 +244,7 @@ class Claimer:
             return []  # it was stopped during the look: what is claimed now would be left behind
         return await self._ask(session, session.begin_claim(), takes)
 
-    async def _ask(self, session: Session, claim_no: int, takes: Takes) -> list[Claimed]:
+    async def _ask(self, session: Session, claim_no: int, takes: Takes, *, again: bool = False) -> list[Claimed]:
         # Without an answer it may have happened or not: the same number is asked for again, and stays open till then.
         self._unanswered = (session, claim_no, takes)
         self._quiet.clear()
@@ -252,6 +252,9 @@ class Claimer:
             claimed = await self._store.claim(session.id, claim_no, takes)
             if any(run.lane_id not in self._lanes.by_id for run in claimed):
                 await self._lanes.read(now=True)  # it fell asleep, and woke again before it was read
+            if again and not claimed:
+                # What was asked before may be on its way still, and would bring runs that no worker knows of.
+                await self._store.release(session.id, [claim_no])
         finally:
             self._quiet.set()
         self._unanswered = None

@@ -98,6 +98,11 @@ class HttpClaimer:
             self._stop_asked([parse("run", run) for run in dealt.cancelled])
         return dealt
 
+    async def release(self, session: Session, claim_no: int) -> None:
+        """Let nothing be claimed under this number any more."""
+        path = f"/v1/workers/{show('wrk', session.id)}/hand-back"
+        await self._server.call("POST", path, wire.HandBack(claims=[claim_no]), wire.HandedBack)
+
     async def _wait_for_cancels(self) -> float:
         """While something runs here, be told at once when it shall stop."""
         session, slots = self._session, self._wants.slots
@@ -152,7 +157,8 @@ class _Poll:
                 await self._claim(self._unanswered[0], 0)
 
     async def _claim(self, session: Session, room: int) -> None:
-        if self._unanswered is None or self._unanswered[0] is not session:
+        again = self._unanswered is not None and self._unanswered[0] is session
+        if self._unanswered is None or not again:
             if not room or self._claimer.session is not session:
                 return
             self._unanswered = (session, session.begin_claim())
@@ -177,6 +183,10 @@ class _Poll:
             return
         if dealt is None:
             return
+        if again and not dealt.runs:
+            # What was asked before may be on its way still, and would bring runs that no worker knows of.
+            with contextlib.suppress(LeaseLost, NotFound):
+                await self._claimer.release(session, claim_no)
         self._unanswered = None
         session.claimed(claim_no, len(dealt.runs))
         for run in dealt.runs:
