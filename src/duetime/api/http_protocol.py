@@ -8,7 +8,6 @@ A request names its host exactly once, as RFC 9112 requires: of two, a proxy may
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from uvicorn.config import Config

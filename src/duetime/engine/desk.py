@@ -134,9 +134,7 @@ class Desk:
             self._targets[run.run_id] = (target_of(lane, run.options), run.attempt)
         return turn
 
-    async def renew(
-        self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0
-    ) -> Renewal:
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
         try:
             return await self._beats.renew(worker_id, lease, open_claims, answered)
         except LeaseLost:

@@ -100,8 +100,7 @@ class HttpClaimer:
 
     async def release(self, session: Session, claim_no: int) -> None:
         """Let nothing be claimed under this number any more."""
-        path = f"/v1/workers/{show('wrk', session.id)}/hand-back"
-        await self._server.call("POST", path, wire.HandBack(claims=[claim_no]), wire.HandedBack)
+        await self._server.post(session.id, "hand-back", wire.HandBack(claims=[claim_no]), wire.HandedBack)
 
     async def _wait_for_cancels(self) -> float:
         """While something runs here, be told at once when it shall stop."""
