@@ -15,6 +15,8 @@ from duetime.engine.scanner import Scanner
 from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.firing import Decided, DueJob, SetAside
+from duetime.model.job import Options, encode_options
+from duetime.model.policy import Misfire
 from duetime.model.schedule import Every
 from duetime.store.protocol import Counts, PlanFires, Scan, Store
 from tests.contract.hands import TENANT, job, submit
@@ -36,6 +38,22 @@ async def test_one_transaction_holds_only_so_many_missed_occurrences(
     assert (first.runs, 2000 <= first.history <= 2200) == (10, True)
     await scanner.tick()
     assert (await store.counts()).runs == 15
+
+
+async def test_one_transaction_catches_up_with_only_so_many(
+    store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_scanner, "_PLAN_FOR", 60.0)
+    monkeypatch.setattr(engine_scanner, "_MOST_MISSED", 200)
+    every = encode_options(Options(misfire=Misfire("all")))
+    await submit(store, *(job(Every(MINUTE), options=every) for _ in range(5)))
+    time.advance(hours=2)
+    scanner = Scanner(store)
+    assert await scanner.tick() == 0.0, "it goes on at once"
+    assert (await store.counts()).runs == 200
+    await scanner.tick()
+    await scanner.tick()
+    assert (await store.counts()).runs == 500
 
 
 async def test_one_transaction_is_planned_only_for_so_long(

@@ -21,7 +21,8 @@ from duetime.store.protocol import PlanFires, Scan, Store
 log = logging.getLogger("duetime.scanner")
 
 _PATIENCE = 0.05
-_MOST_SKIPS = 2_000
+_MOST_MISSED = 2_000
+"""How many missed occurrences one transaction writes, as runs or as skips."""
 _PLAN_FOR = 0.2
 _SLICE = 0.05
 """Seconds that a batch on an embedded file should take while others wait for its one writer."""
@@ -166,12 +167,12 @@ def _tell_once(found: asyncio.Future[int], count: int) -> None:
 def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Decided]:
     """Decide as many as one transaction should hold; after a long outage that may not be all of them."""
     decided: list[Decided] = []
-    skips, until = 0, monotonic() + _PLAN_FOR
+    missed, until = 0, monotonic() + _PLAN_FOR
     for job in due:
         fire = plan_fire(job, now)
         decided.append(fire)
-        skips += len(fire.skips) if isinstance(fire, Fire) else 0
-        if skips >= _MOST_SKIPS or monotonic() > until:
+        missed += len(fire.skips) + max(0, len(fire.runs) - 1) if isinstance(fire, Fire) else 0
+        if missed >= _MOST_MISSED or monotonic() > until:
             break
     return decided
 
