@@ -13,7 +13,7 @@ from duetime.store.postgres.partitions import keep_room_ahead
 from duetime.store.postgres.patience import patiently
 from duetime.store.postgres.role import Role
 from duetime.store.quotas import column_values
-from duetime.store.schema import check_versions
+from duetime.store.schema import WITH_LIMITS, check_versions
 from duetime.store.sql import Migration, migrations
 
 MIGRATIONS = migrations("duetime.store.postgres")
@@ -38,8 +38,6 @@ class SchemaRole(Role):
             what = f"migration {migration.version}"
             if await patiently(self.database, what, partial(self._apply, migration)):
                 applied.append(migration.version)
-        quotas = column_values(FIRST_LIMITS)["quotas"]
-        await self.database.execute("set_first_limits", DEFAULT_TENANT, quotas)
         await patiently(self.database, "making room for history", partial(keep_room_ahead, self.database))
         return applied
 
@@ -54,6 +52,9 @@ class SchemaRole(Role):
                 return False
             await connection.execute("set local statement_timeout = '600s'")
             await connection.execute(migration.script, timeout=600)
+            if migration.version == WITH_LIMITS:
+                quotas = column_values(FIRST_LIMITS)["quotas"]
+                await connection.execute(SQL["set_first_limits"], DEFAULT_TENANT, quotas)
             await connection.execute(
                 "insert into duetime.schema_versions (version, oldest_code) values ($1, $2)",
                 migration.version,

@@ -7,7 +7,7 @@ from duetime.errors import SchemaMismatch
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.quotas import column_values
-from duetime.store.schema import check_versions
+from duetime.store.schema import WITH_LIMITS, check_versions
 from duetime.store.sql import Migration, migrations
 from duetime.store.sqlite.connection import Connection, split
 from duetime.store.sqlite.role import Role
@@ -31,8 +31,6 @@ class SchemaRole(Role):
         for migration in MIGRATIONS:
             if await self.database.run(partial(_apply, migration)):
                 applied.append(migration.version)
-        first = {"tenant_id": DEFAULT_TENANT, "quotas": column_values(FIRST_LIMITS)["quotas"]}
-        await self.database.run(lambda connection, _: connection.execute("set_first_limits", first))
         return applied
 
     async def check_schema(self) -> int:
@@ -53,6 +51,9 @@ def _apply(migration: Migration, connection: Connection, now: int) -> bool:
         return False
     for statement in split(migration.script):
         connection.raw.execute(statement)
+    if migration.version == WITH_LIMITS:
+        quotas = column_values(FIRST_LIMITS)["quotas"]
+        connection.execute("set_first_limits", {"tenant_id": DEFAULT_TENANT, "quotas": quotas})
     connection.raw.execute("insert into schema_versions values (?, ?, ?)", (migration.version, OLDEST_CODE, now))
     return True
 

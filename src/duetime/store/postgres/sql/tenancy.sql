@@ -44,8 +44,8 @@ rated as (
 )
 select * from changed;
 
--- set_first_limits: give the tenant that a new database has the limits of a release, once
-update duetime.tenants set quotas = $2 where id = $1 and quotas is null;
+-- set_first_limits: the limits of the tenant that a new database has
+update duetime.tenants set quotas = $2 where id = $1;
 
 -- count_jobs: how many jobs of a tenant are not over, up to a bound
 select (select count(*) from (select 1 from duetime.jobs where tenant_id = $1 and state < 2 limit $2) j)

@@ -34,8 +34,8 @@ where id = :tenant_id
 returning id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
     quotas, encrypt_args, created_at;
 
--- set_first_limits: give the tenant that a new database has the limits of a release, once
-update tenants set quotas = :quotas where id = :tenant_id and quotas is null;
+-- set_first_limits: the limits of the tenant that a new database has
+update tenants set quotas = :quotas where id = :tenant_id;
 
 -- jobs_to_count: where a part of a tenant's jobs ends
 select id from jobs where tenant_id = :tenant_id and id > :after order by id limit 1 offset :batch;
