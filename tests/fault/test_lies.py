@@ -224,6 +224,13 @@ async def jobs(tour: Tour) -> None:
     await tour.ended(by_sdk.job_id)
     assert len(await again(lambda: tour.app.runs(by_sdk))) == 1
 
+    twice: dict[str, Any] = {"args": {"to": "the same"}, "idempotency_key": "asked again"}
+    first = await tour.job("near.greet", **twice)
+    await client.change_tenant("default", limits={"stored_jobs": 0})
+    for _ in range(5):
+        assert await tour.job("near.greet", **twice) == first, "what is there already needs no room"
+    await client.change_tenant("default", limits={"stored_jobs": 1000})
+
     hourly = await tour.job("near.greet", every="1h", start_at=datetime(2030, 1, 1, tzinfo=UTC))
     assert (await client.change_job(hourly, every="2h")).version >= 2
     assert (await client.pause_job(hourly)).status == JobStatus.PAUSED

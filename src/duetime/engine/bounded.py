@@ -36,9 +36,10 @@ class BoundedStore:
         return getattr(self._store, name)
 
     async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
-        changed = await self._store.update_tenant(tenant_id, change)
-        self._quota.forget()
-        return changed
+        try:
+            return await self._store.update_tenant(tenant_id, change)
+        finally:
+            self._quota.forget()  # after an error, too: it may have happened
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not await self._quota.limits(self._store, tenant_id):
