@@ -1,5 +1,6 @@
 """What the decorator says of a task's jobs holds whoever submits."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -143,3 +144,20 @@ async def test_a_registration_is_checked(api: Served) -> None:
         body = {"name": "w", "tasks": ["charge"], "defaults": said}
         answer = await api.post("/v1/workers", body, key=await api.key(Role.WORKER))
         assert (answer.status, answer.json.get("field")) == (422, field), answer.body
+
+
+async def test_a_key_that_is_bound_to_queues_leads_no_other_jobs_there(api: Served) -> None:
+    """What it tells of tasks of other queues is left out: its app may have them, and other workers tell of them."""
+    anyone, mail = await api.key(Role.WORKER), await api.key(Role.WORKER, queues=("mail",))
+
+    async def tell(key: str, **defaults: dict[str, object]) -> None:
+        body = {"name": "w", "tasks": list(defaults), "defaults": defaults}
+        assert (await api.post("/v1/workers", body, key=key)).status == 201
+
+    await tell(anyone, charge={"queue": "billing", "timeout": "1m"}, send={"queue": "mail"}, quiet={})
+    await tell(mail, charge={"queue": "mail"}, quiet={"queue": "mail"})
+    await tell(mail, send={"queue": "mail", "timeout": "2m"}, fresh={"queue": "mail"})
+    await tell(mail, send={"queue": "billing"})
+    told = await api.store.task_defaults(1)
+    assert {name: said.queue for name, said in told.items()} == {"charge": "billing", "send": "mail", "fresh": "mail"}
+    assert [told[name].timeout for name in ("charge", "send")] == [timedelta(minutes=1), timedelta(minutes=2)]

@@ -78,7 +78,7 @@ async def register_worker(call: Call) -> Registered:
             raise InvalidInput("holds characters that cannot be shown", field=field, remedy="printable characters only")
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
     queues = _queues(call, body.queues)
-    defaults = {name: _defaults(name, said, tasks) for name, said in body.defaults.items()}
+    defaults = await _of_its_queues(call, {name: _defaults(name, said, tasks) for name, said in body.defaults.items()})
     names = tuple(sorted(tasks))
     token, token_hash = new_token()
     info = WorkerInfo(
@@ -274,6 +274,26 @@ def _queues(call: Call, wanted: Sequence[str]) -> tuple[str, ...]:
             remedy=f"it serves: {', '.join(sorted(bound))}",
         )
     return tuple(sorted(names or bound))
+
+
+async def _of_its_queues(call: Call, defaults: dict[str, Defaults]) -> dict[str, Defaults]:
+    """What a key that is bound to queues may tell: of tasks whose jobs go to its queues, before and after. Otherwise it
+    could lead the jobs of other queues to its own. The rest of an app's tasks is for other workers to tell."""
+    bound = frozenset(call.who.queues)
+    if not bound or not defaults:
+        return defaults
+    told = await call.service.store.task_defaults(call.tenant_id)
+    others = [each for each in await call.service.store.workers(call.tenant_id) if not _is_within(each.queues, bound)]
+    served = {task for worker in others for task in worker.tasks}
+
+    def is_its_own(name: str) -> bool:
+        return told[name].queue in bound if name in told else name not in served
+
+    return {name: said for name, said in defaults.items() if said.queue in bound and is_its_own(name)}
+
+
+def _is_within(queues: Sequence[str], bound: frozenset[str]) -> bool:
+    return bool(queues) and bound.issuperset(queues)
 
 
 def _dealt(turn: Turn) -> Dealt:
