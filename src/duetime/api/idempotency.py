@@ -9,6 +9,7 @@ Answers may hold secrets (the text of a new API key), so they are encrypted with
 in, which is stored nowhere: a copy of the database does not open them, and no other caller gets them.
 """
 
+import asyncio
 import os
 from hashlib import blake2b
 from typing import Any
@@ -58,7 +59,8 @@ def keeps_answer(call: Call) -> bool:
 
 async def answered_once(call: Call) -> Reply:
     """What the handler answers; or what it has answered to the same request under the same key."""
-    request = keyed_by_header(call, call.endpoint.name, str(call.who.key_id), sorted(call.path.items()), _asked(call))
+    asked = await asyncio.to_thread(_asked, call) if _is_large(call.body) else _asked(call)
+    request = keyed_by_header(call, call.endpoint.name, str(call.who.key_id), sorted(call.path.items()), asked)
     assert request is not None
     store, tenant_id = call.service.store, call.tenant_id
     kept = await store.begin_request(tenant_id, request)
@@ -76,6 +78,11 @@ async def answered_once(call: Call) -> Reply:
     if len(content) <= _LARGEST:  # a larger one stays taken: it is not done again, and not told again
         await store.end_request(tenant_id, request, _sealed(call, request, answer))
     return Reply(None, answer.status, answer.headers, content, answer.media)
+
+
+def _is_large(body: Any) -> bool:
+    """Whether to hash it would keep the event loop for milliseconds."""
+    return isinstance(body, bytes) and len(body) > _LARGEST
 
 
 def _asked(call: Call) -> str:
