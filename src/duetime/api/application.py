@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
-import msgspec
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from duetime.api.bodies import drop_the_rest, longest_text, parse, read_body
 from duetime.api.caller import Caller
 from duetime.api.decoding import fit, header_map, read_large_json, read_query
+from duetime.api.encoding import encode_answer
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.idempotency import answered_once, keeps_answer
 from duetime.api.limits import LIMITS, LimitName, limit_of
@@ -40,7 +40,6 @@ from duetime.errors import StoreError, reason_of
 from duetime.model.access import Action
 
 log = logging.getLogger("duetime.api")
-_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def make_application(service: Service, endpoints: Iterable[Endpoint], pages: Iterable[Route] = ()) -> Router:
@@ -87,7 +86,7 @@ class _Door:
         reply = answer if isinstance(answer, Reply) else Reply(answer)
         status = reply.status or endpoint.status
         self._service.metrics.answered(endpoint, status)
-        content = reply.content if reply.content is not None else _encoder.encode(reply.value)
+        content = [reply.content] if reply.content is not None else await encode_answer(reply.value)
         await _send(send, status, content, reply.media, {**told, **reply.headers})
 
     async def _answer(
@@ -180,28 +179,33 @@ async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _refuse(send: Send, problem: Problem, receive: Receive | None = None) -> None:
     unread = receive if problem.unread else None
-    await _send(send, problem.kind.status, _encoder.encode(problem.document), MEDIA, problem.headers, unread)
+    await _send(send, problem.kind.status, await encode_answer(problem.document), MEDIA, problem.headers, unread)
 
 
 async def _send(
-    send: Send, status: int, content: bytes, media: str, headers: Mapping[str, str], unread: Receive | None = None
+    send: Send, status: int, content: list[bytes], media: str, headers: Mapping[str, str], unread: Receive | None = None
 ) -> None:
     """Send an answer. With `unread`, the connection ends with it, and the rest of the body is taken in before that."""
     lines = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     lines += [
         (b"content-type", media.encode()),
-        (b"content-length", b"%d" % len(content)),
+        (b"content-length", b"%d" % sum(map(len, content))),
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
     ]
     if unread is not None:
         lines.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": lines})
+    *parts, last = content
     if unread is not None:
-        await send({"type": "http.response.body", "body": content, "more_body": True})
+        parts, last = content, b""
+    for part in parts:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        if unread is None:
+            await asyncio.sleep(0)
+    if unread is not None:
         await drop_the_rest(unread)
-        content = b""
-    await send({"type": "http.response.body", "body": content})
+    await send({"type": "http.response.body", "body": last})
 
 
 async def _stream(send: Send, receive: Receive, stream: Stream, status: int, told: Mapping[str, str]) -> None:

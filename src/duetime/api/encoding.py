@@ -1,0 +1,46 @@
+"""Answers as JSON. Long lists are encoded and sent in parts, so that the event loop answers others in between.
+
+A graph of 100,000 edges, whose names the sender chose, is an answer of 40 MB: even to copy it takes too long at once.
+"""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from duetime.slices import Slices
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_LONG = 50
+"""Items of a list that are encoded at once; one may be as large as the arguments of a job."""
+_PART = 64 * 1024
+"""Bytes of a part, at least: a part costs a call of the system."""
+
+encode = _encoder.encode
+
+
+async def encode_answer(value: Any) -> list[bytes]:
+    """The JSON of an answer, in the parts to send."""
+    if not isinstance(value, msgspec.Struct):
+        return [encode(value)]
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    long = {name: items for name, items in fields.items() if isinstance(items, list | tuple) and len(items) > _LONG}
+    if not long:
+        return [encode(value)]
+    places = {name: secrets.token_hex(16).encode() for name in long}
+    rest = encode(msgspec.structs.replace(value, **{name: msgspec.Raw(place) for name, place in places.items()}))
+    parts: list[bytes] = []
+    slices = Slices()
+    for name, items in long.items():
+        before, _, rest = rest.partition(places[name])
+        parts.append(before + b"[" + encode(items[0]))
+        for start in range(1, len(items), _LONG):
+            some = b"".join([b"," + encode(item) for item in items[start : start + _LONG]])
+            if len(parts[-1]) < _PART:
+                parts[-1] += some
+            else:
+                parts.append(some)
+            await slices.breathe()
+        rest = b"]" + rest
+    parts[-1] += rest
+    return parts
