@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from duetime.model.policy import Misfire
     from duetime.model.retry import RetryPolicy
     from duetime.model.run import RunState
-    from duetime.needs import Needs
     from duetime.previewing import Preview, preview
     from duetime.receipt import Receipt
     from duetime.settings import Settings
+    from duetime.spec.dependencies import Needs
     from duetime.task import Task
     from duetime.tls import ClientTls
     from duetime.worker.context import Context, SyncContext, current_context
@@ -155,7 +155,7 @@ _HOMES = {
     "duetime.model.policy": ("Misfire",),
     "duetime.model.retry": ("RetryPolicy",),
     "duetime.model.run": ("RunState",),
-    "duetime.needs": ("Needs",),
+    "duetime.spec.dependencies": ("Needs",),
     "duetime.previewing": ("Preview", "preview"),
     "duetime.receipt": ("Receipt",),
     "duetime.settings": ("Settings",),

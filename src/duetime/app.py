@@ -18,33 +18,33 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from duetime import ids
 from duetime.clock import monotonic
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.intake import Intake
-from duetime.engine.options import Delivery, Duration, Priority, check_duration
 from duetime.errors import InvalidInput, NotFound, never_ran
 from duetime.graphing import Graphing
-from duetime.identity import JobLike, RunLike, identity, job_identity
 from duetime.model.attempt import Run
 from duetime.model.idempotency import keyed_request
-from duetime.model.job import DEFAULT_QUEUE, DEFAULT_TENANT, Job, JobState, NewJob, Said, Submitted
+from duetime.model.job import DEFAULT_TENANT, Job, JobState, NewJob, Submitted
 from duetime.model.policy import Misfire, MisfireMode, Overlap
-from duetime.model.retry import RetryPolicy
-from duetime.model.schedule import DayMatch, Exclusion, Once, Schedule, check_moment, make_schedule, needs_now
+from duetime.model.schedule import DayMatch, Exclusion, Once, check_moment
 from duetime.model.target import Target
 from duetime.model.tracing import traced
-from duetime.needs import read_after
 from duetime.receipt import Receipt
 from duetime.settings import Settings, load
+from duetime.spec.derived import OF_SCHEDULES, OF_SUBMISSIONS
+from duetime.spec.identity import JobLike, RunLike, identity, job_identity
+from duetime.spec.kinds import read_duration
+from duetime.spec.options import Duration, TaskOptions
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, resolve
 from duetime.store.protocol import Store
 from duetime.stores import Jobs, Stores
-from duetime.submission import OPTIONS, Policies, check_no_target, make_job, make_more, make_target_job
+from duetime.submission import check_mapping, check_no_target, make_job, make_target_job, split_options
 from duetime.targets.checking import TargetRules
-from duetime.task import Task, make_task
+from duetime.task import RESERVED, Task, make_task
 from duetime.telemetry.traces import Tracer, make_tracer
 from duetime.worker.failures import FailureHook
 
@@ -84,18 +84,8 @@ class App(Graphing):
         self,
         *,
         name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: Priority = "MEDIUM",
-        retries: int | None = None,
-        retry: RetryPolicy | None = None,
-        timeout: Duration | None = None,
-        delivery: Delivery = "at_least_once",
         process: bool = False,
-        concurrency_key: str | None = None,
-        concurrency: int | None = None,
-        rate_key: str | None = None,
-        rate: str | None = None,
-        warn_after: Duration | None = None,
+        **options: Unpack[TaskOptions],
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, *function: Any, **options: Any) -> Any:
@@ -168,9 +158,11 @@ class App(Graphing):
         dict. `connection=` takes your own open asyncpg or psycopg connection: the job then commits or rolls back with
         your data.
         """
-        schedule, said = await self._once(run_at, run_in, when, tz, connection)
-        what = (task, (target, callback_url), schedule, args, options_and_arguments)
-        job = await self._made(*what, said=said, connection=connection)
+        times = {"run_at": run_at, "run_in": run_in, "when": when, "tz": tz}
+        options, arguments = split_options(options_and_arguments | times, args, OF_SUBMISSIONS)
+        job = await self._made(task, (target, callback_url), options, arguments, connection)
+        if not isinstance(job.schedule, Once):
+            raise InvalidInput(f"{when!r} means again and again", field="when", remedy="use schedule")
         if connection is not None:
             store = self._stores.for_guests()
             with traced(self._tracer(), [job]) as (remembering,):
@@ -190,21 +182,18 @@ class App(Graphing):
         **options: Any,
     ) -> list[Receipt]:
         """Run a task once for each set of arguments; all are stored in one transaction, or none."""
-        schedule, said = await self._once(run_at, run_in, when, tz)
-        unknown = sorted(options.keys() - OPTIONS)
+        unknown = sorted(options.keys() - RESERVED)
         if unknown:
             raise InvalidInput("is not an option", field=unknown[0], remedy="arguments of the task go into the batch")
+        found, limit = self._find(task), self.settings.max_payload
+        times = {"run_at": run_at, "run_in": run_in, "when": when, "tz": tz}
+        resolved = await self._resolve(found, split_options(options | times, None, OF_SUBMISSIONS)[0])
         jobs: list[NewJob] = []
         items = list(batch)
-        found, limit = self._find(task), self.settings.max_payload
-        alike = options.keys().isdisjoint(("key", "idempotency_key"))
-        for index, (arguments, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
+        for index, (given, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
             try:
-                if jobs and alike:
-                    job = make_more(jobs[0], found, arguments, max_payload=limit, job_id=job_id)
-                else:
-                    job = self._prepare(found, schedule, arguments, options, job_id=job_id, said=said)
-                jobs.append(job)
+                arguments = {} if given is None else check_mapping(given, "args")
+                jobs.append(make_job(found, resolved, arguments, max_payload=limit, job_id=job_id))
             except InvalidInput as error:
                 field = f"batch[{index}].{error.field}" if error.field else f"batch[{index}]"
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
@@ -248,33 +237,28 @@ class App(Graphing):
         `after=` another job (or `{"job": …, "on": "success", "failure" or "any"}`) makes a chain instead: it runs
         whenever a run of that one has ended so.
         """
-        if after is not None:
-            given: dict[str, object] = {
-                "cron": cron,
-                "every": every,
-                "when": when,
-                "rrule": rrule,
-                "tz": tz,
-                "day_match": day_match,
-                "start_at": start_at,
-                "end_at": end_at,
-            }
-            given |= {"exclude": exclude, "misfire": misfire, "overlap": overlap, "jitter": jitter}
-            chain = read_after(after, {**given, "max_runs": max_runs})
-            job = await self._made(task, (target, callback_url), chain, args, options_and_arguments)
-            return (await self._store_jobs([job]))[0]
-        if cron is None and every is None and when is None and rrule is None:
-            raise InvalidInput("says neither cron, every, when, rrule nor after", field="cron", remedy="or use submit")
-        now = None if when is None else await (await self._jobs()).now()
-        bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
-        kinds: dict[str, Any] = {"cron": cron, "every": every, "when": when, "rrule": rrule}
-        schedule = make_schedule(**kinds, tz=tz, day_match=day_match, now=now, **bounds)
-        policies = (misfire, overlap, jitter, max_runs)
-        if isinstance(schedule, Once) and any(policy is not None for policy in policies):
-            raise InvalidInput(f"{when!r} means once, which has no policies", field="when", remedy="leave them out")
-        said = None if when is None else Said("when", when, tz)
-        what = (task, (target, callback_url), schedule, args, options_and_arguments)
-        job = await self._made(*what, policies=policies, said=said)
+        given: dict[str, Any] = {
+            "cron": cron,
+            "every": every,
+            "when": when,
+            "rrule": rrule,
+            "after": after,
+            "tz": tz,
+            "day_match": day_match,
+            "start_at": start_at,
+            "end_at": end_at,
+            "exclude": exclude,
+            "misfire": misfire,
+            "overlap": overlap,
+            "jitter": jitter,
+            "max_runs": max_runs,
+        }
+        if all(given[name] is None for name in ("cron", "every", "when", "rrule", "after")):
+            raise InvalidInput(
+                "`cron`, `every`, `when`, `rrule` or `after` is required", field="cron", remedy="or use submit"
+            )
+        options, arguments = split_options(options_and_arguments | given, args, OF_SCHEDULES)
+        job = await self._made(task, (target, callback_url), options, arguments)
         return (await self._store_jobs([job]))[0]
 
     async def pause(self, job: JobLike) -> Job:
@@ -342,7 +326,7 @@ class App(Graphing):
     async def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
         when the job is over and never had one."""
-        seconds = None if timeout is None else check_duration(timeout, "timeout").total_seconds()
+        seconds = None if timeout is None else read_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = 0.005
         while True:
@@ -425,60 +409,40 @@ class App(Graphing):
             raise NotFound(f"there is no task {task!r} in this app", field="task", remedy=f"it has: {known}")
         return found
 
-    def _prepare(
-        self,
-        task: TaskLike,
-        schedule: Schedule,
-        args: object,
-        given: Mapping[str, Any],
-        job_id: UUID | None = None,
-        policies: Policies = (None, None, None, None),
-        said: Said | None = None,
-    ) -> NewJob:
-        limit, found = self.settings.max_payload, self._find(task)
-        return make_job(found, schedule, args, given, max_payload=limit, job_id=job_id, policies=policies, said=said)
-
     async def _made(
         self,
         task: TaskLike | None,
         target: tuple[TargetLike | None, str | None],
-        *asked: Any,
+        options: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         connection: object = None,
-        **how: Any,
     ) -> NewJob:
         """A job that does a task, or has a target. What may be called is for the settings beside the database to say: a
         server checks for itself."""
+        limit = self.settings.max_payload
         if task is not None:
             check_no_target(*target)
-            return self._prepare(task, *asked, **how)
+            found = self._find(task)
+            return make_job(found, await self._resolve(found, options, connection), arguments, max_payload=limit)
         self._rules = self._rules or TargetRules(self.settings)
         checks = connection is not None or await self._stores.are_here()
-        rules = self._rules if checks else None
-        return make_target_job(rules, *target, *asked, max_payload=self.settings.max_payload, **how)
+        resolved = await self._resolve(None, options, connection)
+        return make_target_job(self._rules if checks else None, *target, resolved, arguments, max_payload=limit)
 
-    async def _once(
-        self,
-        run_at: datetime | str | None,
-        run_in: Duration | None,
-        when: str | None,
-        tz: str | None,
-        connection: object = None,
-    ) -> tuple[Schedule, Said | None]:
-        """When to run once; and the words for it, if they mean another moment on another day."""
-        if not needs_now(run_in=run_in, when=when, tz=tz):
-            return make_schedule(run_at=run_at, run_in=run_in, tz=tz), None
-        said = Said("run_in", str(run_in), tz) if when is None else Said("when", when, tz)
+    async def _resolve(
+        self, task: Task[..., Any] | None, options: Mapping[str, Any], connection: object = None
+    ) -> Resolved:
+        base = NOTHING_GIVEN if task is None else task.resolved
+        if not is_told_by_day(options):
+            return resolve(base, options)
         if connection is not None:
+            field = "run_in" if options.get("when") is None else "when"
             raise InvalidInput(
-                f"{said.text!r} is counted from the day, which a transaction of yours does not tell",
-                field=said.option,
+                f"{options[field]!r} is counted from the day, which a transaction of yours does not tell",
+                field=field,
                 remedy="give run_at, or a length in hours",
             )
-        now = await (await self._jobs()).now()
-        schedule = make_schedule(run_at=run_at, run_in=run_in, when=when, tz=tz, now=now)
-        if not isinstance(schedule, Once):
-            raise InvalidInput(f"{said.text!r} means again and again", field=said.option, remedy="use schedule")
-        return schedule, said
+        return resolve(base, options, now=await (await self._jobs()).now())
 
     async def _store_jobs(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         with traced(self._tracer(), jobs) as remembering:

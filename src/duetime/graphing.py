@@ -17,15 +17,17 @@ from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.engine.graphs import Wish, make_graph
-from duetime.engine.options import Duration, check_duration
 from duetime.errors import InvalidInput
-from duetime.identity import identity
 from duetime.model.dependency import Rule
 from duetime.model.graph import Graph, GraphStatus
 from duetime.model.job import DEFAULT_TENANT, NewJob
-from duetime.model.schedule import make_schedule
-from duetime.needs import Needs, read_needs
+from duetime.spec.dependencies import Needs, read_needs
+from duetime.spec.derived import OF_SUBMISSIONS
+from duetime.spec.identity import identity
+from duetime.spec.kinds import read_duration
+from duetime.spec.options import Duration
 from duetime.stores import Jobs
+from duetime.submission import split_options
 from duetime.task import Task
 from duetime.tending import Tending
 
@@ -80,15 +82,23 @@ class Graphing(Tending):
     async def _jobs(self) -> Jobs: ...
 
     @abstractmethod
-    def _prepare(self, task: Any, schedule: Any, args: object, given: Mapping[str, Any]) -> NewJob: ...
+    async def _made(
+        self,
+        task: Any,
+        target: Any,
+        options: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        connection: object = None,
+    ) -> NewJob: ...
 
     async def submit_graph(self, plan: GraphPlan, *, idempotency_key: str | None = None) -> Graph:
         """Store all nodes of a graph in one transaction, or none; refuses unknown names and circles."""
         wishes = {}
         for name, node in plan.nodes.items():
-            schedule = make_schedule(run_at=node.run_at, run_in=node.run_in)
+            times = {"run_at": node.run_at, "run_in": node.run_in}
             try:
-                job = self._prepare(node.task, schedule, node.args, node.given)
+                options, arguments = split_options({**node.given, **times}, node.args, OF_SUBMISSIONS)
+                job = await self._made(node.task, (None, None), options, arguments)
             except InvalidInput as error:
                 field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
                 raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
@@ -110,7 +120,7 @@ class Graphing(Tending):
 
     async def wait_graph(self, graph: GraphLike, timeout: Duration | None = None) -> Graph:
         """Wait until a graph is over; raises `TimeoutError` when that takes too long."""
-        seconds = None if timeout is None else check_duration(timeout, "timeout").total_seconds()
+        seconds = None if timeout is None else read_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = 0.005
         while (found := await self.graph(graph)).status is GraphStatus.RUNNING:

@@ -7,7 +7,6 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.background import BackgroundLoop
-from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
 from duetime.graphing import GraphLike, GraphPlan
 from duetime.model.attempt import Run
@@ -16,10 +15,11 @@ from duetime.model.graph import Graph
 from duetime.model.job import Job
 from duetime.previewing import Preview
 from duetime.receipt import Receipt
+from duetime.spec.options import Duration
 
 if TYPE_CHECKING:
     from duetime.app import App, TaskLike
-    from duetime.identity import JobLike, RunLike
+    from duetime.spec.identity import JobLike, RunLike
 
 T = TypeVar("T")
 

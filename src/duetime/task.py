@@ -3,17 +3,16 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
-from duetime.engine.intake import check_timeout
-from duetime.engine.options import Delivery, Duration, Priority, check_duration, check_tier, make_options
 from duetime.errors import InvalidInput
 from duetime.model.defaults import Defaults
-from duetime.model.job import DEFAULT_OPTIONS, DEFAULT_QUEUE
 from duetime.model.name import check_name
-from duetime.model.retry import RetryPolicy
 from duetime.model.target import check_not_reserved
 from duetime.receipt import Receipt
+from duetime.spec.derived import OF_TASKS, OPTIONS
+from duetime.spec.options import Duration, TaskOptions
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, resolve
 from duetime.worker.task import TaskDefinition, define
 
 if TYPE_CHECKING:
@@ -22,56 +21,20 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RESERVED = frozenset(
-    {
-        "run_at",
-        "run_in",
-        "cron",
-        "every",
-        "when",
-        "rrule",
-        "tz",
-        "day_match",
-        "start_at",
-        "end_at",
-        "exclude",
-        "key",
-        "idempotency_key",
-        "queue",
-        "priority",
-        "retries",
-        "retry",
-        "timeout",
-        "job_name",
-        "tags",
-        "delivery",
-        "misfire",
-        "overlap",
-        "jitter",
-        "max_runs",
-        "concurrency_key",
-        "concurrency",
-        "rate_key",
-        "rate",
-        "warn_after",
-        "after",
-        "depends_on",
-        "connection",
-        "args",
-        "target",
-        "callback_url",
-    }
-)
+NAMES = {"job_name": "name"}
+"""Options that have another name here, since parameters of tasks are often called so."""
+_NOT_HERE = {"name", "owner", "payload_ref"}
+RESERVED = frozenset({*(OPTIONS.keys() - _NOT_HERE), *NAMES, "connection", "args", "target", "callback_url"})
 """What `submit` and `schedule` take for themselves; a task's parameters may not be called so."""
 
 
 class Task(Generic[P, R]):
     """A function that duetime can run. Calling it runs it here and now, as if it were not a task."""
 
-    def __init__(self, app: "App", definition: TaskDefinition, defaults: Defaults, function: Callable[P, R]) -> None:
+    def __init__(self, app: "App", definition: TaskDefinition, resolved: Resolved, function: Callable[P, R]) -> None:
         self._app = app
         self.definition = definition
-        self.defaults = defaults
+        self.resolved = resolved
         self.function = function
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
@@ -81,6 +44,11 @@ class Task(Generic[P, R]):
     @property
     def name(self) -> str:
         return self.definition.name
+
+    @property
+    def defaults(self) -> Defaults:
+        """What its jobs get unless a submission says otherwise."""
+        return self.resolved.defaults
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -132,36 +100,15 @@ def make_task(
     function: Callable[..., Any],
     *,
     name: str | None = None,
-    queue: str = DEFAULT_QUEUE,
-    priority: Priority = "MEDIUM",
-    retries: int | None = None,
-    retry: RetryPolicy | None = None,
-    timeout: Duration | None = None,
-    delivery: Delivery = "at_least_once",
     process: bool = False,
-    concurrency_key: str | None = None,
-    concurrency: int | None = None,
-    rate_key: str | None = None,
-    rate: str | None = None,
-    warn_after: Duration | None = None,
+    **options: Unpack[TaskOptions],
 ) -> Task[..., Any]:
     """Check a function and its options once, when it becomes a task."""
     definition = _define(name, function, process=process)
-    options = make_options(
-        DEFAULT_OPTIONS,
-        retries=retries,
-        retry=retry,
-        delivery=delivery,
-        concurrency_key=concurrency_key,
-        concurrency=concurrency,
-        rate_key=rate_key,
-        rate=rate,
-        warn_after=warn_after,
-    )
-    limit = None if timeout is None else check_duration(timeout, "timeout")
-    if limit is not None:
-        check_timeout(limit)
-    return Task(app, definition, Defaults(check_name(queue, "queue"), check_tier(priority), limit, options), function)
+    unknown = sorted(options.keys() - OF_TASKS.keys())
+    if unknown:
+        raise InvalidInput("is not an option of a task", field=unknown[0], remedy=f"one of {', '.join(OF_TASKS)}")
+    return Task(app, definition, resolve(NOTHING_GIVEN, options), function)
 
 
 def _define(name: str | None, function: Callable[..., Any], *, process: bool) -> TaskDefinition:

@@ -2,21 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
-from typing import Any, Unpack
+from datetime import date
+from typing import Any
 
-from msgspec import UNSET, UnsetType
+import msgspec
 
-from duetime.editing import Edits, make_changes
-from duetime.engine.options import Duration
 from duetime.errors import InvalidInput
-from duetime.identity import JobLike, job_identity
+from duetime.model import json
 from duetime.model.calendar import Calendar, make_calendar
 from duetime.model.job import DEFAULT_TENANT, Job
-from duetime.model.schedule import DayMatch, Exclusion, Once, Schedule, make_schedule
+from duetime.model.schedule import Once
 from duetime.previewing import FEW, Preview, preview, preview_of
 from duetime.settings import Settings
+from duetime.spec.identity import JobLike, job_identity
+from duetime.spec.resolved import TIMES, edit
 from duetime.stores import Jobs
+from duetime.submission import check_mapping, edit_options
 from duetime.task import Task
 
 
@@ -35,49 +36,25 @@ class Tending(ABC):
     def tasks(self) -> Mapping[str, Task[..., Any]]: ...
 
     async def edit(
-        self,
-        job: JobLike,
-        *,
-        version: int | None = None,
-        run_at: datetime | str | None = None,
-        run_in: Duration | None = None,
-        cron: str | None = None,
-        every: Duration | None = None,
-        when: str | None = None,
-        rrule: str | None = None,
-        tz: str | None = None,
-        day_match: DayMatch | None = None,
-        start_at: datetime | str | None = None,
-        end_at: datetime | str | None = None,
-        exclude: Exclusion | dict[str, Any] | None = None,
-        **edits: Unpack[Edits],
+        self, job: JobLike, *, version: int | None = None, args: Mapping[str, Any] | None = None, **changes: Any
     ) -> Job:
-        """Change a job: what you name becomes different, the rest stays. A schedule is given whole, with its bounds.
+        """Change a job: what you name becomes different, the rest stays; None removes an option. A schedule is given
+        whole, with its bounds.
 
-        With `version=`, the edit is refused as `StaleVersion` when somebody else was faster. Another schedule starts
-        from now; any other change leaves the rhythm, and runs that wait for a worker take it on.
+        With `version=`, the edit is refused as `StaleVersion` when another one came first. Another schedule starts from
+        now; any other change leaves the rhythm, and runs that wait for a worker take it on.
         """
         store = await self._jobs()
         found = await store.job(DEFAULT_TENANT, job_identity(job))
-        bounds: dict[str, Any] = {
-            "tz": tz,
-            "day_match": day_match,
-            "start_at": start_at,
-            "end_at": end_at,
-            "exclude": exclude,
-        }
-        kinds: dict[str, Any] = {"run_at": run_at, "run_in": run_in, "cron": cron, "every": every, "when": when}
-        kinds["rrule"] = rrule
-        schedule: Schedule | UnsetType = UNSET
-        if any(kind is not None for kind in kinds.values()):
-            schedule = make_schedule(**kinds, **bounds, now=await store.now())
-        elif lonely := next((name for name, value in bounds.items() if value is not None), None):
-            raise InvalidInput(
-                "a schedule is edited as a whole", field=lonely, remedy="give cron, rrule, every or when too"
-            )
-        limit = self.settings.max_payload
-        changes = make_changes(found, self.tasks.get(found.task), schedule, edits, max_payload=limit)
-        return await store.edit_job(DEFAULT_TENANT, found.id, changes, version)
+        options = edit_options(changes)
+        made = edit(found, options, now=None if TIMES.isdisjoint(options) else await store.now())
+        if args is not None:
+            arguments, task = check_mapping(args, "args"), self.tasks.get(found.task)
+            if task is not None:
+                task.definition.check_args(arguments)
+            body = json.encode(arguments, field="args", limit=self.settings.max_payload)
+            made = msgspec.structs.replace(made, args=body)
+        return await store.edit_job(DEFAULT_TENANT, found.id, made, version)
 
     async def preview(self, schedule: JobLike, *, count: int = FEW, **options: Any) -> Preview:
         """What a job's schedule means and its next fires; or those of a schedule that no job has yet, as

@@ -24,7 +24,6 @@ import msgspec
 from duetime.app import App
 from duetime.clock import ManualClock, monotonic
 from duetime.duration import format_duration
-from duetime.engine.options import Duration, check_duration
 from duetime.engine.scanner import Scanner
 from duetime.engine.settler import BATCH
 from duetime.model import json
@@ -34,6 +33,8 @@ from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import BOUNDS, KINDS, Once, Schedule, make_schedule, same_schedule
 from duetime.receipt import Receipt
+from duetime.spec.kinds import read_duration
+from duetime.spec.options import Duration
 from duetime.store.opening import store_in_memory
 from duetime.store.protocol import Store
 from duetime.task import Task
@@ -91,7 +92,7 @@ class Harness:
         Raises `TimeoutError`, which names the tasks, when they are not done within `timeout` of real time.
         """
         attempted: dict[UUID, None] = {}
-        deadline = monotonic() + check_duration(timeout, "timeout").total_seconds()
+        deadline = monotonic() + read_duration(timeout, "timeout").total_seconds()
         await self._fire()
         while await self._is_due():
             await self._work(attempted, deadline)

@@ -4,10 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from duetime.engine.options import make_options
 from duetime.errors import InvalidInput
-from duetime.model.job import DEFAULT_OPTIONS
 from duetime.model.limits import Rate, parse_rate
+from duetime.spec.resolved import NOTHING_GIVEN, resolve
 
 
 @pytest.mark.parametrize(("text", "count", "seconds"), [
@@ -26,7 +25,7 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 
 
 def test_keys_and_what_goes_with_them() -> None:
-    options = make_options(DEFAULT_OPTIONS, concurrency_key="c", rate_key="r", rate="60/60s")
+    options = resolve(NOTHING_GIVEN, {"concurrency_key": "c", "rate_key": "r", "rate": "60/60s"}).options
     assert (options.concurrency_key, options.concurrency, options.rate_key, options.rate) == ("c", 1, "r", "60/m")
     assert options.is_keyed
 
@@ -41,5 +40,5 @@ def test_keys_and_what_goes_with_them() -> None:
 ])  # fmt: skip
 def test_what_does_not_go_together_is_refused(given: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        make_options(DEFAULT_OPTIONS, **given)  # type: ignore[arg-type]
+        resolve(NOTHING_GIVEN, given)
     assert refused.value.field == field

@@ -1,6 +1,5 @@
 """Jobs and runs as answers show them, made from what the store reads back."""
 
-from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -24,7 +23,9 @@ from duetime.model.schedule import (
     explain,
 )
 from duetime.model.target import decode_target, is_target
-from duetime.wire.jobs import ExcludeBody, JobSummary, JobView, MisfireBody, Receipt, RetryBody, ScheduleView
+from duetime.spec.bodies import ExcludeBody
+from duetime.spec.shown import shown_options
+from duetime.wire.jobs import JobSummary, JobView, Receipt, ScheduleView
 
 _KINDS: dict[type, Literal["once", "cron", "every", "after", "rrule"]] = {
     Once: "once",
@@ -77,25 +78,12 @@ def job_summary(job: JobItem) -> JobSummary:
 
 
 def job_view(job: Job, status: JobStatus) -> JobView:
-    options = job.options
     shut = job.args_problem is not None
     return JobView(
-        **_common(job, status),
+        **(shown_options(job) | _common(job, status)),
         args={} if shut or is_target(job.task) else json.decode(job.args),
         args_problem=job.args_problem,
         target=decode_target(job.args) if is_target(job.task) and not shut else None,
-        timeout=None if job.timeout_ms is None else timedelta(milliseconds=job.timeout_ms).total_seconds(),
-        retry=RetryBody(**msgspec.structs.asdict(options.retry)),
-        delivery="at_most_once" if options.at_most_once else "at_least_once",
-        misfire=MisfireBody(**msgspec.structs.asdict(options.misfire)),
-        overlap=options.overlap,
-        jitter=options.jitter,
-        max_runs=options.max_runs,
-        concurrency_key=options.concurrency_key,
-        concurrency=options.concurrency,
-        rate_key=options.rate_key,
-        rate=options.rate,
-        warn_after=options.warn_after,
         made=job.made,
         missed=job.missed,
     )

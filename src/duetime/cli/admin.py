@@ -205,10 +205,10 @@ def _expiry(talk: Talk, at: str | None, length: str | None) -> str | None:
         raise typer.BadParameter("give it, or --expires-in", param_hint="--expires-at")
     if length is None:
         return at
-    from duetime.engine.options import check_duration
+    from duetime.spec.kinds import read_duration
 
     # By the server's clock, which is the one that ends the key.
-    return (talk.client.get_me().now + check_duration(length, "--expires-in")).isoformat()
+    return (talk.client.get_me().now + read_duration(length, "--expires-in")).isoformat()
 
 
 def _networks(given: list[str] | None) -> tuple[str, ...] | None:

@@ -24,10 +24,10 @@ def root_key(
     json: Json = False,
 ) -> None:
     """Make a root key, which may do everything in every tenant. It is shown once."""
-    from duetime.engine.options import check_duration
+    from duetime.spec.kinds import read_duration
 
     with clear_errors(json=json):
-        lifetime = None if expires_in is None else check_duration(expires_in, "expires_in")
+        lifetime = None if expires_in is None else read_duration(expires_in, "expires_in")
         made = asyncio.run(_make(load_settings(config, database_url=database_url, data_dir=data_dir), lifetime))
         say(escape(made.text), json=json, key=made.text, hint=made.hint)
 

@@ -43,8 +43,8 @@ from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, read_lines, shown, talks
-from duetime.engine.options import check_duration
 from duetime.errors import DuetimeError, InvalidInput
+from duetime.spec.kinds import read_duration
 
 _BATCH = 1000
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -91,7 +91,7 @@ def submit(
 ) -> None:
     """Run a task once: now, at a time, or after a while."""
     # Before anything is created, or there would be a job that the caller does not know of.
-    patience = None if wait is None else check_duration(wait, "wait").total_seconds()
+    patience = None if wait is None else read_duration(wait, "wait").total_seconds()
     if file is not None:
         _submit_file(talk, file)
         return

@@ -20,10 +20,10 @@ from duetime.client.finding import find_server
 from duetime.client.transport import Transport, decode
 from duetime.client.watching import Change, changes
 from duetime.clock import monotonic
-from duetime.engine.options import check_duration
 from duetime.errors import ServerUnavailable, never_ran
 from duetime.model.listing import JobStatus
 from duetime.settings import load
+from duetime.spec.kinds import read_duration
 from duetime.tls import ClientTls
 from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
@@ -93,7 +93,7 @@ class AsyncClient(Endpoints, AsyncSender):
     async def wait(self, job_id: str, timeout: Length | None = None) -> RunView:
         """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long, and `Conflict`
         when the job is over and never had one."""
-        seconds = None if timeout is None else check_duration(timeout, "timeout").total_seconds()
+        seconds = None if timeout is None else read_duration(timeout, "timeout").total_seconds()
         deadline = None if seconds is None else monotonic() + seconds
         pause = _FIRST_LOOK
         while True:

@@ -11,15 +11,14 @@ from duetime.model import json
 from duetime.model.attempt import Attempt, AttemptState, Run
 from duetime.model.calendar import Calendar
 from duetime.model.failure import FailureClass
-from duetime.model.job import Job, JobState, Options, Submitted
+from duetime.model.job import Job, JobState, Submitted
 from duetime.model.lane import Tier
 from duetime.model.listing import JobStatus
-from duetime.model.policy import Misfire
-from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, Schedule, parse_schedule
 from duetime.model.schedule.exclusion import make_exclusion
 from duetime.model.target import plain_target
+from duetime.spec.shown import read_shown
 from duetime.wire.calendars import CalendarView
 from duetime.wire.jobs import JobView, Receipt, ScheduleView
 from duetime.wire.runs import AttemptView, RunView
@@ -32,24 +31,7 @@ def submitted_of(receipt: Receipt) -> Submitted:
 
 
 def job_of(tenant_id: int, view: JobView) -> Job:
-    options = Options(
-        name=view.name,
-        tags=view.tags,
-        retry=RetryPolicy(**msgspec.structs.asdict(view.retry)),
-        at_most_once=view.delivery == "at_most_once",
-        key=view.key,
-        misfire=Misfire(**msgspec.structs.asdict(view.misfire)),
-        overlap=view.overlap,
-        jitter=view.jitter,
-        max_runs=view.max_runs,
-        owner=view.owner,
-        payload_ref=view.payload_ref,
-        concurrency_key=view.concurrency_key,
-        concurrency=view.concurrency,
-        rate_key=view.rate_key,
-        rate=view.rate,
-        warn_after=view.warn_after,
-    )
+    options = read_shown(msgspec.structs.asdict(view))
     return Job(
         parse("job", view.job_id),
         tenant_id,

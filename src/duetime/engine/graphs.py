@@ -1,25 +1,18 @@
-"""What a caller says of dependencies: checked, and made what a store can keep."""
+"""Graphs as callers ask for them: checked, and made what a store can keep."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Literal, NamedTuple
-from uuid import UUID
+from typing import NamedTuple
 
 import msgspec
 
 from duetime.errors import InvalidInput
 from duetime.ids import new_id
-from duetime.model.dependency import DependsOn, Need, Otherwise, Rule, Wanted
+from duetime.model.dependency import Rule
 from duetime.model.graph import MOST_EDGES, MOST_NODES, NewGraph, NewNode, places_of
 from duetime.model.job import NewJob
 from duetime.model.name import check_key, check_name
-from duetime.model.schedule import After, Once, make_after
-
-NeedName = Literal["all", "any"]
-OnName = Literal["success", "finished"]
-OtherwiseName = Literal["cancel", "run"]
-
-MOST_PARENTS = 10_000
+from duetime.model.schedule import Once
 
 
 class Wish(NamedTuple):
@@ -30,34 +23,6 @@ class Wish(NamedTuple):
     rule: Rule = Rule()
     asked: NewJob | None = None
     """The job by which the request is known again, where it is another one than what is stored."""
-
-
-def make_rule(need: object, on: object, otherwise: object) -> Rule:
-    if need not in ("all", "any"):
-        raise InvalidInput(f"{need!r} is not how many parents are needed", field="depends_on.need", remedy="all or any")
-    if on not in ("success", "finished"):
-        raise InvalidInput(f"{on!r} is no end of a parent", field="depends_on.on", remedy="success or finished")
-    if otherwise not in ("cancel", "run"):
-        raise InvalidInput(
-            f"{otherwise!r} cannot be done instead", field="depends_on.otherwise", remedy="cancel or run"
-        )
-    return Rule(Need[str(need).upper()], Wanted[str(on).upper()], Otherwise[str(otherwise).upper()])
-
-
-def make_depends_on(parents: Sequence[UUID], rule: Rule) -> DependsOn | None:
-    """What a job waits for; none, when it names no parents."""
-    found = tuple(dict.fromkeys(parents))
-    if len(found) > MOST_PARENTS:
-        raise InvalidInput(f"{len(found)} jobs are too many", field="depends_on", remedy=f"at most {MOST_PARENTS:,}")
-    return DependsOn(found, rule) if found else None
-
-
-def chain_after(job: UUID, on: str, *, policies: Mapping[str, object]) -> After:
-    """The schedule of a job that runs after another; what goes with moments does not go with it."""
-    for name, value in policies.items():
-        if value is not None:
-            raise InvalidInput(f"{name} does not go with after", field=name, remedy="leave it out")
-    return make_after(job, on)
 
 
 def make_graph(wishes: Mapping[str, Wish], *, name: str | None = None, idempotency_key: str | None = None) -> NewGraph:

@@ -4,7 +4,6 @@ A worker tells it when it registers, and the store keeps it while no worker is u
 at its default says nothing.
 """
 
-from datetime import timedelta
 from functools import lru_cache
 
 import msgspec
@@ -18,7 +17,7 @@ class Defaults(msgspec.Struct, frozen=True, omit_defaults=True):
 
     queue: str = DEFAULT_QUEUE
     tier: Tier = Tier.MEDIUM
-    timeout: timedelta | None = None
+    timeout_ms: int | None = None
     options: Options = DEFAULT_OPTIONS
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from duetime.model.network import MOST_NETWORKS
-from duetime.wire.fields import Length, Name, PageQuery, Request, Text
+from duetime.spec.fields import Length, Name, Request, Text
+from duetime.wire.fields import PageQuery
 
 RoleName = Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
 TenantName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]*\Z")]

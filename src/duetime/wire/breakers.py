@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from duetime.wire.fields import Request, Text
+from duetime.spec.fields import Request, Text
 
 
 class BreakerView(Struct, frozen=True):

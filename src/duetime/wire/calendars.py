@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from duetime.model.schedule.exclusion import MOST_DATES
-from duetime.wire.fields import Request
+from duetime.spec.fields import Request
 
 
 class CalendarRequest(Request, frozen=True):

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from duetime.wire.fields import Request
+from duetime.spec.fields import Request
 
 
 class ReencryptRequest(Request, frozen=True):

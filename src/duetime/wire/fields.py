@@ -1,32 +1,13 @@
-"""What the fields of requests may hold, and the bodies and queries that many endpoints take.
+"""Bodies and queries that many endpoints take."""
 
-Requests refuse fields that they do not know. Answers may gain fields: a client ignores those that it does not know.
-"""
+from typing import Annotated
 
-from typing import Annotated, Any, Literal
+from msgspec import Meta
 
-from msgspec import Meta, Struct
+from duetime.spec.fields import Request
 
-# PostgreSQL keeps no NUL, so no text with one can be stored or found.
-Text = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*\Z")]
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/@\-]*\Z")]
-Moment = Annotated[
-    str, Meta(max_length=64, description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})
-]
-Length = Annotated[
-    str | float, Meta(description="A length of time: seconds, or a text such as 90s, 15m, 1h30m or PT15M.")
-]
-Zone = Annotated[str, Meta(max_length=64, description="A name of the time zone database, such as Europe/Berlin.")]
-Args = Annotated[dict[str, Any], Meta(description="The arguments of the task, by name.")]
-JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-hjkmnp-tv-z]{26}\Z")]
-RateText = Annotated[str, Meta(max_length=20, description="At most so many starts in any period: `100/m`, `10/30s`.")]
-PriorityName = Literal["HIGH", "MEDIUM", "LOW"]
 PageSize = Annotated[int, Meta(ge=1, le=200, description="How many items at most.")]
 Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the page before.")]
-
-
-class Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a caller sends."""
 
 
 class Nothing(Request, frozen=True):

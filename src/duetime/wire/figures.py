@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.wire.fields import Length, Moment, Request
+from duetime.spec.fields import Length, Moment, Request
 from duetime.wire.runs import RunStateName
 from duetime.wire.service import DepthView
 

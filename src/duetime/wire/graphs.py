@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.wire.fields import Name, PageQuery, Request, Text
+from duetime.spec.fields import Name, Request, Text
+from duetime.wire.fields import PageQuery
 from duetime.wire.jobs import JobRequest
 from duetime.wire.runs import RunStateName
 
@@ -24,7 +25,7 @@ class NodeDependsOn(Request, frozen=True):
 class NodeRequest(JobRequest, frozen=True):
     """A node: a job that runs once, and the nodes that it depends on."""
 
-    depends_on: Annotated[tuple[Name, ...], Meta(max_length=10_000)] | NodeDependsOn = ()  # type: ignore[assignment]
+    depends_on: Annotated[tuple[Name, ...], Meta(max_length=10_000)] | NodeDependsOn = ()
 
 
 class GraphRequest(Request, frozen=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.wire.fields import Request
+from duetime.spec.fields import Request
 
 Names = Annotated[tuple[str, ...], Meta(max_length=100)]
 Address = Annotated[str, Meta(min_length=1, max_length=2000)]

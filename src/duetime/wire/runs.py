@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from duetime.model.listing import JobStatus
-from duetime.wire.fields import JobId, Moment, Name, PageQuery, PriorityName, Request, Text
+from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
+from duetime.wire.fields import PageQuery
 
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]

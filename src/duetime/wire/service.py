@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from duetime.wire.fields import Length, Moment, RateText, Request, Zone
-from duetime.wire.jobs import DayMatch, ExcludeBody, RuleText, ScheduleView
+from duetime.model.schedule import DayMatch
+from duetime.spec.bodies import ExcludeBody
+from duetime.spec.fields import Length, Moment, RateText, Request, ScheduleText, Zone
+from duetime.wire.jobs import ScheduleView
 
 
 class PreviewRequest(Request, frozen=True):
@@ -18,7 +20,7 @@ class PreviewRequest(Request, frozen=True):
     cron: Annotated[str, Meta(max_length=500)] | None = None
     every: Length | None = None
     when: Annotated[str, Meta(max_length=500)] | None = None
-    rrule: RuleText | None = None
+    rrule: ScheduleText | None = None
     tz: Zone | None = None
     day_match: DayMatch | None = None
     start_at: Moment | None = None

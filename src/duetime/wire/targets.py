@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.wire.fields import Length, Request
+from duetime.spec.fields import Length, Request
 
 SecretHost = Annotated[str, Meta(min_length=1, max_length=260)]
 SecretRole = Literal["admin", "operator", "submitter"]

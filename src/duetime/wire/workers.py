@@ -5,12 +5,11 @@ RFC 3339, durations are seconds. Arguments, results and checkpoints are JSON val
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from duetime.wire.fields import Length, PriorityName, RateText, Text
-from duetime.wire.jobs import Delivery, Retries, RetryBody
+from duetime.spec.derived import OF_TASKS, request_struct
 
 TOKEN_HEADER = "Duetime-Worker-Token"
 """Carries the token of the session, on every request but the registration."""
@@ -42,20 +41,16 @@ class Answer(msgspec.Struct):
     """What it gets back."""
 
 
-class TaskDefaults(Request):
-    """What the jobs of a task get where their submission leaves it out, in the words of `POST /v1/jobs`."""
+if TYPE_CHECKING:
 
-    queue: Name | None = None
-    priority: PriorityName | None = None
-    retries: Retries | None = None
-    retry: RetryBody | None = None
-    timeout: Length | None = None
-    delivery: Delivery | None = None
-    concurrency_key: Text | None = None
-    concurrency: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
-    rate_key: Text | None = None
-    rate: RateText | None = None
-    warn_after: Length | None = None
+    class TaskDefaults(Request):
+        def __init__(self, **options: Any) -> None: ...
+else:
+    TaskDefaults = request_struct(
+        *("TaskDefaults", OF_TASKS.values(), Request),
+        doc="What the jobs of a task get where their submission leaves it out, in the words of `POST /v1/jobs`.",
+        frozen=False,
+    )
 
 
 class Registration(Request):

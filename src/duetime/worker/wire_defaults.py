@@ -1,34 +1,27 @@
 """What a task says of its jobs, in the words of the worker protocol."""
 
-from typing import cast
-
-import msgspec
+from msgspec.structs import asdict
 
 from duetime.model.defaults import NOTHING_SAID, Defaults
-from duetime.model.job import DEFAULT_OPTIONS
-from duetime.wire.fields import PriorityName
-from duetime.wire.jobs import RetryBody
+from duetime.spec.bodies import RetryBody
+from duetime.spec.derived import OF_TASKS
+from duetime.spec.shown import SHOWN, shown_options
 from duetime.wire.workers import TaskDefaults
+
+_TOLD = OF_TASKS.keys() & SHOWN.keys()
 
 
 class _SaidRetry(RetryBody, frozen=True, omit_defaults=True):
-    """A policy without what holds anyway: a worker tells those of all its tasks at once."""
+    """A policy without its defaults: a worker sends those of all its tasks at once."""
+
+
+_USUAL = shown_options(NOTHING_SAID)
 
 
 def wire_defaults(defaults: Defaults) -> TaskDefaults:
-    """Only what was said: a server need not be told what holds anyway."""
-    options = defaults.options
-    usual = msgspec.structs.asdict(DEFAULT_OPTIONS.retry)
-    retry = {name: value for name, value in msgspec.structs.asdict(options.retry).items() if value != usual[name]}
-    return TaskDefaults(
-        queue=None if defaults.queue == NOTHING_SAID.queue else defaults.queue,
-        priority=None if defaults.tier == NOTHING_SAID.tier else cast(PriorityName, defaults.tier.name),
-        retry=_SaidRetry(**retry) if retry else None,
-        timeout=None if defaults.timeout is None else defaults.timeout.total_seconds(),
-        delivery="at_most_once" if options.at_most_once else None,
-        concurrency_key=options.concurrency_key,
-        concurrency=None if options.concurrency_key is None else options.concurrency,
-        rate_key=options.rate_key,
-        rate=options.rate,
-        warn_after=options.warn_after,
-    )
+    """Only what differs from the usual: a server need not be told the rest."""
+    shown = shown_options(defaults)
+    told = {name: shown[name] for name in _TOLD if shown[name] != _USUAL[name]}
+    if "retry" in told:
+        told["retry"] = _SaidRetry(**asdict(told["retry"]))
+    return TaskDefaults(**told)

@@ -12,7 +12,7 @@ from duetime.api.bodies import MOST_VALUES, ROOM_FOR_THE_REST, count_values, par
 from duetime.api.decoding import fit, read_json, read_json_items
 from duetime.api.endpoint import JSON, Call, Reply, Routes
 from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem
-from duetime.api.submitting import make_job, needs_the_day
+from duetime.api.submitting import JobMaker, needs_the_day
 from duetime.api.views import receipt
 from duetime.engine.gathering import ABOUT_ONE_JOB
 from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
@@ -102,25 +102,21 @@ async def _prepare(call: Call, items: list[Any]) -> tuple[Prepared, Refused]:
     taken: set[tuple[str, str]] = set()
     batch_key = call.header(b"idempotency-key")
     digest = b"" if batch_key is None else blake2b(call.body, digest_size=16).digest()
-    defaults = await call.service.tasks.defaults(call.tenant_id)
-    now = None
+    maker = JobMaker(
+        tenant_id=call.tenant_id,
+        max_payload=call.service.settings.max_payload,
+        targets=call.service.targets,
+        defaults=await call.service.tasks.defaults(call.tenant_id),
+    )
     slices = Slices(MOST_SECONDS)
     for index, (item, job_id) in enumerate(zip(items, ids.new_ids(len(items)), strict=True)):
         await slices.breathe()
         try:
             request: JobRequest = fit(item, JobRequest)
-            if now is None and needs_the_day(request):
-                now = await call.service.store.now()
-            job = make_job(
-                request,
-                tenant_id=call.tenant_id,
-                max_payload=call.service.settings.max_payload,
-                targets=call.service.targets,
-                defaults=defaults,
-                now=now,
-                idempotency_key=None if batch_key is None else f"{batch_key}/{index}",
-                job_id=job_id,
-            )
+            if maker.now is None and needs_the_day(request):
+                maker.now = await call.service.store.now()
+            key = None if batch_key is None else f"{batch_key}/{index}"
+            job = maker.make(request, idempotency_key=key, job_id=job_id)
             if batch_key is not None and request.idempotency_key is None:
                 # Bound to the whole body: the same key with another batch is refused.
                 job = msgspec.structs.replace(job, request_fingerprint=digest)

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 from duetime.api.endpoint import Call, Routes
-from duetime.engine.options import check_duration
 from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model.access import Action
@@ -12,6 +11,7 @@ from duetime.model.forecast import FARTHEST, forecast
 from duetime.model.listing import RunEnd
 from duetime.model.schedule import check_moment
 from duetime.model.tenant import Queue
+from duetime.spec.kinds import read_duration
 from duetime.wire.figures import (
     CountView,
     FailingView,
@@ -40,7 +40,7 @@ _HOUR = timedelta(hours=1)
 @routes.get("/v1/stats", Action.READ, query=StatsQuery, answer=Stats)
 async def get_stats(call: Call) -> Stats:
     """How the tenant stands, and what happened lately: counts, lag, outcomes."""
-    window = check_duration(call.query.window, "window")
+    window = read_duration(call.query.window, "window")
     if not timedelta(minutes=1) <= window <= _HOUR:
         raise InvalidInput("is too short or too long", field="window", remedy="from 1m to 1h")
     seen, place = call.service.seen_stats, (call.tenant_id, window)
@@ -94,7 +94,7 @@ async def list_fires(call: Call) -> Fires:
     now = await service.store.now()
     start = now.replace(microsecond=0) if query.start is None else check_moment(query.start, "start")
     end = start + _HOUR if query.end is None else check_moment(query.end, "end")
-    step = check_duration(query.step, "step")
+    step = read_duration(query.step, "step")
     steps = _steps(start, end, step, now)
     # A caller who asks for the time from now on asks for another one each second.
     place = (call.tenant_id, query.start or "now", query.end or "now", step)

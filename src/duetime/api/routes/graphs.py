@@ -8,14 +8,15 @@ import msgspec
 from duetime import ids
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.graph_views import graph_summary, graph_view, parent_view
-from duetime.api.submitting import as_asked, make_job, needs_the_day
-from duetime.engine.graphs import Wish, make_graph, make_rule
+from duetime.api.submitting import JobMaker, needs_the_day
+from duetime.engine.graphs import Wish, make_graph
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
 from duetime.slices import MOST_SECONDS, Slices
+from duetime.spec.dependencies import make_rule
 from duetime.wire.fields import Nothing, PageQuery
 from duetime.wire.graphs import GraphPage, GraphQuery, GraphRequest, GraphView, NodeDependsOn, ParentPage
 
@@ -93,10 +94,16 @@ async def list_parents(call: Call) -> ParentPage:
 
 async def _make(call: Call, request: GraphRequest) -> NewGraph:
     wishes = {}
-    settings = call.service.settings
     defaults = await call.service.tasks.defaults(call.tenant_id)
     key = call.header(b"idempotency-key")
     now = await call.service.store.now() if any(needs_the_day(node) for node in request.nodes.values()) else None
+    maker = JobMaker(
+        tenant_id=call.tenant_id,
+        max_payload=call.service.settings.max_payload,
+        targets=call.service.targets,
+        defaults=defaults,
+        now=now,
+    )
     job_ids = ids.new_ids(len(request.nodes))
     slices = Slices(MOST_SECONDS)
     for (name, node), job_id in zip(request.nodes.items(), job_ids, strict=True):
@@ -104,21 +111,13 @@ async def _make(call: Call, request: GraphRequest) -> NewGraph:
         depends_on = node.depends_on
         parents, rule = (depends_on, Rule()) if isinstance(depends_on, tuple) else _rule(depends_on)
         try:
-            alone = msgspec.structs.replace(node, depends_on=())
-            job = make_job(
-                alone,
-                tenant_id=call.tenant_id,
-                max_payload=settings.max_payload,
-                targets=call.service.targets,
-                defaults=defaults,
-                now=now,
-                job_id=job_id,
-            )
+            alone = msgspec.structs.replace(node, depends_on=None)
+            job = maker.make(alone, job_id=job_id)
             await call.service.secrets.check(call.who, alone.target)
         except InvalidInput as error:
             field = f"nodes.{name}.{error.field}" if error.field else f"nodes.{name}"
             raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
-        asked = as_asked(alone, job) if key is not None and job.lane.task in defaults else None
+        asked = maker.as_asked(alone, job) if key is not None and job.lane.task in defaults else None
         wishes[name] = Wish(job, parents, rule, asked)
     return await asyncio.to_thread(make_graph, wishes, name=request.name, idempotency_key=key)
 

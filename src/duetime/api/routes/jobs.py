@@ -7,7 +7,7 @@ from functools import partial
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.problems import INVALID_INPUT, Problem
-from duetime.api.submitting import make_job, needs_the_day
+from duetime.api.submitting import JobMaker, needs_the_day
 from duetime.api.views import job_summary, job_view, receipt
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.coming_jobs import list_coming_jobs
@@ -49,15 +49,14 @@ async def create_job(call: Call) -> Reply:
     service, request = call.service, call.body
     tenant = await service.gate.tenant(call.tenant_id)
     told = await service.limits.submit(tenant, call.who, 1)
-    job = make_job(
-        request,
+    maker = JobMaker(
         tenant_id=call.tenant_id,
         max_payload=service.settings.max_payload,
         targets=service.targets,
         defaults=await service.tasks.defaults(call.tenant_id),
         now=await service.store.now() if needs_the_day(request) else None,
-        idempotency_key=_idempotency_key(call, request.idempotency_key),
     )
+    job = maker.make(request, idempotency_key=_idempotency_key(call, request.idempotency_key))
     await service.secrets.check(call.who, request.target)
     warnings = await service.tasks.check(call.tenant_id, job.lane.task)
     with traced(service.tracer, [job], call.header(b"traceparent")) as (remembering,):

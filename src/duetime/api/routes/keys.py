@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.problems import FORBIDDEN, Problem
-from duetime.engine.options import check_duration
 from duetime.errors import InvalidInput
 from duetime.ids import new_id, show
 from duetime.model.access import Action, ApiKey, NewKey, Role
@@ -15,6 +14,7 @@ from duetime.model.key_text import new_key_text
 from duetime.model.name import check_key
 from duetime.model.network import check_networks
 from duetime.model.schedule import check_moment
+from duetime.spec.kinds import read_duration
 from duetime.wire.admin import (
     AuditPage,
     AuditQuery,
@@ -75,7 +75,7 @@ async def rotate_key(call: Call) -> Reply:
     scope = _scope(call, root=call.query.root)
     made = new_key_text()
     name = "successor" if request.name is None else check_key(request.name, "name")
-    overlap = check_duration(request.overlap, "overlap")
+    overlap = read_duration(request.overlap, "overlap")
     granted = await _granting(call)
 
     def successor(old: ApiKey) -> NewKey:

@@ -3,12 +3,12 @@
 from datetime import datetime, timedelta
 
 from duetime.api.endpoint import Call, Routes
-from duetime.engine.options import check_duration
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret
 from duetime.model.target import check_secret_name
+from duetime.spec.kinds import read_duration
 from duetime.targets.secret_hosts import check_hosts
 from duetime.targets.values import check_value
 from duetime.wire.jobs import Deleted
@@ -73,7 +73,7 @@ async def list_signing_secrets(call: Call) -> SigningList:
 )
 async def rotate_signing_secret(call: Call) -> SigningSecretMade:
     """Make a new signing secret. The old ones sign along for a while, so that receivers can change over."""
-    overlap = check_duration(call.body.overlap, "overlap")
+    overlap = read_duration(call.body.overlap, "overlap")
     if overlap > _LONGEST_OVERLAP:
         raise InvalidInput(f"{call.body.overlap} is too long", field="overlap", remedy="at most 90 days")
     made, text = await call.service.vault.rotate(call.tenant_id, overlap)

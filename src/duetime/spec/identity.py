@@ -1,19 +1,28 @@
 """How a caller names a job or a run."""
 
+from typing import Protocol, TypeAlias, runtime_checkable
 from uuid import UUID
 
 from duetime import ids
 from duetime.errors import InvalidInput
-from duetime.receipt import Receipt
 
-JobLike = Receipt | str | UUID
+
+@runtime_checkable
+class HasJobId(Protocol):
+    """A receipt, or anything else that carries the id of a job as text."""
+
+    @property
+    def job_id(self) -> str: ...
+
+
+JobLike: TypeAlias = HasJobId | str | UUID
 """A job by its receipt or its id."""
-RunLike = str | UUID
+RunLike: TypeAlias = str | UUID
 """A run by its id."""
 
 
 def job_identity(job: JobLike) -> UUID:
-    return identity("job", job.job_id if isinstance(job, Receipt) else job)
+    return identity("job", job if isinstance(job, str | UUID) else getattr(job, "job_id", job))
 
 
 def identity(kind: ids.Kind, given: object) -> UUID:

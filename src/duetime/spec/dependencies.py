@@ -1,0 +1,87 @@
+"""What a job waits for, and what it runs after, as callers write it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.model.dependency import DependsOn, Need, Otherwise, Rule, Wanted
+from duetime.model.schedule import After, make_after
+from duetime.spec.bodies import AfterBody, DependsOnBody
+from duetime.spec.identity import HasJobId, JobLike, job_identity
+
+NeedName = Literal["all", "any"]
+OnName = Literal["success", "finished"]
+OtherwiseName = Literal["cancel", "run"]
+MOST_PARENTS = 10_000
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a job waits for, where that is not simply the success of all its parents.
+
+    `need`: "all" parents or "any" of them must end as `on` says: with "success", or "finished" in any way. `otherwise`
+    is what becomes of the job when that is no longer possible: "cancel" it, or "run" it all the same.
+    """
+
+    parents: Sequence[JobLike]
+    """Jobs, or the names of nodes in a graph."""
+    need: NeedName = "all"
+    on: OnName = "success"
+    otherwise: OtherwiseName = "cancel"
+
+
+def read_depends_on(given: object) -> DependsOn | None:
+    """Jobs, `Needs`, or either of them as JSON; None where no job is named."""
+    if isinstance(given, Mapping):
+        try:
+            given = msgspec.convert(given, DependsOnBody)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(str(error), field="depends_on", remedy='{"jobs": ["job_…"], "need": "all"}') from None
+    if isinstance(given, DependsOnBody):
+        given = Needs(given.jobs, given.need, given.on, given.otherwise)
+    parents, rule = read_needs(given)
+    return make_depends_on([job_identity(parent) for parent in parents], rule)
+
+
+def read_needs(given: object) -> tuple[Sequence[JobLike], Rule]:
+    """The parents, and by which rule the job waits for them."""
+    if isinstance(given, Needs):
+        return list(given.parents), make_rule(given.need, given.on, given.otherwise)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidInput(f"{given!r} is not a list of jobs", field="depends_on", remedy="a list, or duetime.Needs(…)")
+    return list(given), Rule()
+
+
+def make_rule(need: object, on: object, otherwise: object) -> Rule:
+    if need not in ("all", "any"):
+        raise InvalidInput(f"{need!r} is not how many parents are needed", field="depends_on.need", remedy="all or any")
+    if on not in ("success", "finished"):
+        raise InvalidInput(f"{on!r} is no end of a parent", field="depends_on.on", remedy="success or finished")
+    if otherwise not in ("cancel", "run"):
+        raise InvalidInput(
+            f"{otherwise!r} cannot be done instead", field="depends_on.otherwise", remedy="cancel or run"
+        )
+    return Rule(Need[str(need).upper()], Wanted[str(on).upper()], Otherwise[str(otherwise).upper()])
+
+
+def make_depends_on(parents: Sequence[UUID], rule: Rule) -> DependsOn | None:
+    """None, when it names no parents."""
+    found = tuple(dict.fromkeys(parents))
+    if len(found) > MOST_PARENTS:
+        raise InvalidInput(f"{len(found)} jobs are too many", field="depends_on", remedy=f"at most {MOST_PARENTS:,}")
+    return DependsOn(found, rule) if found else None
+
+
+def read_after(given: object) -> After:
+    """The job that another runs after, or `{"job": …, "on": "success", "failure" or "any"}`."""
+    if isinstance(given, AfterBody):
+        return make_after(job_identity(given.job), given.on)
+    if isinstance(given, Mapping):
+        if given.keys() - {"job", "on"} or "job" not in given:
+            raise InvalidInput("names a job, and how its runs end", field="after", remedy="{'job': …, 'on': 'success'}")
+        return make_after(job_identity(given["job"]), given.get("on", "success"))
+    if not isinstance(given, HasJobId | str | UUID):
+        raise InvalidInput(f"{given!r} is not a job", field="after", remedy="a receipt or an id")
+    return make_after(job_identity(given), "success")

@@ -1,0 +1,216 @@
+"""Every option of a job, declared once.
+
+The class that holds an option says where it may be given: on a task, with a submission, with a schedule, in an edit.
+`| None` says that an edit may remove it. Type checkers read these classes through `Unpack`; the request and the patch
+of the API, the defaults of a task, the flags of the commands, the OpenAPI document, the dashboard's form and the
+reference derive from them (`spec/derived.py`). An option without `Option` exists in Python only.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, TypedDict
+
+from msgspec import Meta
+
+from duetime.model.name import check_key
+from duetime.model.policy import Misfire, MisfireMode, Overlap
+from duetime.model.retry import RetryPolicy
+from duetime.model.schedule import DayMatch, Exclusion
+from duetime.spec import flags, kinds
+from duetime.spec.bodies import AfterBody, DependsOnBody, ExcludeBody, MisfireBody, RetryBody
+from duetime.spec.dependencies import Needs
+from duetime.spec.fields import (
+    DeliveryName,
+    JobId,
+    Length,
+    Moment,
+    Name,
+    Names,
+    PriorityName,
+    RateText,
+    ScheduleText,
+    Text,
+    Zone,
+)
+from duetime.spec.identity import JobLike
+from duetime.spec.kinds import Kind, Option
+
+DAY = 86_400
+
+NameText = Annotated[str, Kind(Name, kinds.read_name, is_checked=True)]
+KeyText = Annotated[str, Kind(Text, check_key)]
+Tags = Annotated[Sequence[str], Kind(Names, kinds.read_tags, list, answer=tuple[str, ...], flag=list[str])]
+Count = Annotated[int, Kind(int, kinds.read_count, flag=int, is_checked=True)]
+Rate = Annotated[str, Kind(RateText, kinds.read_rate, answer=str)]
+Duration = Annotated[str | float | timedelta, Kind(Length, kinds.read_seconds, kinds.write_length, answer=float)]
+RawDuration = Annotated[str | float | timedelta, Kind(Length, write=kinds.write_length)]
+RawMoment = Annotated[datetime | str, Kind(Moment, write=kinds.write_moment)]
+RawSchedule = Annotated[str, Kind(ScheduleText)]
+RawZone = Annotated[str, Kind(Zone)]
+Priority = Annotated[Literal["HIGH", "MEDIUM", "LOW"], Kind(PriorityName, kinds.read_tier, show=lambda tier: tier.name)]
+Delivery = Annotated[
+    Literal["at_least_once", "at_most_once"], Kind(DeliveryName, kinds.read_at_most_once, show=kinds.show_delivery)
+]
+Retry = Annotated[
+    RetryPolicy,
+    Kind(RetryBody, kinds.read_retry, kinds.write_retry, show=kinds.show_retry, typed=flags.typed_json),
+]
+MisfirePolicy = Annotated[
+    Misfire | MisfireMode,
+    Kind(
+        MisfireMode | MisfireBody,
+        kinds.read_misfire,
+        kinds.write_misfire,
+        answer=MisfireBody,
+        show=kinds.show_misfire,
+        typed=flags.typed_json_or_text,
+    ),
+]
+OverlapPolicy = Annotated[Overlap, Kind(Overlap, kinds.read_overlap, is_checked=True)]
+Days = Annotated[
+    Exclusion | Mapping[str, Any],
+    Kind(ExcludeBody, kinds.read_exclude, kinds.write_exclude, flag=list[str], typed=flags.typed_days),
+]
+Parents = Annotated[
+    Sequence[JobLike] | Needs,
+    Kind(
+        Annotated[tuple[JobId, ...], Meta(max_length=10_000)] | DependsOnBody,
+        kinds.read_parents,
+        kinds.write_parents,
+        flag=list[str],
+    ),
+]
+Chain = Annotated[
+    JobLike | Mapping[str, Any],
+    Kind(AfterBody, kinds.read_chain, kinds.write_chain, typed=flags.typed_chain),
+]
+
+
+class TaskOptions(TypedDict, total=False):
+    """Options of a task, which its jobs get unless they are given others; also of one job, and in an edit."""
+
+    queue: Annotated[NameText, Option("The queue that runs wait in. `default` unless the task says otherwise.")]
+    priority: Annotated[Priority, Option("`HIGH`, `MEDIUM` or `LOW`. `MEDIUM` unless the task says otherwise.")]
+    retries: Annotated[Count, Option("Attempts after the first one.", example=3, at_least=0, at_most=1000)]
+    retry: Annotated[Retry, Option("When a failed attempt is tried again, and after which errors.")]
+    timeout: Annotated[
+        Duration | None,
+        Option("How long one attempt may take.", example="30s", at_least=0.001, at_most=7 * DAY),
+    ]
+    delivery: Annotated[
+        Delivery, Option("`at_most_once`: an attempt that lost its worker is not repeated. Default: `at_least_once`.")
+    ]
+    concurrency_key: Annotated[
+        KeyText | None, Option("At most `concurrency` runs with this key run at once, of all jobs of the tenant.")
+    ]
+    concurrency: Annotated[
+        Count,
+        Option("How many runs with `concurrency_key` run at once; 1 unless given.", at_least=1, at_most=1_000_000),
+    ]
+    rate_key: Annotated[KeyText | None, Option("At most `rate` runs with this key start, of all jobs of the tenant.")]
+    rate: Annotated[
+        Rate | None, Option("How many runs with `rate_key` start in a period: `100/m`, `10/30s`.", example="100/m")
+    ]
+    warn_after: Annotated[
+        Duration | None,
+        Option(
+            "A run that takes longer is reported as slow (`run.slow`) and goes on.",
+            example="5m",
+            at_least=1,
+            at_most=7 * DAY,
+        ),
+    ]
+
+
+class JobOptions(TaskOptions, total=False):
+    """Options of one job."""
+
+    name: Annotated[KeyText | None, Option("A name for people.")]
+    tags: Annotated[Tags, Option("Up to 50 words to find it by.", example=["billing"], flag="--tag")]
+    owner: Annotated[KeyText | None, Option("The user of the tenant that it belongs to.")]
+    payload_ref: Annotated[
+        KeyText | None,
+        Option("A stored payload (`pay_…`), or any text that means something to the task.", flag="--payload"),
+    ]
+
+
+class Words(TypedDict, total=False):
+    """A schedule in words, and the zone that it is read in."""
+
+    when: Annotated[RawSchedule, Option("Words, such as `every weekday at 9am`; or any other schedule as text.")]
+    tz: Annotated[RawZone, Option("The time zone of the schedule, such as `Europe/Berlin`. `UTC` unless given.")]
+
+
+class Once(TypedDict, total=False):
+    """When a job runs that runs once."""
+
+    run_at: Annotated[RawMoment, Option("When it runs.", example="2027-01-31T09:00:00Z", flag="--at")]
+    run_in: Annotated[RawDuration, Option("After how long it runs.", example="10m", flag="--in")]
+
+
+class Recurring(TypedDict, total=False):
+    """When a job runs that repeats, and its policies."""
+
+    cron: Annotated[RawSchedule, Option("A cron line.", example="0 9 * * MON-FRI")]
+    every: Annotated[RawDuration, Option("An interval.", example="15m")]
+    rrule: Annotated[
+        RawSchedule,
+        Option("A recurrence rule of RFC 5545.", example="DTSTART:20260105T090000 RRULE:FREQ=WEEKLY;INTERVAL=2"),
+    ]
+    day_match: Annotated[
+        DayMatch,
+        Kind(DayMatch),
+        Option("Whether a day must match `either` the day of month or the day of week of a cron line, or `both`."),
+    ]
+    start_at: Annotated[RawMoment | None, Option("It does not run before.", flag="--from")]
+    end_at: Annotated[RawMoment | None, Option("It does not run after.", flag="--until")]
+    exclude: Annotated[
+        Days | None,
+        Option("Days to leave out: dates, days of the week (MON to SUN) and the tenant's calendars.", flag="--not-on"),
+    ]
+    misfire: Annotated[
+        MisfirePolicy, Option("What becomes of occurrences that no node fired in time: `latest`, `skip` or `all`.")
+    ]
+    overlap: Annotated[
+        OverlapPolicy,
+        Option("What an occurrence does while a run of the job is not over: `allow`, `skip`, `queue` or `replace`."),
+    ]
+    jitter: Annotated[Duration, Option("Each fire is moved back by up to this.", example="30s", at_most=DAY)]
+    max_runs: Annotated[Count | None, Option("The job ends after so many runs.", at_least=1, at_most=2**31)]
+
+
+class Identity(TypedDict, total=False):
+    """What makes a submission the same as another."""
+
+    key: Annotated[
+        KeyText,
+        Option("Names one live job: the same again changes nothing, another one replaces it.", flag="--job-key"),
+    ]
+    idempotency_key: Annotated[KeyText, Option("The same key again gives the first answer again.")]
+
+
+class Waits(TypedDict, total=False):
+    depends_on: Annotated[Parents, Option("The jobs that it waits for: jobs that run once.", example=["job_…"])]
+
+
+class Chained(TypedDict, total=False):
+    after: Annotated[Chain, Option("It runs whenever a run of this job has ended: with `success`, `failure` or `any`.")]
+
+
+class Within(TypedDict, total=False):
+    """What exists in Python only."""
+
+    connection: object
+    """An open asyncpg or psycopg connection: the job commits or rolls back with its transaction."""
+
+
+class SubmitOptions(JobOptions, Words, Once, Identity, Waits, Within, total=False):
+    """Options of a job that runs once."""
+
+
+class ScheduleOptions(JobOptions, Words, Recurring, Identity, Chained, total=False):
+    """Options of a job that repeats."""
+
+
+class EditOptions(JobOptions, Words, Once, Recurring, total=False):
+    """What an edit may change. None removes an option."""

@@ -1,0 +1,267 @@
+"""From options to a job: the only place that knows what options mean together.
+
+`resolve(base, given)` reads each option by its kind, then applies the rules between options. What comes out is a job
+without an id and without arguments. A task, a configured task and the equal items of a batch each build theirs once.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from duetime.errors import InvalidInput
+from duetime.ids import new_id
+from duetime.model.defaults import NOTHING_SAID, Defaults
+from duetime.model.dependency import DependsOn
+from duetime.model.edit import Changes
+from duetime.model.job import (
+    DEFAULT_OPTIONS,
+    DEFAULT_QUEUE,
+    Job,
+    NewJob,
+    Options,
+    Said,
+    encode_options,
+)
+from duetime.model.lane import LaneKey, Tier
+from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule, needs_now
+from duetime.spec.derived import OF_EDITS, OPTIONS, Declared
+from duetime.spec.request_hash import request_hash
+
+POLICIES = ("misfire", "overlap", "jitter", "max_runs")
+TIMES = frozenset({*KINDS, *BOUNDS, "after"})
+STORED = OPTIONS.keys() & set(Options.__struct_fields__)
+"""Options that are stored as they are read, in the field of `Options` with their name."""
+HANDLED = TIMES | {"queue", "priority", "timeout", "retries", "delivery", "depends_on", "idempotency_key"}
+"""Options that have a column of their own, or a rule below."""
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """A job without its id, task and arguments."""
+
+    queue: str = DEFAULT_QUEUE
+    tier: Tier = Tier.MEDIUM
+    timeout_ms: int | None = None
+    options: Options = DEFAULT_OPTIONS
+    stored_options: bytes | None = None
+    schedule: Schedule = NOW
+    said: Said | None = None
+    depends_on: DependsOn | None = None
+    idempotency_key: str | None = None
+
+    def job(
+        self,
+        tenant_id: int,
+        task: str,
+        args: bytes,
+        *,
+        job_id: UUID | None = None,
+        idempotency_key: str | None = None,
+    ) -> NewJob:
+        """A job with these arguments. An idempotency key of its own counts before `idempotency_key`."""
+        options = self.options
+        lane = LaneKey(tenant_id, self.queue, self.tier, task, keyed=options.is_keyed)
+        key = options.key
+        idempotency_key = self.idempotency_key or idempotency_key
+        return NewJob(
+            id=job_id or new_id(),
+            lane=lane,
+            schedule=self.schedule,
+            args=args,
+            options=self.stored_options,
+            timeout_ms=self.timeout_ms,
+            key=key,
+            idempotency_key=idempotency_key,
+            fingerprint=b"" if key is None and idempotency_key is None else self.fingerprint(task, args),
+            said=self.said,
+            depends_on=self.depends_on,
+        )
+
+    def fingerprint(self, task: str, args: bytes) -> bytes:
+        """Tells whether two requests ask for the same thing."""
+        return request_hash(
+            queue=self.queue,
+            tier=self.tier,
+            task=task,
+            schedule=self.schedule,
+            args=args,
+            options=self.stored_options,
+            timeout_ms=self.timeout_ms,
+            said=self.said,
+            depends_on=self.depends_on,
+        )
+
+    @property
+    def defaults(self) -> Defaults:
+        """What a task says, as the store keeps it."""
+        return Defaults(self.queue, self.tier, self.timeout_ms, self.options)
+
+
+NOTHING_GIVEN = Resolved()
+
+
+@lru_cache(maxsize=4096)
+def base_of(defaults: Defaults) -> Resolved:
+    """What the jobs of a task begin with."""
+    if defaults == NOTHING_SAID:
+        return NOTHING_GIVEN
+    return Resolved(
+        queue=defaults.queue,
+        tier=defaults.tier,
+        timeout_ms=defaults.timeout_ms,
+        options=defaults.options,
+        stored_options=encode_options(defaults.options),
+    )
+
+
+def resolve(
+    base: Resolved, given: Mapping[str, Any], *, now: datetime | None = None, decoded: bool = False
+) -> Resolved:
+    """What `base` becomes with these options; None is the same as not given. `now` is needed where `is_told_by_day`.
+    `decoded` says that the JSON types of the options have checked the values."""
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None:
+            declared = _find(OPTIONS, name)
+            read[name] = (declared.read_decoded if decoded else declared.read)(value)
+    return _apply(base, read, now) if read else base
+
+
+def is_told_by_day(given: Mapping[str, Any]) -> bool:
+    """Whether the schedule means another moment on another day: words, and delays in days or months of a calendar."""
+    when, run_in = given.get("when"), given.get("run_in")
+    return (when is not None or run_in is not None) and needs_now(run_in=run_in, when=when, tz=given.get("tz"))
+
+
+def edit(job: Job, given: Mapping[str, Any], *, now: datetime | None = None, decoded: bool = False) -> Changes:
+    """The changes that these options make to a job; None removes an option."""
+    base = Resolved(job.queue, job.tier, job.timeout_ms, job.options, schedule=job.schedule)
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        declared = _find(OF_EDITS, name)
+        if value is not None:
+            read[name] = (declared.read_decoded if decoded else declared.read)(value)
+        elif not declared.is_removable:
+            raise InvalidInput("cannot be removed", field=name, remedy="leave it out, or give a value")
+    times = TIMES & given.keys()
+    if times and times.isdisjoint(KINDS):
+        raise InvalidInput(
+            "a schedule is changed as a whole",
+            field=next(name for name in given if name in times),
+            remedy="give cron, rrule, every, run_at or when too",
+        )
+    after = _apply(_without(base, [name for name, value in given.items() if value is None]), read, now)
+    old, new = msgspec.structs.asdict(base.options), msgspec.structs.asdict(after.options)
+    return Changes(
+        schedule=after.schedule if times else UNSET,
+        options={name: value for name, value in new.items() if value != old[name]},
+        queue=_if_given("queue", given, after.queue),
+        tier=_if_given("priority", given, after.tier),
+        timeout_ms=_if_given("timeout", given, after.timeout_ms),
+    )
+
+
+def _if_given(name: str, given: Mapping[str, Any], value: Any) -> Any | UnsetType:
+    return value if name in given else UNSET
+
+
+def _find(options: Mapping[str, Declared], name: str) -> Declared:
+    found = options.get(name)
+    if found is None:
+        raise InvalidInput("is not an option", field=name, remedy=f"one of {', '.join(options)}")
+    return found
+
+
+def _without(base: Resolved, names: list[str]) -> Resolved:
+    """A key goes with what it limits: removing one removes the other."""
+    gone = {name for name in names if name in STORED}
+    if "concurrency_key" in gone:
+        gone.add("concurrency")
+    if gone & {"rate", "rate_key"}:
+        gone |= {"rate", "rate_key"}
+    options = msgspec.structs.replace(base.options, **{name: getattr(DEFAULT_OPTIONS, name) for name in gone})
+    timeout_ms = None if "timeout" in names else base.timeout_ms
+    return msgspec.structs.replace(base, options=options, timeout_ms=timeout_ms)
+
+
+def _apply(base: Resolved, read: Mapping[str, Any], now: datetime | None) -> Resolved:
+    """The rules between options."""
+    changed: dict[str, Any] = {}
+    schedule = base.schedule
+    if not TIMES.isdisjoint(read):
+        schedule = changed["schedule"] = _schedule(read, now)
+        changed["said"] = _said(read) if isinstance(schedule, Once) else None
+    _check_repeats(read, schedule)
+    if "queue" in read:
+        changed["queue"] = read["queue"]
+    if "priority" in read:
+        changed["tier"] = read["priority"]
+    if "timeout" in read:
+        changed["timeout_ms"] = max(1, round(read["timeout"] * 1000))
+    if "depends_on" in read:
+        changed["depends_on"] = read["depends_on"]
+    if "idempotency_key" in read:
+        changed["idempotency_key"] = read["idempotency_key"]
+    options = _options(base.options, read)
+    if options is not base.options:
+        changed["options"], changed["stored_options"] = options, encode_options(options)
+    return msgspec.structs.replace(base, **changed)
+
+
+def _schedule(read: Mapping[str, Any], now: datetime | None) -> Schedule:
+    times = {name: value for name, value in read.items() if name in TIMES}
+    chain: After | None = times.pop("after", None)
+    if chain is None:
+        return make_schedule(**times, now=now)
+    if unfit := next((name for name in read if name in times or name in POLICIES), None):
+        raise InvalidInput(f"`{unfit}` cannot be combined with `after`", field=unfit, remedy="leave one of them out")
+    return chain
+
+
+def _said(read: Mapping[str, Any]) -> Said | None:
+    if not is_told_by_day(read):
+        return None
+    option = "run_in" if read.get("when") is None else "when"
+    return Said(option, str(read[option]), read.get("tz"))  # type: ignore[arg-type]
+
+
+def _check_repeats(read: Mapping[str, Any], schedule: Schedule) -> None:
+    if isinstance(schedule, Once | After):
+        for name in POLICIES:
+            if name in read:
+                raise InvalidInput(f"`{name}` goes with `cron`, `rrule` and `every`", field=name, remedy="leave it out")
+    if "depends_on" in read and not isinstance(schedule, Once):
+        raise InvalidInput("`depends_on` goes with a job that runs once", field="depends_on", remedy="use `after`")
+
+
+def _options(base: Options, read: Mapping[str, Any]) -> Options:
+    changed = {name: value for name, value in read.items() if name in STORED}
+    if not read.keys().isdisjoint(("retries", "retry", "delivery")):
+        at_most_once = changed["at_most_once"] = read.get("delivery", base.at_most_once)
+        policy = read.get("retry", base.retry)
+        if "retries" in read:
+            policy = msgspec.structs.replace(policy, retries=read["retries"])
+        if at_most_once:
+            if read.get("retries") or ("retry" in read and policy.retries):
+                raise InvalidInput(
+                    "`at_most_once` means that no attempt is repeated",
+                    field="retries",
+                    remedy="leave retries out, or give delivery='at_least_once'",
+                )
+            policy = msgspec.structs.replace(policy, retries=0)
+        changed["retry"] = policy
+    if not changed:
+        return base
+    options = msgspec.structs.replace(base, **changed)
+    if "concurrency" in read and options.concurrency_key is None:
+        raise InvalidInput("`concurrency` goes with `concurrency_key`", field="concurrency", remedy="give both")
+    if (options.rate is None) != (options.rate_key is None):
+        field = "rate" if options.rate is None else "rate_key"
+        raise InvalidInput(
+            "`rate` and `rate_key` go together", field=field, remedy="such as rate_key='mail', rate='100/m'"
+        )
+    return options
