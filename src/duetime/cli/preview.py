@@ -1,14 +1,13 @@
 """`preview`: what a schedule means and when it fires, before any job has it. Needs no server."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from duetime.cli.job_options import DayMatch
 from duetime.cli.options import Json
 from duetime.cli.output import clear_errors, out, say
 from duetime.clock import SystemClock
@@ -22,6 +21,10 @@ Text = Annotated[
         metavar="SCHEDULE",
         help="A cron line, a recurrence rule, an interval, a time, or words: [bold]'every weekday at 9am'[/].",
     ),
+]
+DayMatch = Annotated[
+    Literal["either", "both"] | None,
+    typer.Option("--day-match", help="Whether a day matches one of a cron line's two fields of days, or both."),
 ]
 Zone = Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")]
 From = Annotated[str | None, typer.Option("--from", help="The moment to look from (RFC 3339). Default: now.")]

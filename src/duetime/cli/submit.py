@@ -2,49 +2,19 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import typer
 from rich.markup import escape
 from rich.progress import Progress
 
-from duetime.cli.job_options import (
-    Args,
-    Arguments,
-    Concurrency,
-    ConcurrencyKey,
-    DayMatch,
-    EndAt,
-    Jitter,
-    JobName,
-    MaxRuns,
-    MisfireMode,
-    NotOn,
-    Overlap,
-    Owner,
-    Priority,
-    Queue,
-    Rate,
-    RateKey,
-    Retries,
-    RunAt,
-    RunIn,
-    StartAt,
-    Tags,
-    Timeout,
-    WarnAfter,
-    Zone,
-    check_object,
-    read_arguments,
-    read_days,
-    read_json,
-)
+from duetime.cli.job_options import Args, Arguments, check_object, read_arguments, read_json
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
-from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
 from duetime.cli.talking import Talk, read_lines, shown, talks
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.kinds import read_duration
+from duetime.spec.options import ScheduleOptions, SubmitOptions
 
 _BATCH = 1000
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -55,9 +25,6 @@ TargetJson = Annotated[
     str | None, typer.Option("--target", help="What duetime does itself, as JSON: a call or a command.")
 ]
 CallbackUrl = Annotated[str | None, typer.Option("--callback-url", help="POST the arguments to this URL.")]
-JobKey = Annotated[
-    str | None, typer.Option("--job-key", help="One live job of this key: the same again changes nothing.")
-]
 
 
 @talks
@@ -66,28 +33,13 @@ def submit(
     task: MaybeTask = None,
     arguments: Arguments = None,
     args: Args = None,
-    run_at: RunAt = None,
-    run_in: RunIn = None,
-    queue: Queue = None,
-    priority: Priority = None,
-    retries: Retries = None,
-    timeout: Timeout = None,
-    name: JobName = None,
-    owner: Owner = None,
-    tag: Tags = None,
-    concurrency_key: ConcurrencyKey = None,
-    concurrency: Concurrency = None,
-    rate_key: RateKey = None,
-    rate: Rate = None,
-    warn_after: WarnAfter = None,
-    job_key: JobKey = None,
     target: TargetJson = None,
     callback_url: CallbackUrl = None,
-    idempotency_key: IdempotencyKey = None,
     wait: Annotated[str | None, typer.Option("--wait", help="Wait this long for the result, such as 30s.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="A file of jobs, one JSON object a line (- reads them from a pipe).")
     ] = None,
+    **options: Unpack[SubmitOptions],
 ) -> None:
     """Run a task once: now, at a time, or after a while."""
     # Before anything is created, or there would be a job that the caller does not know of.
@@ -106,22 +58,7 @@ def submit(
         target=None if target is None else read_json(target, "target"),
         callback_url=callback_url,
         args=read_arguments(arguments, args),
-        run_at=run_at,
-        run_in=run_in,
-        idempotency_key=idempotency_key,
-        queue=queue,
-        priority=priority,
-        retries=retries,
-        timeout=timeout,
-        name=name,
-        owner=owner,
-        tags=tag,
-        concurrency_key=concurrency_key,
-        concurrency=concurrency,
-        rate_key=rate_key,
-        rate=rate,
-        warn_after=warn_after,
-        key=job_key,
+        **options,
     )
     _warn(talk, receipt.warnings)
     if patience is None:
@@ -140,74 +77,36 @@ def submit(
 def schedule(
     talk: Talk,
     task: TaskName,
-    when: Annotated[
+    timing: Annotated[
         str | None,
-        typer.Argument(help="A cron line or rule, an interval, or words: [bold]'every weekday at 9am'[/]."),
+        typer.Argument(
+            metavar="[WHEN]", help="A cron line or rule, an interval, or words: [bold]'every weekday at 9am'[/]."
+        ),
     ] = None,
     arguments: Arguments = None,
     args: Args = None,
-    tz: Zone = None,
-    day_match: DayMatch = None,
-    start_at: StartAt = None,
-    end_at: EndAt = None,
-    not_on: NotOn = None,
-    queue: Queue = None,
-    priority: Priority = None,
-    retries: Retries = None,
-    timeout: Timeout = None,
-    name: JobName = None,
-    owner: Owner = None,
-    tag: Tags = None,
-    concurrency_key: ConcurrencyKey = None,
-    concurrency: Concurrency = None,
-    rate_key: RateKey = None,
-    rate: Rate = None,
-    warn_after: WarnAfter = None,
-    job_key: JobKey = None,
     target: TargetJson = None,
     callback_url: CallbackUrl = None,
-    misfire: MisfireMode = None,
-    overlap: Overlap = None,
-    jitter: Jitter = None,
-    max_runs: MaxRuns = None,
+    **options: Unpack[ScheduleOptions],
 ) -> None:
     """Run a task again and again. With --target or --callback-url there is no task: WHEN comes first."""
     wanted: str | None = task
     if target is not None or callback_url is not None:
-        wanted, when, arguments = None, task, [*([] if when is None else [when]), *(arguments or [])]
-    if when is None:
-        raise InvalidInput("says when", field="when", remedy="""such as 'every weekday at 9am'""")
+        wanted, timing, arguments = None, task, [*([] if timing is None else [timing]), *(arguments or [])]
+    if timing is not None:
+        options["when"] = timing
+    elif options.keys().isdisjoint(("cron", "every", "when", "rrule", "after")):
+        raise InvalidInput("WHEN is required", field="when", remedy="""such as 'every weekday at 9am', or --cron""")
     receipt = talk.client.create_job(
         wanted,
         target=None if target is None else read_json(target, "target"),
         callback_url=callback_url,
         args=read_arguments(arguments, args),
-        when=when,
-        tz=tz,
-        day_match=day_match,
-        start_at=start_at,
-        end_at=end_at,
-        exclude=read_days(not_on),
-        queue=queue,
-        priority=priority,
-        retries=retries,
-        timeout=timeout,
-        name=name,
-        owner=owner,
-        tags=tag,
-        concurrency_key=concurrency_key,
-        concurrency=concurrency,
-        rate_key=rate_key,
-        rate=rate,
-        warn_after=warn_after,
-        key=job_key,
-        misfire=misfire,
-        overlap=overlap,
-        jitter=jitter,
-        max_runs=max_runs,
+        **options,
     )
-    zone = local_zone() if tz is None else None
-    meant = zone is not None and fires_by_another_clock(when, zone)
+    told = options.get("when") or options.get("cron") or options.get("rrule")
+    zone = local_zone() if "tz" not in options and told is not None else None
+    meant = zone is not None and told is not None and fires_by_another_clock(told, zone)
     _warn(talk, (*receipt.warnings, *([f"its times are UTC; --tz {zone} for your clock"] if meant else [])))
     talk.show(receipt)
 

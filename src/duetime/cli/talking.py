@@ -7,17 +7,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from duetime.cli.job_options import flags_of, read_flags
 from duetime.cli.loading import load_settings
 from duetime.cli.options import ClientCert, ClientKey, DataDir, Json, Key, ServerCa, Url
 from duetime.cli.output import clear_errors, is_terminal, out, print_json, say
 from duetime.errors import DuetimeError, InvalidInput
+from duetime.spec.derived import declarations
 from duetime.visible_text import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
@@ -92,7 +94,15 @@ class Talk:
 
 def talks(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function whose first parameter is the talk: it gets --url, --key, --tenant, --data-dir and
-    --json, and its errors become one line and an exit code."""
+    --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for each option."""
+
+    signature = inspect.signature(function)
+    own = dict(list(signature.parameters.items())[1:])
+    flags: dict[str, inspect.Parameter] = {}
+    for name, parameter in list(own.items()):
+        if parameter.kind is parameter.VAR_KEYWORD:
+            del own[name]
+            flags = flags_of(declarations(get_args(parameter.annotation)[0]).values(), own)
 
     @functools.wraps(function)
     def command(*args: Any, **given: Any) -> None:
@@ -107,19 +117,19 @@ def talks(function: Callable[..., None]) -> Callable[..., None]:
             address, found = find_server(settings)
             try:
                 with Client(address, found, tenant=tenant, tls=ClientTls.of(settings)) as client:
-                    function(Talk(client, json=json), *args, **given)
+                    options = read_flags({name: given.pop(flag.name) for name, flag in flags.items()})
+                    function(Talk(client, json=json), *args, **given, **options)
             except TimeoutError as error:
                 raise DuetimeError(str(error)) from None
 
-    signature = inspect.signature(function)
-    own = list(signature.parameters.values())[1:]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in _ADDED.items()
     ]
-    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    both = [*own.values(), *flags.values()]
+    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in both]
     command.__signature__ = signature.replace(parameters=[*keyword, *added])  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *added]}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*both, *added]}
     return command
 
 

@@ -1,6 +1,7 @@
 """Jobs that an app has checked, and edits of them, in the words of the API."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -9,10 +10,20 @@ from duetime.ids import show
 from duetime.model import json
 from duetime.model.dependency import Rule
 from duetime.model.edit import Changes
-from duetime.model.job import NewJob, decode_options
+from duetime.model.job import NewJob, Options, decode_options
 from duetime.model.lane import Tier
 from duetime.model.schedule import After, Exclusion, Once, Schedule, exact_form
 from duetime.model.target import is_target
+from duetime.spec.derived import OPTIONS
+from duetime.spec.resolved import POLICIES
+from duetime.spec.shown import shown_options
+
+
+class _Kept(NamedTuple):
+    queue: str
+    tier: Tier
+    timeout_ms: int | None
+    options: Options
 
 
 def job_request(job: NewJob) -> dict[str, Any]:
@@ -20,44 +31,25 @@ def job_request(job: NewJob) -> dict[str, Any]:
     lane, options = job.lane, decode_options(job.options)
     body = json.decode(job.args)
     what = {"target": body} if is_target(lane.task) else {"task": lane.task, "args": body}
-    fields: dict[str, Any] = {
-        **what,
-        "queue": lane.queue,
-        "priority": Tier(lane.tier).name,
-        "timeout": _seconds(job.timeout_ms),
-        "key": job.key,
-        "idempotency_key": job.idempotency_key,
-        "name": options.name,
-        "owner": options.owner,
-        "payload_ref": options.payload_ref,
-        "tags": list(options.tags) or None,
-        # Even where it is as usual: else the server would take what the task's worker has told.
-        "delivery": "at_most_once" if options.at_most_once else "at_least_once",
-        "retry": None if options.at_most_once else msgspec.to_builtins(options.retry),
-        "concurrency_key": options.concurrency_key,
-        "concurrency": None if options.concurrency_key is None else options.concurrency,
-        "rate_key": options.rate_key,
-        "rate": options.rate,
-        "warn_after": options.warn_after,
-    }
+    # All of them, even where they are as usual: else the server would take what the task's worker has told.
+    fields = {**what, **_shown(shown_options(_Kept(lane.queue, Tier(lane.tier), job.timeout_ms, options)))}
+    fields["idempotency_key"] = job.idempotency_key
+    if options.concurrency_key is None:
+        del fields["concurrency"]
+    if isinstance(job.schedule, Once | After):
+        fields = {name: value for name, value in fields.items() if name not in POLICIES}
     if job.depends_on is not None:
         parents = [show("job", parent) for parent in job.depends_on.parents]
         fields["depends_on"] = {"jobs": parents, **rule_request(job.depends_on.rule)}
-    if isinstance(job.schedule, Once):
-        if job.said is not None:
-            # In its words, so that the server knows the same request again on another day.
-            return {**fields, job.said.option: job.said.text, "tz": job.said.zone}
-        return {**fields, **_schedule(job.schedule)}
-    if isinstance(job.schedule, After):
-        return {**fields, **_schedule(job.schedule)}
-    return {
-        **fields,
-        **_schedule(job.schedule),
-        "misfire": msgspec.structs.asdict(options.misfire),
-        "overlap": options.overlap,
-        "jitter": options.jitter or None,
-        "max_runs": options.max_runs,
-    }
+    if job.said is not None:
+        # In its words, so that the server knows the same request again on another day.
+        return {**fields, job.said.option: job.said.text, "tz": job.said.zone}
+    return {**fields, **_schedule(job.schedule)}
+
+
+def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(options)
+    return found
 
 
 def rule_request(rule: Rule) -> dict[str, str]:
@@ -79,16 +71,13 @@ def edit_request(changes: Changes) -> dict[str, Any]:
         fields["priority"] = changes.tier.name
     if changes.timeout_ms is not UNSET:
         fields["timeout"] = _seconds(changes.timeout_ms)
+    shown: dict[str, Any] = {}
     for name, value in changes.options.items():
-        if name == "at_most_once":
-            fields["delivery"] = "at_most_once" if value else "at_least_once"
-        elif name in ("misfire", "retry"):
-            fields[name] = msgspec.structs.asdict(value)
-        elif name == "concurrency" and changes.options.get("concurrency_key", UNSET) is None:
-            continue  # it went with its key, and is refused without one
-        else:
-            fields[name] = value
-    return fields
+        option = "delivery" if name == "at_most_once" else name
+        shown[option] = None if value is None else OPTIONS[option].kind.show(value)
+    if shown.get("concurrency_key", UNSET) is None:
+        shown.pop("concurrency", None)  # it went with its key, and is refused without one
+    return {**fields, **_shown(shown)}
 
 
 def _schedule(schedule: Schedule) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _range(least: float | None, most: float | None, *, in_time: bool) -> str:
     return f"at most {high}" if low is None else f"at least {low}" if high is None else f"{low} to {high}"
 
 
-def _declarations(*classes: type) -> dict[str, Declared]:
+def declarations(*classes: type) -> dict[str, Declared]:
     hints: dict[str, Any] = {}
     for each in classes:
         hints |= get_type_hints(each, include_extras=True)
@@ -95,12 +95,12 @@ def _declarations(*classes: type) -> dict[str, Declared]:
     return {declared.name: declared for declared in found if declared is not None}
 
 
-OPTIONS = _declarations(SubmitOptions, ScheduleOptions)
+OPTIONS = declarations(SubmitOptions, ScheduleOptions)
 """Every option by its name."""
-OF_TASKS = _declarations(TaskOptions)
-OF_SUBMISSIONS = _declarations(SubmitOptions)
-OF_SCHEDULES = _declarations(ScheduleOptions)
-OF_EDITS = _declarations(EditOptions)
+OF_TASKS = declarations(TaskOptions)
+OF_SUBMISSIONS = declarations(SubmitOptions)
+OF_SCHEDULES = declarations(ScheduleOptions)
+OF_EDITS = declarations(EditOptions)
 
 
 def request_struct(name: str, options: Iterable[Declared], base: type, doc: str, *, frozen: bool = True) -> Any:
