@@ -14,7 +14,7 @@ from tests.contract.worlds import Time
 
 DAY = timedelta(days=1)
 CAREFUL = Options(retry=RetryPolicy(retries=0), at_most_once=True, rate_key="bank", rate="10/m", warn_after=5.0)
-CHARGE = Defaults("billing", Tier.HIGH, timedelta(seconds=5), CAREFUL)
+CHARGE = Defaults("billing", Tier.HIGH, 5000, CAREFUL)
 
 
 async def tell(

@@ -22,6 +22,7 @@ from duetime.api.type_lookup import allowed_values, with_integers
 from duetime.suggesting import patience
 
 T = TypeVar("T")
+_ENTRY = re.compile(r"\$\.(\w+)\[\.\.\.\]")
 
 MAX_DEPTH = 100
 _LONGEST_NAME = 100
@@ -193,9 +194,25 @@ def fit(value: Any, to: type[T] | Any, *, field: str = "") -> T:
                 raise
             return msgspec.convert(with_integers(value, to), to)
     except msgspec.ValidationError as error:
-        raise _misfit(str(error), to, field) from None
+        raise _misfit(_with_key(str(error), value, to), to, field) from None
     except RecursionError:
         raise _too_deep() from None
+
+
+def _with_key(message: str, value: Any, to: Any) -> str:
+    """The decoder says that an entry of an object is wrong, but not which: halving the object finds it."""
+    found = _ENTRY.search(message)
+    if found is None or not isinstance(value, dict) or not isinstance(entries := value.get(found[1]), dict):
+        return message
+    names = list(entries)
+    while len(names) > 1:
+        half = names[: len(names) // 2]
+        try:
+            msgspec.convert({**value, found[1]: {name: entries[name] for name in half}}, to)
+            names = names[len(half) :]
+        except msgspec.ValidationError:
+            names = half
+    return message.replace(found[0], f"$.{found[1]}.{names[0][:60]}", 1)
 
 
 def _text(body: bytes) -> str:

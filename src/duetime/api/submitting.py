@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from operator import attrgetter
+from itertools import compress, repeat
+from operator import attrgetter, is_not
 from typing import Any
 from uuid import UUID
 
@@ -80,7 +81,7 @@ class JobMaker:
         asked = (task, values)
         found = self._resolved.get(asked)
         if found is None:
-            given = {name: value for name, value in zip(OPTIONS, values, strict=True) if value is not None}
+            given = dict(compress(zip(OPTIONS, values, strict=True), map(is_not, values, repeat(None))))
             found = resolve(base, given, now=self.now, decoded=True)
             if len(self._resolved) < _MOST_KEPT:
                 self._resolved[asked] = found

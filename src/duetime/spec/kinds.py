@@ -78,8 +78,8 @@ def read_name(value: object, field: str) -> str:
     return check_name(value, field)
 
 
-def read_tags(value: object, field: str) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
+def read_tags(value: Any, field: str) -> tuple[str, ...]:
+    if type(value) not in (list, tuple) and (isinstance(value, str) or not isinstance(value, Sequence)):
         raise InvalidInput(f"{value!r} is not a list of tags", field=field, remedy="such as ['billing', 'eu']")
     if len(value) > MOST_TAGS:
         raise InvalidInput(f"{len(value)} tags are too many", field=field, remedy=f"at most {MOST_TAGS}")

@@ -4,7 +4,7 @@
 without an id and without arguments. A task, a configured task and the equal items of a batch each build theirs once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -29,7 +29,7 @@ from duetime.model.job import (
 )
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule, needs_now
-from duetime.spec.derived import OF_EDITS, OPTIONS, Declared
+from duetime.spec.derived import OF_EDITS, OPTIONS
 from duetime.spec.request_hash import request_hash
 
 POLICIES = ("misfire", "overlap", "jitter", "max_runs")
@@ -38,6 +38,13 @@ STORED = OPTIONS.keys() & set(Options.__struct_fields__)
 """Options that are stored as they are read, in the field of `Options` with their name."""
 HANDLED = TIMES | {"queue", "priority", "timeout", "retries", "delivery", "depends_on", "idempotency_key"}
 """Options that have a column of their own, or a rule below."""
+
+
+_RULES = TIMES | {"retries", "retry", "delivery", "depends_on", "timeout", "concurrency", "rate", "rate_key", *POLICIES}
+"""Options that are not simply stored: those with a rule between them."""
+_COLUMNS = {"queue": "queue", "priority": "tier", "idempotency_key": "idempotency_key"}
+_READ = {name: declared.read for name, declared in OPTIONS.items()}
+_READ_DECODED = {name: declared.read_decoded for name, declared in OPTIONS.items()}
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -123,11 +130,13 @@ def resolve(
 ) -> Resolved:
     """What `base` becomes with these options; None is the same as not given. `now` is needed where `is_told_by_day`.
     `decoded` says that the JSON types of the options have checked the values."""
+    readers = _READ_DECODED if decoded else _READ
     read: dict[str, Any] = {}
     for name, value in given.items():
         if value is not None:
-            declared = _find(OPTIONS, name)
-            read[name] = (declared.read_decoded if decoded else declared.read)(value)
+            if name not in readers:
+                raise _unknown(name, OPTIONS)
+            read[name] = readers[name](value)
     return _apply(base, read, now) if read else base
 
 
@@ -141,11 +150,13 @@ def edit(job: Job, given: Mapping[str, Any], *, now: datetime | None = None, dec
     """The changes that these options make to a job; None removes an option."""
     base = Resolved(job.queue, job.tier, job.timeout_ms, job.options, schedule=job.schedule)
     read: dict[str, Any] = {}
+    readers = _READ_DECODED if decoded else _READ
     for name, value in given.items():
-        declared = _find(OF_EDITS, name)
+        if name not in OF_EDITS:
+            raise _unknown(name, OF_EDITS)
         if value is not None:
-            read[name] = (declared.read_decoded if decoded else declared.read)(value)
-        elif not declared.is_removable:
+            read[name] = readers[name](value)
+        elif not OF_EDITS[name].is_removable:
             raise InvalidInput("cannot be removed", field=name, remedy="leave it out, or give a value")
     times = TIMES & given.keys()
     if times and times.isdisjoint(KINDS):
@@ -169,11 +180,8 @@ def _if_given(name: str, given: Mapping[str, Any], value: Any) -> Any | UnsetTyp
     return value if name in given else UNSET
 
 
-def _find(options: Mapping[str, Declared], name: str) -> Declared:
-    found = options.get(name)
-    if found is None:
-        raise InvalidInput("is not an option", field=name, remedy=f"one of {', '.join(options)}")
-    return found
+def _unknown(name: str, options: Iterable[str]) -> InvalidInput:
+    return InvalidInput("is not an option", field=name, remedy=f"one of {', '.join(options)}")
 
 
 def _without(base: Resolved, names: list[str]) -> Resolved:
@@ -189,27 +197,62 @@ def _without(base: Resolved, names: list[str]) -> Resolved:
 
 
 def _apply(base: Resolved, read: Mapping[str, Any], now: datetime | None) -> Resolved:
-    """The rules between options."""
     changed: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for name, value in read.items():
+        if name in STORED:
+            options[name] = value
+        elif name in _COLUMNS:
+            changed[_COLUMNS[name]] = value
+    if not _RULES.isdisjoint(read):
+        _apply_rules(base, read, now, changed, options)
+    if options:
+        made = changed["options"] = msgspec.structs.replace(base.options, **options)
+        changed["stored_options"] = encode_options(made)
+    return msgspec.structs.replace(base, **changed)
+
+
+def _apply_rules(
+    base: Resolved, read: Mapping[str, Any], now: datetime | None, changed: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """The rules between options."""
     schedule = base.schedule
     if not TIMES.isdisjoint(read):
         schedule = changed["schedule"] = _schedule(read, now)
-        changed["said"] = _said(read) if isinstance(schedule, Once) else None
+        changed["said"] = _said(read) if now is not None and isinstance(schedule, Once) else None
     _check_repeats(read, schedule)
-    if "queue" in read:
-        changed["queue"] = read["queue"]
-    if "priority" in read:
-        changed["tier"] = read["priority"]
     if "timeout" in read:
         changed["timeout_ms"] = max(1, round(read["timeout"] * 1000))
     if "depends_on" in read:
         changed["depends_on"] = read["depends_on"]
-    if "idempotency_key" in read:
-        changed["idempotency_key"] = read["idempotency_key"]
-    options = _options(base.options, read)
-    if options is not base.options:
-        changed["options"], changed["stored_options"] = options, encode_options(options)
-    return msgspec.structs.replace(base, **changed)
+    if "retries" in read or "retry" in read or "delivery" in read:
+        options |= _retrying(base.options, read)
+    if "concurrency" in read and read.get("concurrency_key", base.options.concurrency_key) is None:
+        raise InvalidInput("`concurrency` goes with `concurrency_key`", field="concurrency", remedy="give both")
+    if "rate" in read or "rate_key" in read:
+        rate, key = (read.get(name, getattr(base.options, name)) for name in ("rate", "rate_key"))
+        if rate is None or key is None:
+            raise InvalidInput(
+                "`rate` and `rate_key` go together",
+                field="rate" if rate is None else "rate_key",
+                remedy="such as rate_key='mail', rate='100/m'",
+            )
+
+
+def _retrying(base: Options, read: Mapping[str, Any]) -> dict[str, Any]:
+    at_most_once = read.get("delivery", base.at_most_once)
+    policy = read.get("retry", base.retry)
+    if "retries" in read:
+        policy = msgspec.structs.replace(policy, retries=read["retries"])
+    if at_most_once:
+        if read.get("retries") or ("retry" in read and policy.retries):
+            raise InvalidInput(
+                "`at_most_once` means that no attempt is repeated",
+                field="retries",
+                remedy="leave retries out, or give delivery='at_least_once'",
+            )
+        policy = msgspec.structs.replace(policy, retries=0)
+    return {"at_most_once": at_most_once, "retry": policy}
 
 
 def _schedule(read: Mapping[str, Any], now: datetime | None) -> Schedule:
@@ -236,32 +279,3 @@ def _check_repeats(read: Mapping[str, Any], schedule: Schedule) -> None:
                 raise InvalidInput(f"`{name}` goes with `cron`, `rrule` and `every`", field=name, remedy="leave it out")
     if "depends_on" in read and not isinstance(schedule, Once):
         raise InvalidInput("`depends_on` goes with a job that runs once", field="depends_on", remedy="use `after`")
-
-
-def _options(base: Options, read: Mapping[str, Any]) -> Options:
-    changed = {name: value for name, value in read.items() if name in STORED}
-    if not read.keys().isdisjoint(("retries", "retry", "delivery")):
-        at_most_once = changed["at_most_once"] = read.get("delivery", base.at_most_once)
-        policy = read.get("retry", base.retry)
-        if "retries" in read:
-            policy = msgspec.structs.replace(policy, retries=read["retries"])
-        if at_most_once:
-            if read.get("retries") or ("retry" in read and policy.retries):
-                raise InvalidInput(
-                    "`at_most_once` means that no attempt is repeated",
-                    field="retries",
-                    remedy="leave retries out, or give delivery='at_least_once'",
-                )
-            policy = msgspec.structs.replace(policy, retries=0)
-        changed["retry"] = policy
-    if not changed:
-        return base
-    options = msgspec.structs.replace(base, **changed)
-    if "concurrency" in read and options.concurrency_key is None:
-        raise InvalidInput("`concurrency` goes with `concurrency_key`", field="concurrency", remedy="give both")
-    if (options.rate is None) != (options.rate_key is None):
-        field = "rate" if options.rate is None else "rate_key"
-        raise InvalidInput(
-            "`rate` and `rate_key` go together", field=field, remedy="such as rate_key='mail', rate='100/m'"
-        )
-    return options

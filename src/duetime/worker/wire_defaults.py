@@ -23,5 +23,8 @@ def wire_defaults(defaults: Defaults) -> TaskDefaults:
     shown = shown_options(defaults)
     told = {name: shown[name] for name in _TOLD if shown[name] != _USUAL[name]}
     if "retry" in told:
-        told["retry"] = _SaidRetry(**asdict(told["retry"]))
+        usual = asdict(_USUAL["retry"])
+        told["retry"] = _SaidRetry(
+            **{name: part for name, part in asdict(told["retry"]).items() if part != usual[name]}
+        )
     return TaskDefaults(**told)
