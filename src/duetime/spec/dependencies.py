@@ -42,7 +42,7 @@ def read_depends_on(given: object) -> DependsOn | None:
     if isinstance(given, DependsOnBody):
         given = Needs(given.jobs, given.need, given.on, given.otherwise)
     parents, rule = read_needs(given)
-    return make_depends_on([job_identity(parent) for parent in parents], rule)
+    return make_depends_on([_job(parent, "depends_on") for parent in parents], rule)
 
 
 def read_needs(given: object) -> tuple[Sequence[JobLike], Rule]:
@@ -77,11 +77,18 @@ def make_depends_on(parents: Sequence[UUID], rule: Rule) -> DependsOn | None:
 def read_after(given: object) -> After:
     """The job that another runs after, or `{"job": …, "on": "success", "failure" or "any"}`."""
     if isinstance(given, AfterBody):
-        return make_after(job_identity(given.job), given.on)
+        return make_after(_job(given.job, "after"), given.on)
     if isinstance(given, Mapping):
         if given.keys() - {"job", "on"} or "job" not in given:
             raise InvalidInput("names a job, and how its runs end", field="after", remedy="{'job': …, 'on': 'success'}")
-        return make_after(job_identity(given["job"]), given.get("on", "success"))
+        return make_after(_job(given["job"], "after"), given.get("on", "success"))
     if not isinstance(given, HasJobId | str | UUID):
         raise InvalidInput(f"{given!r} is not a job", field="after", remedy="a receipt or an id")
-    return make_after(job_identity(given), "success")
+    return make_after(_job(given, "after"), "success")
+
+
+def _job(given: JobLike, field: str) -> UUID:
+    try:
+        return job_identity(given)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, field=field, remedy=error.remedy) from None

@@ -6,7 +6,7 @@ also writes a Python value as JSON, for a server to read.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from duetime.spec.bodies import ExcludeBody, MisfireBody, RetryBody
 from duetime.spec.dependencies import Needs, read_after, read_depends_on
 from duetime.spec.identity import job_identity
 
+S = TypeVar("S", bound=msgspec.Struct)
 MOST_RETRIES = 1000
 MOST_TAGS = 50
 
@@ -146,6 +147,13 @@ def write_moment(value: Any) -> Any:
 # Objects.
 
 
+def plainest(policy: S) -> S:
+    """The same policy, its parts at their defaults being these very objects: what is equal is stored alike."""
+    usual = type(policy)()
+    differ = {name: part for name, part in msgspec.structs.asdict(policy).items() if part != getattr(usual, name)}
+    return type(policy)(**differ)
+
+
 def read_retry(value: object, field: str) -> RetryPolicy:
     """A policy that can be stored: exception classes become their names."""
     if isinstance(value, RetryBody):
@@ -159,13 +167,14 @@ def read_retry(value: object, field: str) -> RetryPolicy:
     for part in ("base", "factor", "cap"):
         if not is_amount(amount := getattr(value, part)):
             raise InvalidInput(f"{amount!r} is not a number of seconds or a factor", field=f"{field}.{part}")
-    return msgspec.structs.replace(
+    checked = msgspec.structs.replace(
         value,
         retries=_retries(value.retries, f"{field}.retries"),
         lost_retries=_retries(value.lost_retries, f"{field}.lost_retries"),
         retry_on=_error_names(value.retry_on, f"{field}.retry_on"),
         give_up_on=_error_names(value.give_up_on, f"{field}.give_up_on"),
     )
+    return plainest(checked)
 
 
 def write_retry(value: Any) -> Any:
@@ -181,7 +190,7 @@ def read_misfire(value: object, field: str) -> Misfire:
         value = Misfire(**msgspec.structs.asdict(value))
     elif isinstance(value, Mapping):
         value = Misfire(**msgspec.structs.asdict(_convert(value, MisfireBody, field)))
-    return make_misfire(value)
+    return plainest(make_misfire(value))
 
 
 def write_misfire(value: Any) -> Any:

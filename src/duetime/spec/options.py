@@ -39,9 +39,7 @@ DAY = 86_400
 
 NameText = Annotated[str, Kind(Name, kinds.read_name, is_checked=True)]
 KeyText = Annotated[str, Kind(Text, check_key)]
-Tags = Annotated[
-    Sequence[str], Kind(Names, kinds.read_tags, list, answer=tuple[str, ...], flag=list[str], is_checked=True)
-]
+Tags = Annotated[Sequence[str], Kind(Names, kinds.read_tags, answer=tuple[str, ...], flag=list[str], is_checked=True)]
 Count = Annotated[int, Kind(int, kinds.read_count, flag=int, is_checked=True)]
 Rate = Annotated[str, Kind(RateText, kinds.read_rate, answer=str)]
 Duration = Annotated[str | float | timedelta, Kind(Length, kinds.read_seconds, kinds.write_length, answer=float)]

@@ -30,6 +30,7 @@ from duetime.model.job import (
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule, needs_now
 from duetime.spec.derived import OF_EDITS, OPTIONS
+from duetime.spec.kinds import plainest
 from duetime.spec.request_hash import request_hash
 
 POLICIES = ("misfire", "overlap", "jitter", "max_runs")
@@ -42,6 +43,8 @@ HANDLED = TIMES | {"queue", "priority", "timeout", "retries", "delivery", "depen
 
 _RULES = TIMES | {"retries", "retry", "delivery", "depends_on", "timeout", "concurrency", "rate", "rate_key", *POLICIES}
 """Options that are not simply stored: those with a rule between them."""
+_USUAL = msgspec.structs.asdict(DEFAULT_OPTIONS)
+"""The very objects: only these are left out where options are stored, so that what is equal is stored alike."""
 _COLUMNS = {"queue": "queue", "priority": "tier", "idempotency_key": "idempotency_key"}
 _READ = {name: declared.read for name, declared in OPTIONS.items()}
 _READ_DECODED = {name: declared.read_decoded for name, declared in OPTIONS.items()}
@@ -201,7 +204,7 @@ def _apply(base: Resolved, read: Mapping[str, Any], now: datetime | None) -> Res
     options: dict[str, Any] = {}
     for name, value in read.items():
         if name in STORED:
-            options[name] = value
+            options[name] = value if value != _USUAL[name] else _USUAL[name]
         elif name in _COLUMNS:
             changed[_COLUMNS[name]] = value
     if not _RULES.isdisjoint(read):
@@ -252,7 +255,7 @@ def _retrying(base: Options, read: Mapping[str, Any]) -> dict[str, Any]:
                 remedy="leave retries out, or give delivery='at_least_once'",
             )
         policy = msgspec.structs.replace(policy, retries=0)
-    return {"at_most_once": at_most_once, "retry": policy}
+    return {"at_most_once": at_most_once, "retry": plainest(policy)}
 
 
 def _schedule(read: Mapping[str, Any], now: datetime | None) -> Schedule:
