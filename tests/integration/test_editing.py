@@ -131,13 +131,13 @@ async def test_an_edit_names_what_becomes_different() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda app, _: app.schedule("note"), "cron: says neither cron, every, when, rrule nor after"),
+        (lambda app, _: app.schedule("note"), "cron: `cron`, `every`, `when`, `rrule` or `after` is required"),
         (
             lambda app, _: app.schedule("note", cron="0 9 * * *", when="hourly"),
             "when: cron and when exclude each other",
         ),
         (lambda app, _: app.schedule("note", when="evry weekdy"), "when: 'evry weekdy' is not understood"),
-        (lambda app, _: app.schedule("note", when="in 2 hours", overlap="skip"), "when: .* means once"),
+        (lambda app, _: app.schedule("note", when="in 2 hours", overlap="skip"), "overlap: `overlap` goes with `cron`"),
         (lambda app, _: app.schedule("note", when="in 2 hours", end_at=NINE), "end_at: goes with what repeats"),
         (lambda app, _: app.schedule("note", every="R0/PT1H"), "every: R0 never fires"),
         (lambda app, _: app.schedule("note", every="1h", end_at="tomorrow"), "end_at: 'tomorrow' is not a time"),
@@ -154,10 +154,10 @@ async def test_an_edit_names_what_becomes_different() -> None:
         (lambda app, _: app.submit("note", run_in="P1M", end_at=NINE), "end_at: cannot be given here"),
         (lambda app, _: app.set_calendar("holidays", ["25 December"]), "dates: '25 December' is not a date"),
         (lambda app, _: app.set_calendar("no good", []), "calendar: 'no good' is not a name"),
-        (lambda app, job: app.edit(job, end_at=NINE), "end_at: a schedule is edited as a whole"),
+        (lambda app, job: app.edit(job, end_at=NINE), "end_at: a schedule is changed as a whole"),
         (lambda app, job: app.edit(job, args={"txt": 1}), "args"),
         (lambda app, job: app.edit(job, text="x"), "text: cannot be edited"),
-        (lambda app, job: app.edit(job, run_at=NINE, misfire="skip"), "misfire: a job that runs once has no policies"),
+        (lambda app, job: app.edit(job, run_at=NINE, misfire="skip"), "misfire: `misfire` goes with `cron`"),
         (lambda app, job: app.edit(job, timeout="30 days"), "timeout: "),
         (lambda app, job: app.preview(job, tz="UTC"), "tz: a job has a schedule of its own"),
     ],
