@@ -29,7 +29,7 @@ from duetime.sealing import Sealer
 from duetime.store.protocol import Completed
 from duetime.store.roles import JudgeLost
 from duetime.store.seal_owners import shared_owner
-from duetime.store.sealing import Sealing
+from duetime.store.sealing import Sealing, is_content_sealed
 
 if TYPE_CHECKING:
     # Either store: what stands behind `super()` is the one that it is mixed into.
@@ -210,7 +210,7 @@ class SealedContent(_Plain):
         self, worker_id: UUID, run_id: UUID, after: UUID | None = None, limit: int = 100
     ) -> Sequence[Parent]:
         found = await super().held_parents(worker_id, run_id, after, limit)
-        if all(each.result is None and each.error is None for each in found):
+        if not any(is_content_sealed(part) for each in found for part in (each.result, each.error)):
             return found
         tenants = await self.tenants_of_runs([run_id])
         return await self._sealing.parents(tenants[run_id], found) if run_id in tenants else found

@@ -202,7 +202,7 @@ class Sealing:
         return msgspec.structs.replace(job, args=args)
 
     async def run(self, run: Run) -> Run:
-        sealed = [each for each in _parts(run) if each is not None and _is_sealed(each)]
+        sealed = [each for each in _parts(run) if is_content_sealed(each)]
         if not sealed:
             return run
         await self._sealer.learn(sealed)
@@ -318,7 +318,9 @@ def _parts(run: Run) -> Iterable[bytes | str | None]:
         yield from (attempt.error, attempt.logs)
 
 
-def _is_sealed(content: bytes | str) -> bool:
+def is_content_sealed(content: bytes | str | None) -> bool:
+    if content is None:
+        return False
     return is_sealed_text(content) if isinstance(content, str) else is_sealed(content)
 
 
