@@ -369,7 +369,7 @@ async def payloads_and_targets(tour: Tour) -> None:
     header = {"authorization": {"secret": "token"}}
     job_id = await tour.job(None, target={"type": "http", "url": receiver.url, "headers": header})
     await tour.ended(job_id)
-    assert [each.headers["authorization"] for each in receiver.requests[calls:]] == ["s3cret"]
+    assert [each.headers["authorization"] for each in receiver.requests[calls:]] == ["s3cret-value"]
     await tour.gone(lambda: client.delete_secret("token"))
 
     receiver.answers = [(202, {}, b"")]
