@@ -212,7 +212,7 @@ async def test_a_caller_inside_its_own_transaction_keeps_to_the_quotas(postgres_
         await greet.submit(name="b", connection=connection)
 
 
-async def test_a_callers_open_transaction_holds_nobody_up(postgres_app: App) -> None:
+async def test_a_callers_open_transaction_holds_no_quota(postgres_app: App) -> None:
     app = postgres_app
 
     @app.task(name="greet")

@@ -83,7 +83,7 @@ class Quota:
         limited = {kind: (need, limits[kind]) for kind, need in needs.items() if need and kind in limits}
         for kind, (need, most) in limited.items():
             await self._check(store, tenant_id, kind, need, most)
-        # Between the last look and this nothing is awaited, so nobody else takes the same room.
+        # Between the last look and this nothing is awaited, so no other caller takes the same room.
         estimates = {kind: self._estimate(tenant_id, kind) for kind in limited}
         for kind, (need, most) in limited.items():
             if estimates[kind].amount + need > most:

@@ -34,7 +34,7 @@ class LeasingRole(Role):
         )
         if worker.defaults:
             # In one order, so that two workers which begin at once do not wait for each other in a circle; and as a
-            # statement of its own: who freezes right after it holds up nobody.
+            # statement of its own: a node that freezes right after it holds up no other.
             told = sorted((name, encode_defaults(defaults)) for name, defaults in worker.defaults.items())
             try:
                 await self.database.execute("tell_tasks", worker.tenant_id, *columns(told, 2))

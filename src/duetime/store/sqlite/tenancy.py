@@ -100,7 +100,7 @@ class TenancyRole(Role):
     async def _count(
         self, part: str, count: str, wanted: dict[str, Any], ends: tuple[Any, Any], most: int | None
     ) -> tuple[int, int]:
-        """Rows and bytes between two ends, part by part: a long count keeps nobody waiting for the one connection."""
+        """Rows and bytes between two ends, part by part: no caller waits long for the one connection."""
         after, end = ends
         rows = size = 0
 

@@ -166,7 +166,7 @@ as $$
 declare
     most constant bigint := (select (t.quotas ->> kind)::bigint from duetime.tenants t where t.id = tenant);
 begin
-    -- Far from a limit on rows nobody waits: fewer transactions than this are under way at once.
+    -- Far from a limit on rows no transaction waits: fewer transactions than this are under way at once.
     if most is null or kind <> 'payload_bytes' and duetime.usage(tenant, kind) + 1000 <= most then
         return;
     end if;
