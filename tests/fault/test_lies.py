@@ -151,7 +151,9 @@ async def tenants_and_keys(tour: Tour) -> None:
     await tour.once(lambda: client.create_tenant("acme", weight=2), tenant_is_there)
     assert (await client.change_tenant("acme", weight=3)).weight == 3
     assert (await client.get_tenant("acme")).weight == 3
-    await client.change_tenant("default", limits={"stored_jobs": 1000})  # from here on, jobs are counted
+    await client.change_tenant(
+        "default", limits={"stored_jobs": 1000, "submissions_per_second": 1000}
+    )  # counted from here on
 
     async def named(name: str) -> list[Any]:
         return [key async for key in client.walk(admin_asks.list_keys()) if key.name == name]
