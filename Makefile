@@ -25,7 +25,7 @@ up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
 
 # Real processes under load for minutes: `make long` runs these, and `make chaos` and `make bench` do the same at length.
-LONG := tests/chaos/test_real.py tests/bench/test_peers.py tests/bench/test_lists.py
+LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench/test_peers.py tests/bench/test_lists.py
 
 test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest, and mypy beside it"

@@ -1,4 +1,4 @@
-"""A slice of the simulation, a quarter of an hour each: seeds that hold, and mutants that are caught.
+"""A slice of the simulation, a quarter of an hour each: seeds that hold.
 
 `python -m chaos simulate` and `python -m chaos mutants` run whole hours, and many of them.
 """
@@ -9,32 +9,11 @@ import sys
 
 import pytest
 
-from chaos.mutants import MUTANTS
 from chaos.real.cluster import ROOT
 from chaos.simulation.network import Front, Weather
 from chaos.simulation.seeds import Outcome, Summary, replay, run_seed
 from chaos.simulation.world import World
 
-CAUGHT_FROM = {
-    "acknowledge-before-commit": 2,
-    "drop-one-in-a-thousand": 8,
-    "no-fence": 9,
-    "fire-twice": 1,
-    "leak-a-slot": 1,
-    "fire-early": 1,
-    "never-reap": 2,
-    "never-sweep": 1,
-    "never-compare": 1,
-    "forget-an-end": 1,
-    "follow-twice": 1,
-    "wait-for-nobody": 1,
-    "leak-a-permit": 4,
-    "ignore-a-limit": 1,
-    "trust-the-first-look": 37,
-    "wait-for-the-clock": 1,
-}
-"""A seed that catches each, or nearly: which one does changes whenever anything takes its turn a moment earlier."""
-TRIES = 12
 SHARE = 0.25
 
 
@@ -45,12 +24,6 @@ def test_no_promise_is_broken(seed: int) -> None:
     assert outcome.counts["runs"] > 100
     assert outcome.planned == 5
     assert sum(outcome.struck.values()) >= 4
-
-
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_broken_promise_is_noticed(mutant: str) -> None:
-    seeds = range(CAUGHT_FROM[mutant], CAUGHT_FROM[mutant] + TRIES)
-    assert any(MUTANTS[mutant].noticed_by(run_seed(seed, mutant=mutant, share=SHARE).violations) for seed in seeds)
 
 
 def test_a_seed_without_faults_begins_nothing_twice() -> None:

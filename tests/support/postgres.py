@@ -166,7 +166,10 @@ class Server:
     def create_database(self, name: str, template: str | None = None) -> str:
         """Create a database, as a copy of `template` if given, and return its dsn."""
         source = sql.SQL(" template {}").format(sql.Identifier(template)) if template else sql.SQL("")
-        self._execute(sql.SQL("create database {}").format(sql.Identifier(name)) + source)
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            if connection.info.server_version >= 150_000:
+                source += sql.SQL(" strategy file_copy")  # half the time, where nothing is flushed to the disk
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)) + source)
         return self.dsn(name)
 
     def promote(self) -> None:

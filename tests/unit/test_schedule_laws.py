@@ -24,6 +24,7 @@ from duetime.model.schedule.allowed import AllowedDays
 from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.zone import zone_named
 from tests.oracle.clocks import changes
+from tests.support.depth import tries
 
 FROM, TO = datetime(1985, 1, 1), datetime(2045, 1, 1)  # noqa: DTZ001
 MICROSECOND, DAY = timedelta(microseconds=1), timedelta(days=1)
@@ -134,7 +135,7 @@ def near_a_change(draw: st.DrawFn) -> tuple[Recurring, datetime]:
     return schedule, draw(st.sampled_from(known)) + draw(st.timedeltas(timedelta(hours=-26), timedelta(hours=26)))
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=tries(300, 800), deadline=None)
 @given(st.tuples(schedules, moments) | near_a_change(), st.floats(0, 1))
 def test_forward_and_backward_are_one(asked: tuple[Recurring, datetime], part: float) -> None:
     schedule, moment = asked
@@ -155,7 +156,7 @@ def test_forward_and_backward_are_one(asked: tuple[Recurring, datetime], part: f
         assert schedule.next_after(latest - MICROSECOND) == latest
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(200, 400), deadline=None)
 @given(schedules, moments, moments)
 def test_later_moments_have_later_fires(schedule: Recurring, one: datetime, other: datetime) -> None:
     first, second = sorted((one, other))
