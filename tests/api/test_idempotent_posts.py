@@ -11,6 +11,7 @@ from duetime.api.table import ENDPOINTS
 from duetime.model.access import Role
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import DEFAULT_TENANT
+from duetime.wire.workers import TOKEN_HEADER
 from tests.support.request_fields import BASES, plain_body
 from tests.support.served import Answer, Served
 
@@ -19,7 +20,7 @@ KEYED = [endpoint for endpoint in POSTS if endpoint.repeats != "by nature"]
 AS_IT_STANDS = {"rerun_graph", "resume_job", "reset_breaker", "retry_run"}
 """What this moment does not allow is refused with a key as without one, and the key is free again."""
 BODIES: dict[str, Any] = {
-    "claim_runs": {"claim_no": 0, "room": 0, "wait": 0},
+    "claim_runs": {"claim_no": 1, "room": 1, "wait": 0},
     "preview_schedule": {"schedule": "every hour"},
     "replay_dead_letters": {},
     "discard_dead_letters": {},
@@ -36,10 +37,14 @@ async def things(api: Served) -> dict[str, str]:
     worker = (await api.post("/v1/workers", {"name": "w", "tasks": ["none"]})).json
     graph = (await api.post("/v1/graphs", {"nodes": {"a": {"task": "t"}}})).json
     key = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "k"})).json
+    await api.post("/login", {"key": api.root}, key=None)
+    session = (await api.get("/v1/sessions")).json["items"][0]
     return {
         "job_id": job["job_id"],
         "run_id": run["run_id"],
         "worker_id": worker["worker_id"],
+        TOKEN_HEADER: worker["token"],
+        "session_id": session["session_id"],
         "graph_id": graph["graph_id"],
         "key_id": key["key_id"],
         "queue": "mail",
@@ -47,23 +52,23 @@ async def things(api: Served) -> dict[str, str]:
     }
 
 
-async def ask(api: Served, endpoint: Endpoint, path: str, key: str | None, caller: str = "") -> Answer:
-    headers = {} if key is None else {"Idempotency-Key": key}
+async def ask(api: Served, endpoint: Endpoint, there: dict[str, str], key: str) -> Answer:
+    headers = {"Idempotency-Key": key} | {name: there[name] for name in endpoint.required_headers}
     body = BODIES.get(endpoint.name, BASES.get(endpoint.name))
     if body is None:
         body = plain_body(endpoint)
     raw = b"hello" if endpoint.body is bytes else json.dumps(body).encode()
-    return await api.ask("POST", path, raw=raw, headers=headers, key=caller)
+    return await api.ask("POST", endpoint.path.format_map(there), raw=raw, headers=headers)
 
 
 async def test_every_post_is_done_once(api: Served) -> None:
     wrong = []
     for endpoint in POSTS:
-        path = endpoint.path.format_map(await things(api) if endpoint.parameters else {})
+        there = await things(api) if endpoint.parameters else {}
         key = f"key of {endpoint.name}"
-        first = await ask(api, endpoint, path, key)
+        first = await ask(api, endpoint, there, key)
         counts = await _counts(api)
-        again = await ask(api, endpoint, path, key)
+        again = await ask(api, endpoint, there, key)
         if endpoint.repeats == "by nature":
             fine = first.status == again.status and "Idempotency-Replayed" not in again.headers
         elif first.status >= 400:

@@ -17,6 +17,7 @@ from duetime.clock import monotonic, monotonic_from
 from duetime.errors import RateLimited
 from duetime.model.access import Role
 from duetime.model.tenant import TenantLimits
+from duetime.wire.workers import TOKEN_HEADER
 from tests.support.served import Answer, Served, served
 from tests.support.waiting import eventually
 
@@ -115,10 +116,10 @@ async def test_long_polls_at_once(database_url: str) -> None:
         tenant = await api.tenant("acme")
         key = await api.key(Role.WORKER, tenant.id)
         made = await api.post("/v1/workers", {"name": "w", "tasks": ["t"], "slots": 9}, key=key)
-        path = f"/v1/workers/{made.json['worker_id']}/claim"
+        path, headers = f"/v1/workers/{made.json['worker_id']}/claim", {TOKEN_HEADER: made.json["token"]}
 
         async def claim(number: int, wait: float) -> Answer:
-            return await api.post(path, {"claim_no": number, "room": 1, "wait": wait}, key=key)
+            return await api.post(path, {"claim_no": number, "room": 1, "wait": wait}, key=key, headers=headers)
 
         waiting = [asyncio.ensure_future(claim(number, 20.0)) for number in (1, 2)]
         await eventually(lambda: api.service.limits._open.get(("polls", tenant.id)) == 2)

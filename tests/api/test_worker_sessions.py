@@ -37,6 +37,7 @@ class Victim:
                 "closed_claims": [1],
             },
             "note_progress": {"notes": [{**held, "progress": 0.9, "checkpoint": "forged"}]},
+            "compare_runs": {"claims": [1], "runs": []},
             "hand_back_runs": {"runs": [held], "claims": [1], "not_held": [self.run_id]},
             "get_held_parents": {"run_id": self.run_id},
             "get_held_payload": None,

@@ -331,13 +331,13 @@ async def test_a_worker_compares_what_it_holds_with_what_the_server_has(app: App
     worker = await begin(served)
     (forgotten,), (held,) = await submit(served), await submit(served)
     assert len((await worker.claim()).runs) == 2
-    assert (await worker.client.compare_runs(worker.id, Compare([worker.number], [forgotten, held]))).runs == []
-    assert (await worker.client.compare_runs(worker.id, Compare([worker.number], [held]))).runs == [forgotten]
+    assert (await worker.client.compare_runs(*worker.session, Compare([worker.number], [forgotten, held]))).runs == []
+    assert (await worker.client.compare_runs(*worker.session, Compare([worker.number], [held]))).runs == [forgotten]
     with pytest.raises(InvalidInput) as refused:
-        await worker.client.compare_runs(worker.id, Compare([worker.number], [held, "job_1"]))
+        await worker.client.compare_runs(*worker.session, Compare([worker.number], [held, "job_1"]))
     assert refused.value.field == "runs[1]"
     with pytest.raises(NotFound):
-        await worker.client.compare_runs(ids.show("wrk", ids.new_id()), Compare([worker.number], []))
+        await worker.client.compare_runs(ids.show("wrk", ids.new_id()), worker.session[1], Compare([worker.number], []))
     await worker.client.close()
 
 
