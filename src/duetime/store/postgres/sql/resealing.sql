@@ -21,7 +21,7 @@ update duetime.secrets t set
     value = case when substr(t.value, 1, length(x.value_old)) = x.value_old then x.value_new else t.value end
 from unnest($1::text[], $2::bytea[], $3::bytea[])
     as x(key_0, value_old, value_new)
-where t.name = x.key_0;
+where t.name = any(array[x.key_0]);
 
 -- stale_tenant_secrets: secrets that headers name encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -46,7 +46,7 @@ update duetime.tenant_secrets t set
     value = case when substr(t.value, 1, length(x.value_old)) = x.value_old then x.value_new else t.value end
 from unnest($1::integer[], $2::text[], $3::bytea[], $4::bytea[])
     as x(key_0, key_1, value_old, value_new)
-where t.tenant_id = x.key_0 and t.name = x.key_1;
+where t.tenant_id = any(array[x.key_0]) and t.name = any(array[x.key_1]);
 
 -- stale_signing_secrets: signing secrets encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -71,7 +71,7 @@ update duetime.signing_secrets t set
     value = case when substr(t.value, 1, length(x.value_old)) = x.value_old then x.value_new else t.value end
 from unnest($1::integer[], $2::uuid[], $3::bytea[], $4::bytea[])
     as x(key_0, key_1, value_old, value_new)
-where t.tenant_id = x.key_0 and t.id = x.key_1;
+where t.tenant_id = any(array[x.key_0]) and t.id = any(array[x.key_1]);
 
 -- stale_payloads: payloads encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -96,7 +96,7 @@ update duetime.payloads t set
     body = case when substr(t.body, 1, length(x.body_old)) = x.body_old then x.body_new else t.body end
 from unnest($1::uuid[], $2::bytea[], $3::bytea[])
     as x(key_0, body_old, body_new)
-where t.id = x.key_0;
+where t.id = any(array[x.key_0]);
 
 -- stale_jobs: jobs encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -121,7 +121,7 @@ update duetime.jobs t set
     args = case when substr(t.args, 1, length(x.args_old)) = x.args_old then x.args_new else t.args end
 from unnest($1::uuid[], $2::bytea[], $3::bytea[])
     as x(key_0, args_old, args_new)
-where t.id = x.key_0;
+where t.id = any(array[x.key_0]);
 
 -- stale_dead_letters: dead letters encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -148,7 +148,7 @@ update duetime.dead_letters t set
     error = case when substr(t.error, 1, length(x.error_old)) = x.error_old then x.error_new else t.error end
 from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::text[], $5::text[])
     as x(key_0, args_old, args_new, error_old, error_new)
-where t.run_id = x.key_0;
+where t.run_id = any(array[x.key_0]);
 
 -- stale_history: finished attempts encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -179,7 +179,7 @@ update duetime.history t set
     error = case when substr(t.error, 1, length(x.error_old)) = x.error_old then x.error_new else t.error end
 from unnest($1::integer[], $2::uuid[], $3::integer[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[], $10::text[], $11::text[])
     as x(key_0, key_1, key_2, args_old, args_new, result_old, result_new, logs_old, logs_new, error_old, error_new)
-where t.tenant_id = x.key_0 and t.run_id = x.key_1 and t.fence = x.key_2;
+where t.tenant_id = any(array[x.key_0]) and t.run_id = any(array[x.key_1]) and t.fence = any(array[x.key_2]);
 
 -- stale_runs: live runs encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -208,7 +208,7 @@ update duetime.runs t set
     message = case when substr(t.message, 1, length(x.message_old)) = x.message_old then x.message_new else t.message end
 from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::text[], $7::text[])
     as x(key_0, args_old, args_new, checkpoint_old, checkpoint_new, message_old, message_new)
-where t.id = x.key_0;
+where t.id = any(array[x.key_0]);
 
 -- stale_live_logs: logs of running attempts encrypted with another key, among the next ones; and where the look ended
 with w as materialized (
@@ -233,4 +233,4 @@ update duetime.live_logs t set
     logs = case when substr(t.logs, 1, length(x.logs_old)) = x.logs_old then x.logs_new else t.logs end
 from unnest($1::uuid[], $2::bytea[], $3::bytea[])
     as x(key_0, logs_old, logs_new)
-where t.run_id = x.key_0;
+where t.run_id = any(array[x.key_0]);
