@@ -16,6 +16,7 @@ import os
 import sys
 from pathlib import Path
 
+from duetime.errors import reason_of
 from duetime.settings import secret_variables
 
 log = logging.getLogger("duetime")
@@ -39,7 +40,9 @@ def keep_secrets_private() -> None:
     try:
         _overwrite([os.fsencode(name) for name in secret_variables()])
     except (OSError, ValueError, IndexError) as error:
-        log.warning("the environment of this process stays readable for processes of the same user: %s", error)
+        log.warning(
+            "the environment of this process stays readable for processes of the same user: %s", reason_of(error)
+        )
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 
 from duetime.api.connections import Connections
+from duetime.errors import reason_of
 from duetime.tls import ReloadedContext
 
 log = logging.getLogger("duetime.api")
@@ -94,7 +95,7 @@ class TlsListener:
                 ssl_shutdown_timeout=patience,
             )
         except OSError as error:  # `ssl.SSLError`, and whatever else ends a connection
-            log.debug("a TLS handshake with %s failed: %s", handshake.address, error)
+            log.debug("a TLS handshake with %s failed: %s", handshake.address, reason_of(error))
             if isinstance(error, ssl.SSLError):
                 self._connections.refuse("TLS handshake")
         finally:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UnsetType
 
 from duetime.clock import monotonic
-from duetime.errors import KeyUnknown, NoEncryptionKey, SealBroken
+from duetime.errors import KeyUnknown, NoEncryptionKey, SealBroken, reason_of
 from duetime.model.attempt import Attempt, AttemptState, Claimed, Completion, Run, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.edit import Changes
@@ -143,7 +143,7 @@ class Sealing:
         try:
             await self._sealer.ready()
         except NoEncryptionKey as error:
-            log.error("progress and checkpoints of %d runs are not kept: %s", len(tenants), error)
+            log.error("progress and checkpoints of %d runs are not kept: %s", len(tenants), reason_of(error))
             return [_without_content(note) if note.run_id in tenants else note for note in notes]
         return [self._note(note, tenants[note.run_id]) if note.run_id in tenants else note for note in notes]
 
@@ -161,7 +161,7 @@ class Sealing:
         try:
             await self._sealer.ready()
         except NoEncryptionKey as error:
-            log.error("results, errors and logs are not kept: %s", error)
+            log.error("results, errors and logs are not kept: %s", reason_of(error))
             reason = f"what came of it is not kept: {error}"
             return lambda item, _: _without_outcome(item, reason)
         return self._completion
