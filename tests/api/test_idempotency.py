@@ -23,7 +23,7 @@ from duetime.store.opening import open_ready, store_for
 from tests.contract.hands import hand
 from tests.support.command import ROOT
 from tests.support.served import Served
-from tests.support.working import quick_settings
+from tests.support.working import ENCRYPTION, quick_settings
 
 JOB = {"task": "charge", "args": {"amount": 5}}
 
@@ -131,6 +131,7 @@ async def test_a_job_with_a_key_is_the_same_in_any_batch(api: Served) -> None:
 def server(database_url: str, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
     environ |= {"DUETIME_DATABASE_URL": database_url, "DUETIME_PORT": "0", "PYTHONPATH": str(ROOT)}
+    environ["DUETIME_ENCRYPTION_KEYS"] = ENCRYPTION
     command = [sys.executable, "-m", "tests.support.dying_server", *arguments]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -36,7 +36,11 @@ async def prepared(api: Served) -> dict[str, str]:
     graph = (await api.post("/v1/graphs", {"nodes": {"a": {"task": "t"}}})).json
     payload = (await api.post("/v1/payloads", raw=b"x", headers={"Content-Type": "text/plain"})).json
     key = (await api.post("/v1/admin/keys", {"role": "viewer", "name": "k"})).json
-    for kind, body in (("calendars", {"dates": []}), ("secrets", {"value": "v"}), ("alerts", BASES["put_alert"])):
+    for kind, body in (
+        ("calendars", {"dates": []}),
+        ("secrets", BASES["put_secret"]),
+        ("alerts", BASES["put_alert"]),
+    ):
         assert (await api.ask("PUT", f"/v1/{kind}/name", body)).status == 200
     return {
         "job_id": job["job_id"],

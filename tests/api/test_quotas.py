@@ -18,12 +18,14 @@ from duetime.model.tenant import DEFAULT_LIMITS, FIRST_LIMITS, TenantLimits
 from duetime.store.postgres import PostgresStore
 from duetime.store.quotas import QUOTAS
 from duetime.store.sqlite import SqliteStore
+from duetime.wire.workers import TOKEN_HEADER
 from tests.support.served import Answer, Served
 from tests.support.waiting import eventually
 
 ARGS = {"text": "x" * 100}
 SIZE = len(json.dumps(ARGS, separators=(",", ":")))
 MOST = 10
+SECRET = {"value": "s3cret-value", "hosts": ["example.com"]}
 
 
 @dataclass
@@ -41,8 +43,8 @@ class Client:
         headers = {"Duetime-Tenant": self.tenant, **how.pop("headers", {})}
         return await self.api.ask(method, path, body, headers=headers, **how)
 
-    async def work(self, method: str, path: str, body: Any = None) -> Answer:
-        return await self.api.ask(method, path, body, key=self.worker_key)
+    async def work(self, method: str, path: str, body: Any = None, **how: Any) -> Answer:
+        return await self.api.ask(method, path, body, key=self.worker_key, **how)
 
     async def forget(self, table: str) -> None:
         """Remove what the pruner removes once it is old enough."""
@@ -119,8 +121,13 @@ async def told_task(client: Client, number: int) -> Answer:
     told = {f"t{number}": {"queue": "slow"}}
     made = await client.work("POST", "/v1/workers", {"name": "w", "tasks": list(told), "defaults": told})
     if made.status == 201:
-        await client.work("DELETE", f"/v1/workers/{made.json['worker_id']}")
+        await leave(client, made.json)
     return made
+
+
+async def leave(client: Client, made: Any) -> None:
+    path, headers = f"/v1/workers/{made['worker_id']}", {TOKEN_HEADER: made["token"]}
+    assert (await client.work("DELETE", path, headers=headers)).status < 300
 
 
 KINDS = {
@@ -138,12 +145,12 @@ KINDS = {
         delete("/v1/subscriptions"),
     ),
     "alerts": Kind(put("/v1/alerts", {"figure": "dead_letters", "threshold": 1}), delete("/v1/alerts")),
-    "secrets": Kind(put("/v1/secrets", {"value": "s"}), delete("/v1/secrets")),
+    "secrets": Kind(put("/v1/secrets", SECRET), delete("/v1/secrets")),
     "signing_secrets": Kind(
         rotate, lambda client, _: client.ask("POST", "/v1/signing-secrets/rotate", {"overlap": "0s"})
     ),
     "api_keys": Kind(api_key, lambda client, made: client.ask("POST", f"/v1/admin/keys/{made['key_id']}/revoke")),
-    "workers": Kind(worker, lambda client, made: client.work("DELETE", f"/v1/workers/{made['worker_id']}")),
+    "workers": Kind(worker, leave),
     "tasks": Kind(told_task, lambda client, _: client.forget("tasks")),
 }
 
@@ -303,13 +310,13 @@ def _shown(limit: float | None) -> str:
 async def test_what_is_there_is_changed_at_the_limit(api: Served) -> None:
     """An upsert that adds nothing is never refused, even when the limit is below what there is."""
     client = await client_with(api, calendars=1, secrets=1, queues=1)
-    for path, body in (("calendars/a", {"dates": []}), ("secrets/a", {"value": "s"}), ("queues/a", {"running": 1})):
+    for path, body in (("calendars/a", {"dates": []}), ("secrets/a", SECRET), ("queues/a", {"running": 1})):
         assert (await client.ask("PUT", f"/v1/{path}", body)).status == 200
     assert (
         await client.ask("PATCH", "/v1/admin/tenants/acme", {"limits": {"calendars": 0, "queues": 0}})
     ).status == 200
     assert (await client.ask("PUT", "/v1/calendars/a", {"dates": ["2026-01-01"]})).status == 200
-    assert (await client.ask("PUT", "/v1/secrets/a", {"value": "other"})).status == 200
+    assert (await client.ask("PUT", "/v1/secrets/a", SECRET | {"value": "another-value"})).status == 200
     assert (await client.ask("PUT", "/v1/queues/a", {"running": 2})).status == 200
     assert (await client.ask("POST", "/v1/queues/a/pause")).status == 200, "it has a name already"
     assert (await client.ask("POST", "/v1/jobs", {"task": "t", "queue": "a"})).status == 201

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from duetime.settings import Settings
+from duetime.settings import Settings, load
 from duetime.telemetry.pulse import Pulse
 from duetime.telemetry.serving import metrics_shown
 
@@ -119,7 +119,8 @@ def test_pinning_without_a_digest_fails_clearly(tmp_path: Path, given: tuple[str
 def test_the_compose_file_has_no_password_of_its_own(tmp_path: Path) -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     asked = re.findall(r"\$\{(\w+)([^}]*)\}", text)
-    assert {name for name, _ in asked} == {"POSTGRES_PASSWORD", "GRAFANA_PASSWORD", "METRICS_TOKEN"}
+    passwords = {"POSTGRES_PASSWORD", "GRAFANA_PASSWORD", "METRICS_TOKEN"}
+    assert {name for name, _ in asked} == {*passwords, "DUETIME_ENCRYPTION_KEYS"}
     assert all(rest.startswith(":?") for _, rest in asked), "without a value nothing starts"
     secret = re.compile(r"(?i)(password|token|secret|key)")
     for service in yaml.safe_load(text)["services"].values():
@@ -131,9 +132,10 @@ def test_the_compose_file_has_no_password_of_its_own(tmp_path: Path) -> None:
     ended = run(ROOT / "scripts" / "compose-secrets", ENV_FILE=str(file))
     assert ended.returncode == 0, ended.stderr
     first = file.read_text()
-    values = dict(line.split("=") for line in first.splitlines())
-    assert values.keys() == {name for name, _ in asked} and len(set(values.values())) == 3
-    assert all(re.fullmatch("[0-9a-f]{48}", value) for value in values.values())
+    values = dict(line.split("=", 1) for line in first.splitlines())
+    assert values.keys() == {name for name, _ in asked} and len(set(values.values())) == 4
+    assert all(re.fullmatch("[0-9a-f]{48}", values[name]) for name in passwords)
+    assert len(load(None, values, {}).sealing_keys) == 1
     assert file.stat().st_mode & 0o077 == 0 and not [value for value in values.values() if value in ended.stdout]
     run(ROOT / "scripts" / "compose-secrets", ENV_FILE=str(file))
     assert file.read_text() == first, "what is there stays"

@@ -17,7 +17,7 @@ from duetime import App, AsyncClient, Context
 from duetime.api.data_folder import make_root_key
 from duetime.client import admin_asks, graph_asks, job_asks, run_asks, transport
 from duetime.engine.alarm import Alarm
-from duetime.errors import NotFound, StoreUnavailable
+from duetime.errors import KeyInFlight, NotFound, ServerUnavailable, StoreUnavailable
 from duetime.ids import new_id, parse, show
 from duetime.model.listing import JobStatus
 from duetime.model.notification import QUEUE as MESSAGES
@@ -41,6 +41,7 @@ UNSERVED = "nobody.has.this"
 ELSEWHERE = {
     "submit_within": "inside of the caller's transaction, which an error takes back: test_transactional.py",
     "complete_within": "the same: test_completing_within.py",
+    "held_in_transactions": "asked for where a task completes its run in such a transaction: test_completing_within.py",
     "counts": "asked for by tests alone",
     "tenants_of_runs": "asked for where content is encrypted: test_encryption.py",
     "add_data_key": "asked for where a key provider wraps keys: test_key_providers.py",
@@ -338,6 +339,25 @@ async def settings_of_a_tenant(tour: Tour) -> None:
     assert len(await signs()) == 1
 
 
+async def keyed_requests(tour: Tour) -> None:
+    """A key that was taken without an answer stays taken: who is told so asks with another one."""
+    client = tour.client
+    ask = run_asks.create_payload(b"once")
+
+    async def stored(key: str) -> str:
+        keyed = ask._replace(headers={**ask.headers, "Idempotency-Key": key})
+        for _ in range(20):
+            with contextlib.suppress(ServerUnavailable):
+                return (await client.send(keyed)).payload_ref
+        raise AssertionError("never answered")
+
+    for number in range(20):
+        with contextlib.suppress(KeyInFlight):
+            assert await stored(f"key {number}") == await stored(f"key {number}")
+            return
+    raise AssertionError("every key stays taken")
+
+
 async def payloads_and_targets(tour: Tour) -> None:
     client, receiver = tour.client, tour.receiver
     stored: list[Any] = []
@@ -433,6 +453,7 @@ PARTS = (
     mending,
     graphs,
     settings_of_a_tenant,
+    keyed_requests,
     payloads_and_targets,
     notifications,
     figures,

@@ -26,7 +26,7 @@ BASES: dict[str, Any] = {
     "create_tenant": {"name": "acme"},
     "create_key": {"role": "viewer", "name": "k"},
     "reset_breaker": {"target": "example.com"},
-    "put_secret": {"value": "v"},
+    "put_secret": {"value": "s3cret-value", "hosts": ["example.com"]},
     "login_with_key": {"key": "dt_live_x"},
 }
 """What stands beside the text, where a request without it would be refused for something else."""
