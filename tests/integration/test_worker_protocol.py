@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -31,6 +32,16 @@ from duetime.wire.workers import (
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
+CLIENTS: list[AsyncClient] = []
+
+
+@pytest.fixture(autouse=True)
+async def closed_clients(served: Served) -> AsyncIterator[None]:
+    """A client that a failed test leaves open would fail another test, when the garbage is collected."""
+    yield
+    while CLIENTS:
+        await CLIENTS.pop().close()
+
 
 class Hand:
     """A remote worker that one moves by hand."""
@@ -54,11 +65,8 @@ class Hand:
 
 async def begin(served: Served, *tasks: str, key: str | None = None, queues: tuple[str, ...] = ()) -> Hand:
     client = AsyncClient(served.url, key or await served.key(Role.WORKER), tries=1)
-    try:
-        registered = await client.register_worker(Registration("hand", list(tasks or ("greet",)), list(queues), 10))
-    except BaseException:
-        await client.close()
-        raise
+    CLIENTS.append(client)
+    registered = await client.register_worker(Registration("hand", list(tasks or ("greet",)), list(queues), 10))
     assert registered.heartbeat < registered.lease
     return Hand(client, registered)
 
@@ -81,7 +89,6 @@ async def test_a_lost_answer_is_given_again(served: Served) -> None:
     assert [run.run_id for run in (await worker.again()).runs] == [run.run_id for run in first.runs]
     assert await worker.complete(*map(report, first.runs)) == []
     assert await worker.complete(*map(report, first.runs)) == [run.run_id for run in first.runs], "each counts once"
-    await worker.client.close()
 
 
 async def test_a_key_that_was_revoked_while_its_worker_waited_gets_nothing(served: Served) -> None:
@@ -96,8 +103,6 @@ async def test_a_key_that_was_revoked_while_its_worker_waited_gets_nothing(serve
         await asking
     (run,) = (await another.claim(wait=20)).runs
     assert ([run.run_id], run.attempt, run.lost) == (run_ids, 1, 0), "as if nobody had claimed it"
-    for each in (worker, another):
-        await each.client.close()
 
 
 async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_number(
@@ -118,7 +123,6 @@ async def test_who_waits_in_vain_for_the_database_asks_again_with_the_same_numbe
     monkeypatch.setattr(served.store, "claim_many", real)
     again = await worker.again(wait=0.5)
     assert ([run.run_id for run in again.runs], {run.fence for run in again.runs}) == (run_ids, {1})
-    await worker.client.close()
 
 
 async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +141,6 @@ async def test_who_has_no_patience_is_asked_about_all_the_same(served: Served, m
     await at_it.wait()
     assert (await another.again(wait=0)).runs == []
     await asking
-    for worker in (one, another):
-        await worker.client.close()
 
 
 async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
@@ -163,7 +165,6 @@ async def test_a_claim_that_brings_nothing_keeps_nobody_beyond_its_time(
     await served.ask("POST", "/v1/queues/default/pause")  # so that no other claim follows
     going_on.set()
     assert (await asyncio.wait_for(asking, 4)).runs == (await asyncio.wait_for(what_became, 4)).runs == []
-    await worker.client.close()
 
 
 async def test_a_claim_that_was_given_up_can_be_asked_about(served: Served) -> None:
@@ -175,7 +176,6 @@ async def test_a_claim_that_was_given_up_can_be_asked_about(served: Served) -> N
     await submit(served)
     assert (await worker.again(room=0)).runs == [], "nothing was claimed for a worker that hung up"
     assert len((await worker.again()).runs) == 1
-    await worker.client.close()
 
 
 async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,8 +196,6 @@ async def test_many_who_wait_are_served_by_one_claim(served: Served, monkeypatch
     assert [len(each.runs) for each in dealt] == [2] * 10
     assert len({run.run_id for each in dealt for run in each.runs}) == 20
     assert len(claims) < 10
-    for worker in workers:
-        await worker.client.close()
 
 
 async def test_a_worker_sees_only_its_tenant(served: Served) -> None:
@@ -213,8 +211,6 @@ async def test_a_worker_sees_only_its_tenant(served: Served) -> None:
         await theirs.client.complete_runs("wrk_00000000000000000000000000", "x", Reports([report(dealt[0])]))
     assert foreign.value.message.partition("wrk_")[0] == missing.value.message.partition("wrk_")[0]
     assert await ours.complete(report(dealt[0])) == [dealt[0].run_id], "another's run is refused like a missing one"
-    for worker in (ours, theirs):
-        await worker.client.close()
 
 
 async def test_a_key_that_is_bound_to_queues_serves_no_other(served: Served) -> None:
@@ -226,7 +222,6 @@ async def test_a_key_that_is_bound_to_queues_serves_no_other(served: Served) -> 
     assert (await worker.claim(wait=0.3)).runs == []
     await submit(served, queue="mail")
     assert [run.queue for run in (await worker.claim()).runs] == ["mail"]
-    await worker.client.close()
 
 
 async def test_a_paused_queue_gives_nothing_until_it_is_resumed(served: Served) -> None:
@@ -236,7 +231,6 @@ async def test_a_paused_queue_gives_nothing_until_it_is_resumed(served: Served) 
     assert (await worker.claim(wait=1.5)).runs == []
     await served.store.resume_queue(1, "default")
     assert len((await worker.again()).runs) == 1
-    await worker.client.close()
 
 
 async def test_the_server_decides_what_follows_a_failure(app: App, served: Served) -> None:
@@ -256,7 +250,6 @@ async def test_the_server_decides_what_follows_a_failure(app: App, served: Serve
         (run,) = (await worker.claim()).runs
         await worker.complete(report(run, "FAILED", error="x", **fields))
         assert (await app.run(run.run_id)).state is RunState.FAILED
-    await worker.client.close()
 
 
 async def test_what_it_logs_is_shown_and_what_nobody_could_read_is_refused(app: App, served: Served) -> None:
@@ -277,7 +270,6 @@ async def test_what_it_logs_is_shown_and_what_nobody_could_read_is_refused(app: 
     await worker.complete(report(run, logs=logs))
     over = await app.run(run_id)
     assert (over.logs, over.attempts[0].log_lines) == (None, ["nearly full"])
-    await worker.client.close()
 
 
 async def test_snoozing_progress_checkpoints_and_handing_back(app: App, served: Served) -> None:
@@ -297,7 +289,6 @@ async def test_snoozing_progress_checkpoints_and_handing_back(app: App, served: 
     with pytest.raises(InvalidInput) as refused:
         await worker.complete(report(again, "SNOOZED"))
     assert refused.value.field == "completions[0].retry_in"
-    await worker.client.close()
 
 
 async def test_a_worker_is_told_what_to_stop(app: App, served: Served) -> None:
@@ -310,7 +301,6 @@ async def test_a_worker_is_told_what_to_stop(app: App, served: Served) -> None:
     assert (await listening).cancelled == [run.run_id]
     beaten = await worker.client.heartbeat(*worker.session, Beat([worker.number]))
     assert beaten.cancelled == [run.run_id]
-    await worker.client.close()
 
 
 async def test_who_is_not_known_registers_anew(served: Served) -> None:
@@ -324,7 +314,6 @@ async def test_who_is_not_known_registers_anew(served: Served) -> None:
     await worker.client.delete_worker(other.worker_id, other.token)
     with pytest.raises(LeaseLost):
         await asking
-    await worker.client.close()
 
 
 async def test_a_worker_compares_what_it_holds_with_what_the_server_has(app: App, served: Served) -> None:
@@ -338,7 +327,6 @@ async def test_a_worker_compares_what_it_holds_with_what_the_server_has(app: App
     assert refused.value.field == "runs[1]"
     with pytest.raises(NotFound):
         await worker.client.compare_runs(ids.show("wrk", ids.new_id()), worker.session[1], Compare([worker.number], []))
-    await worker.client.close()
 
 
 async def test_a_worker_says_that_it_does_not_hold_what_it_is_asked_to_stop(app: App, served: Served) -> None:
@@ -359,7 +347,6 @@ async def test_a_worker_says_that_it_does_not_hold_what_it_is_asked_to_stop(app:
     with pytest.raises(InvalidInput) as refused:
         await worker.client.hand_back_runs(*worker.session, HandBack(not_held=["job_1"]))
     assert refused.value.field == "not_held[0]"
-    await worker.client.close()
 
 
 async def test_an_answer_that_never_came_can_be_given_back(app: App, served: Served) -> None:
@@ -370,7 +357,6 @@ async def test_an_answer_that_never_came_can_be_given_back(app: App, served: Ser
     assert back.handed_back == 1
     waiting = await app.run(run_id)
     assert (waiting.state, waiting.attempt) == (RunState.PENDING, 0)
-    await worker.client.close()
 
 
 async def test_a_task_that_was_not_registered_cannot_be_asked_for(served: Served) -> None:
@@ -381,4 +367,3 @@ async def test_a_task_that_was_not_registered_cannot_be_asked_for(served: Served
     assert (await worker.claim(tasks=["other"], wait=0.3)).runs == []
     (run,) = (await worker.claim(tasks=["greet"])).runs
     assert ids.parse("run", run.run_id)
-    await worker.client.close()
