@@ -61,7 +61,7 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "status": ({"status": "SUCCEEDED"}, "status", "is not a field"),
     "job_id": ({"job_id": "job_x"}, "job_id", "is not a field"),
     "a task with spaces": ({"task": "my task"}, "task", "letters, digits"),
-    "an empty task": ({"task": ""}, "task", "length >= 1"),
+    "an empty task": ({"task": ""}, "task", "1 or more characters"),
     "arguments in a list": ({"args": [1]}, "args", "Expected 'object"),
     "a path as zone": ({"cron": "* * * * *", "tz": "../../etc/passwd"}, "tz", "is not a time zone"),
     "an absolute path as zone": ({"cron": "* * * * *", "tz": "/etc/passwd"}, "tz", "is not a time zone"),
@@ -81,7 +81,7 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a policy without a rhythm": ({"overlap": "skip"}, "overlap", "goes with `cron`, `rrule` and `every`"),
     "too many retries": ({"retries": 1001}, "retries", "<= 1000"),
     "an unknown field of a policy": ({"retry": {"retrys": 1}}, "retry.retrys", "is not a field"),
-    "a long key": ({"key": "k" * 256}, "key", "length <= 255"),
+    "a long key": ({"key": "k" * 256}, "key", "255 or fewer characters"),
     "an odd tag": ({"tags": ["fine", "not fine"]}, "tags[1]", "letters, digits"),
     "arguments that are too large": ({"args": {"x": "x" * 300_000}}, "args", "over the limit"),
 }

@@ -12,6 +12,7 @@ from duetime.api.endpoint import Endpoint
 from duetime.api.problems import Problem
 from duetime.api.table import ENDPOINTS
 from duetime.settings import Settings
+from duetime.wire.targets import SecretRequest
 from tests.support.request_fields import bodies
 from tests.support.served import Served
 
@@ -33,6 +34,22 @@ def test_refusals_name_the_values(endpoint: Endpoint) -> None:
             fit(body, endpoint.body)
         problem = caught.value
         assert problem.remedy is not None and problem.remedy.startswith("one of "), (what, problem.document)
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "detail", "remedy"),
+    [
+        ("value", "short", "is too short", "8 or more characters"),
+        ("value", "x" * 8001, "is too long", "8,000 or fewer characters"),
+        ("hosts", [], "is too short", "1 or more items"),
+        ("hosts", ["example.com"] * 21, "is too long", "20 or fewer items"),
+    ],
+)
+def test_refusals_of_lengths_name_the_limit(field: str, given: Any, detail: str, remedy: str) -> None:
+    with pytest.raises(Problem) as caught:
+        fit({"value": "s3cret-value", "hosts": ["example.com"], field: given}, SecretRequest)
+    problem = caught.value.document
+    assert (problem.field, problem.detail, problem.remedy) == (field, detail, remedy)
 
 
 def test_refusals_in_queries_name_the_values() -> None:

@@ -30,6 +30,8 @@ _PLACE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _PATTERN = re.compile(r"Expected `str` matching regex '(.*)'", re.DOTALL)
+_LENGTH = re.compile(r"Expected `(str|array|object)` of length (>=|<=) ([0-9]+)")
+_COUNTED = {"str": "characters", "array": "items", "object": "entries"}
 _FORMS = {
     "^[^\\x": "text without NUL characters",
     "^[A-Z": "letters, digits and _ . : / @ -, starting with a letter, digit or _",
@@ -314,6 +316,10 @@ def _misfit(message: str, to: Any, field: str) -> Problem:
     elif (pattern := _PATTERN.fullmatch(reason)) is not None:
         reason = "does not look as it must"
         remedy = _FORMS.get(pattern[1][:5], f"it has to match {pattern[1]}")
+    elif (length := _LENGTH.fullmatch(reason)) is not None:
+        kind, relation, bound = length.groups()
+        reason, which = ("is too short", "more") if relation == ">=" else ("is too long", "fewer")
+        remedy = f"{int(bound):,} or {which} {_COUNTED[kind]}"
     elif values := allowed_values(to, place):
         remedy = f"one of {', '.join(values)}"[:400]
     return Problem(INVALID_INPUT, reason.replace("`", "'"), field=_joined(field, place)[:200] or None, remedy=remedy)
