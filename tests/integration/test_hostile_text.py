@@ -81,12 +81,25 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "alerts delete": ("old",),
     "tenants list": (),
     "tenants create": ("acme",),
+    "tenants show": ("acme",),
     "tenants change": ("acme", "--state", "SUSPENDED"),
     "keys list": (),
     "keys create": ("admin", "k"),
     "keys rotate": (KEY,),
     "keys revoke": (KEY,),
+    "secrets list": (),
+    "secrets put": ("token", "--host", "example.com"),
+    "secrets delete": ("token",),
+    "sessions list": (),
+    "sessions revoke": (f"ses_{ID}",),
+    "login-link": (),
+    "encryption status": (),
+    "encryption re-encrypt": (),
 }
+
+
+LEFT_OVER = {"encryption re-encrypt"}
+"""What says by its exit code that a server that has answered everything needs something more."""
 
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -118,9 +131,10 @@ async def test_commands_print_no_control_characters(tmp_path: Path, refuses: boo
         for name in list(COMMANDS)[:: 8 if refuses else 1]:
             result = await asyncio.to_thread(invoke, url, tmp_path, name, *more)
             if not refuses:
-                failed += [(name, result.output, result.exception)] if result.exit_code else []
+                failed += [(name, result.output, result.exception)] if result.exit_code != (name in LEFT_OVER) else []
             assert isinstance(result.exception, SystemExit | None), (name, result.exception)
             assert not dangers(result.output), name
+            assert "forgedb" not in result.output, f"{name} takes what it was told for markup"
             if more:
                 for line in result.stdout.splitlines():
                     json.loads(line)

@@ -55,7 +55,7 @@ def _value(kind: inspect.Type, name: str) -> Any:
         case inspect.EnumType():
             return next(iter(kind.cls)).value
         case inspect.BoolType():
-            return False
+            return name == "done"  # else who asks until it is done asks for ever
         case inspect.IntType() | inspect.FloatType():
             return 1 if kind.gt is not None else max(0, kind.ge or 0)
         case inspect.DateTimeType():

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from duetime.cli.output import out
 from duetime.cli.talking import Talk, talks
@@ -58,4 +59,4 @@ def re_encrypt(
 
 def _tell(talk: Talk, seen: "EncryptionView", text: str) -> None:
     facts = {"table": seen.table, "looked_at": seen.looked_at, "resealed": seen.resealed, "done": seen.done}
-    talk.say(f"{text}; {seen.resealed:,} values encrypted anew" if not seen.done else text, **facts)
+    talk.say(escape(f"{text}; {seen.resealed:,} values encrypted anew" if not seen.done else text), **facts)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.markup import escape
 
 from duetime.cli.groups import group
 from duetime.cli.job_options import check_object
@@ -80,7 +81,7 @@ def _show(talk: Talk, graph: GraphView) -> None:
     if talk.json:
         talk.show(graph)
         return
-    talk.say(f"{graph.graph_id}  {graph.name or ''}  {graph.status}")
+    talk.say(escape(f"{graph.graph_id}  {graph.name or ''}  {graph.status}"))
     parents: dict[str, list[str]] = {}
     for edge in graph.edges:
         parents.setdefault(edge.child, []).append(edge.parent)
