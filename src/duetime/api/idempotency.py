@@ -2,8 +2,8 @@
 
 Submissions, and what makes runs, keep their keys in the transaction of the effect (`repeats="by handler"`). Of the
 others, the answer is kept beside the effect: the key is taken before the handler begins, its answer is stored when it
-has ended, and a request that was refused is forgotten. Where a server dies in between, the key stays taken, and
-repeating says so instead of doing it again.
+has ended, and a request that was refused is forgotten. Where a server dies in between, or the database's answer is
+lost, the key stays taken, and repeating says so instead of doing it again.
 
 Answers may hold secrets (the text of a new API key), so they are encrypted with what the caller has shown to be let
 in, which is stored nowhere: a copy of the database does not open them, and no other caller gets them.
@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from duetime.api.endpoint import JSON, Call, Reply
-from duetime.errors import KeyReused
+from duetime.errors import KeyReused, StoreUnavailable
 from duetime.model.idempotency import KeyedRequest, keyed_request
 from duetime.model.name import check_key
 
@@ -69,6 +69,8 @@ async def answered_once(call: Call) -> Reply:
         return Reply(None, first.status, first.headers | told_again(request), first.content, first.media)
     try:
         given = await call.endpoint.handler(call)
+    except StoreUnavailable:
+        raise  # whether it was done is not known, so the key stays taken
     except Exception:
         await store.end_request(tenant_id, request, None)
         raise
