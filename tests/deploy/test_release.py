@@ -39,7 +39,7 @@ def test_the_bill_of_materials_lists_what_is_installed(tmp_path: Path) -> None:
     made = run(sys.executable, ROOT / "scripts" / "sbom", file)
     assert made.returncode == 0, made.stderr
     text = file.read_text()
-    assert "pypi.org" not in text and "files.pythonhosted" not in text, "no package index is named"
+    assert "externalReferences" not in text, "the addresses of package indexes say nothing about what was installed"
     document = json.loads(text)
     assert (document["bomFormat"], document["metadata"]["component"]["name"]) == ("CycloneDX", "duetime")
     locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
