@@ -148,7 +148,7 @@ TASKS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a name with spaces": (fine, {"name": "my task"}, "task: 'my task' is not a name"),
     "an empty name": (fine, {"name": ""}, "task: '' is not a name"),
     "negative retries": (fine, {"retries": -1}, "retries: -1 is out of range"),
-    "a bad policy": (fine, {"retry": RetryPolicy(retries=-1)}, "retry.retries: -1 is out of range"),
+    "a bad policy": (fine, {"retry": RetryPolicy(retries=-1)}, "retry.retries: -1 is not a number of retries"),
     "a bad timeout": (fine, {"timeout": "soon"}, "timeout: 'soon' is not a duration"),
     "no timeout": (fine, {"timeout": 0}, "timeout: 0 is out of range"),
     "a bad queue": (fine, {"queue": "my queue"}, "queue: 'my queue' is not a name"),
