@@ -24,8 +24,14 @@ help: ## show this list
 up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
 	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
 
-# Real processes under load for minutes: `make long` runs these, and `make chaos` and `make bench` do the same at length.
-LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench/test_peers.py tests/bench/test_lists.py
+# Real processes under load, and what takes many seconds a file: `make long` runs these; `make chaos` and `make bench` do
+# the same at length.
+LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests/bench \
+	tests/fault/test_killed_workers.py tests/fault/test_remote_workers.py tests/fault/test_lies.py \
+	tests/api/test_pauses.py tests/oracle/test_every.py tests/targets/test_finishing_later.py \
+	tests/integration/test_ahead.py tests/integration/test_child_starts.py tests/integration/test_hostile_text.py \
+	tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
+	tests/integration/test_sharing_a_file.py tests/integration/test_stopping.py tests/integration/test_retries.py
 
 test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest, and mypy beside it"
@@ -35,7 +41,7 @@ test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=�
 	exit $$tests
 
 long: $(VENV)/.dev ## the tests that take minutes
-	@echo "• pytest $(LONG)"
+	@echo "• pytest, the long files"
 	@$(BIN)/python -m pytest $(LONG)
 
 deep: $(VENV)/.dev ## schedules against their oracles, and stores against their model, with many more examples

@@ -453,7 +453,7 @@ def search(make_world: Callable[[], World], examples: int) -> None:
 def test_sqlite_does_what_the_model_says() -> None:
     with tempfile.TemporaryDirectory() as folder:
         number = iter(range(1_000_000))
-        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=20)
+        search(lambda: SqliteWorld(Path(folder) / f"{next(number)}.db"), examples=40)
 
 
 @pytest.mark.timeout(7200 if DEEP else 240)
