@@ -92,9 +92,12 @@ async def test_no_node_adds_to_the_rate(store: Store, other: Store, time: Time, 
 
 async def test_every_fire_comes_once_however_many_nodes_fire(store: Store, other: Store, time: Time, acme: int) -> None:
     jobs = await _due(store, time, acme, 40)
-    for _ in range(8):
+    # A scan that finds the rate held by another leaves what is due for the next one: how many it takes is for chance.
+    for _ in range(60):
         await asyncio.gather(*(fire(node, limit=9) for node in (store, other) for _ in range(3)))
         time.advance(seconds=1)
+        if await _fired(store, acme, jobs) >= 40:
+            break
     assert [await _fired(store, acme, [each]) for each in jobs] == [1] * 40
 
 
