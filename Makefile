@@ -33,7 +33,8 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 	tests/integration/test_places.py tests/integration/test_schedule_in_turn.py \
 	tests/integration/test_sharing_a_file.py tests/integration/test_stopping.py tests/integration/test_retries.py \
 	tests/integration/test_cli.py tests/integration/test_up.py tests/contract/test_state_machine.py \
-	tests/targets/test_notifications.py tests/telemetry/test_failures.py
+	tests/targets/test_notifications.py tests/telemetry/test_failures.py tests/oracle/test_cron.py \
+	tests/api/test_figures.py tests/integration/test_road.py
 
 test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=…)
 	@echo "• pytest, and mypy beside it"
