@@ -116,7 +116,10 @@ def test_every_statement_is_used(package: str) -> None:
     from importlib import resources
 
     code = "\n".join(
-        entry.read_text("utf-8") for entry in resources.files(package).iterdir() if entry.name[-3:] == ".py"
+        entry.read_text("utf-8")
+        for each in (package, "duetime.store")  # what both dialects share is named beside them
+        for entry in resources.files(each).iterdir()
+        if entry.name[-3:] == ".py"
     )
     assert [name for name in statements(package) if f'"{name}"' not in code] == []
 

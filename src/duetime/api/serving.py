@@ -97,7 +97,7 @@ class HttpServer:
             self._accepting.result()
 
     def _accepts_no_more(self, _: asyncio.Task[None]) -> None:
-        """A server that nobody can reach any more ends, and says why."""
+        """A server that can no longer be reached ends, and says why."""
         self._server.should_exit = True
 
     def _secured(self, handshake: Handshake) -> BoundedProtocol:

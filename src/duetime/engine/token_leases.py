@@ -80,7 +80,7 @@ class _Lease:
         return self.live(now) + max(0, int(self.level))
 
     def wait(self, need: int, now: float) -> float:
-        """Seconds until it is worth asking the bucket for so many: nobody but time fills it."""
+        """Seconds until the bucket can hold so many again: only time fills it."""
         bucket = self.bucket
         missing = min(need, bucket.size) - (self.level + self.live(now) + self.late)
         filled_at = self.asked_at + missing / bucket.rate

@@ -23,6 +23,31 @@ from duetime.store.seal_owners import (
     signing_owner,
 )
 
+META = "re-encryption"
+"""The row of `meta` that keeps how far it is."""
+FIND = {
+    "secrets": "stale_secrets",
+    "tenant_secrets": "stale_tenant_secrets",
+    "signing_secrets": "stale_signing_secrets",
+    "payloads": "stale_payloads",
+    "jobs": "stale_jobs",
+    "dead_letters": "stale_dead_letters",
+    "runs": "stale_runs",
+    "live_logs": "stale_live_logs",
+    "history": "stale_history",
+}
+PUT = {
+    "secrets": "reseal_secrets",
+    "tenant_secrets": "reseal_tenant_secrets",
+    "signing_secrets": "reseal_signing_secrets",
+    "payloads": "reseal_payloads",
+    "jobs": "reseal_jobs",
+    "dead_letters": "reseal_dead_letters",
+    "runs": "reseal_runs",
+    "live_logs": "reseal_live_logs",
+    "history": "reseal_history",
+}
+
 Key = tuple[Any, ...]
 _NO_ID = UUID(int=0)
 _MANY, _FEW = 50, 2

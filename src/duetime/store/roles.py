@@ -88,7 +88,7 @@ class Tenancy(Protocol):
 class Allowances(Protocol):
     async def take_tokens(self, asks: Sequence[TokenAsk]) -> list[TokenGrant]:
         """Take tokens out of buckets that all nodes share, each as `model/token_bucket.py` says, in the order of the
-        asks. Whoever asks at the same time, no token is given twice. A bucket that was never asked is full."""
+        asks. No token is given twice, however many callers ask at once. A bucket that was never asked is full."""
 
 
 class Access(Protocol):

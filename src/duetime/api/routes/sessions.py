@@ -174,6 +174,6 @@ def _view(call: Call, session: Session) -> SessionView:
 
 
 def _refuse_other_sites(call: Call) -> None:
-    """A page of another site shall neither log somebody in here as somebody else, nor out."""
+    """A page of another site must not log a browser in here under another key, or out."""
     if not may_log_in(call.headers):
         raise refusal("log in on this server's own page")

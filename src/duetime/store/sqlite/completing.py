@@ -53,7 +53,7 @@ class CompletingRole(Role):
         return count
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
-        return frozenset()  # nobody else can hold a transaction in a file that belongs to one process
+        return frozenset()  # the file belongs to one process, so no other transaction is open
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         def work(connection: Connection, now: int) -> frozenset[UUID]:

@@ -4,40 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from duetime.store.resealing import Key, Resealed, SealedRows, SealedTable, page_of
+from duetime.store.resealing import FIND, META, PUT, Key, Resealed, SealedRows, SealedTable, page_of
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity
-
-_META = "re-encryption"
-_FIND = {
-    "secrets": "stale_secrets",
-    "tenant_secrets": "stale_tenant_secrets",
-    "signing_secrets": "stale_signing_secrets",
-    "payloads": "stale_payloads",
-    "jobs": "stale_jobs",
-    "dead_letters": "stale_dead_letters",
-    "runs": "stale_runs",
-    "live_logs": "stale_live_logs",
-    "history": "stale_history",
-}
-_PUT = {
-    "secrets": "reseal_secrets",
-    "tenant_secrets": "reseal_tenant_secrets",
-    "signing_secrets": "reseal_signing_secrets",
-    "payloads": "reseal_payloads",
-    "jobs": "reseal_jobs",
-    "dead_letters": "reseal_dead_letters",
-    "runs": "reseal_runs",
-    "live_logs": "reseal_live_logs",
-    "history": "reseal_history",
-}
 
 
 class ResealingRole(Role):
     async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
         given = {**_keys(after), "window": window, "most": table.most, "head": head, "text_head": text_head}
-        rows = await self.database.run(lambda connection, _: connection.rows(_FIND[table.name], given))
+        rows = await self.database.run(lambda connection, _: connection.rows(FIND[table.name], given))
         return page_of(table, [_read(table, row) for row in rows], window)
 
     async def reseal_rows(self, table: SealedTable, rows: Sequence[Resealed]) -> None:
@@ -46,18 +22,16 @@ class ResealingRole(Role):
                 given = _keys(row.key)
                 for column, pair in zip(table.columns, row.values, strict=True):
                     given[f"{column}_old"], given[f"{column}_new"] = pair or (None, None)
-                connection.execute(_PUT[table.name], given)
+                connection.execute(PUT[table.name], given)
 
         await self.database.run(work)
 
     async def reencryption(self) -> str | None:
-        found: str | None = await self.database.run(
-            lambda connection, _: connection.value("find_meta", {"name": _META})
-        )
+        found: str | None = await self.database.run(lambda connection, _: connection.value("find_meta", {"name": META}))
         return found
 
     async def keep_reencryption(self, state: str) -> None:
-        given = {"name": _META, "value": state}
+        given = {"name": META, "value": state}
         await self.database.run(lambda connection, _: connection.execute("put_meta", given))
 
 
