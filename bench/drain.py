@@ -33,9 +33,9 @@ from bench.tasks import blocking, on_the_loop
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
-from duetime.worker.limits import WorkerLimits
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import TaskDefinition, define
 from duetime.worker.worker import Worker

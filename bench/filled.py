@@ -31,8 +31,8 @@ from duetime.model.schedule.zone_database import zone_database
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL as STATEMENTS
 from duetime.store.postgres.schema import MIGRATIONS
-from duetime.store.recomputing import ZONES, Zones, encode_zones
-from duetime.store.sql import parse
+from duetime.store.rules.cursor_changes import ZONES, Zones, encode_zones
+from duetime.store.shared.statements import parse
 from tests.support.postgres import Server, installed
 
 ARGS = b'{"to":"' + b"x" * 60 + b'@example.com"}'

@@ -20,7 +20,7 @@ from duetime.engine.intake import prepare
 from duetime.engine.scanner import Scanner
 from duetime.model.job import DEFAULT_TENANT
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
 from tests.support.texts import cron_lines
 

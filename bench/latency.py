@@ -11,8 +11,8 @@ from bench.goals import Target
 from bench.shares import share
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
-from duetime.store.protocol import Store
-from duetime.worker.limits import WorkerLimits
+from duetime.store.protocol.store import Store
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

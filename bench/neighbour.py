@@ -20,11 +20,11 @@ from duetime.ids import show
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import NOW, Every
 from duetime.model.tenant import NO_LIMITS, NewTenant
+from duetime.node.assembly import engine_loops
 from duetime.settings import Settings
-from duetime.store.protocol import Store
-from duetime.wiring import engine_loops
+from duetime.store.protocol.store import Store
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.context import Context
-from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

@@ -20,12 +20,12 @@ from bench.report import Report, console
 from bench.shares import SHARES, share
 from duetime.engine.intake import prepare
 from duetime.engine.scanner import Scanner
-from duetime.loop import Loop
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
-from duetime.store.protocol import Store
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Store
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.context import Context
-from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

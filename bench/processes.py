@@ -12,7 +12,7 @@ from pathlib import Path
 from duetime.ids import new_id
 from duetime.model.access import NewKey, Role
 from duetime.model.key_text import new_key_text
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -45,14 +45,18 @@ AREAS = {
     "driver": ("asyncpg/",),
     "calling the function": ("duetime/worker/executor.py", "duetime/model/json.py", "duetime/worker/outcomes.py"),
     "claiming": (
-        *("duetime/worker/claimer.py", "duetime/worker/known_lanes.py", "duetime/model/agenda.py"),
+        *("duetime/worker/claimer.py", "duetime/worker/known_lanes.py", "duetime/model/claim_plan.py"),
         *("duetime/model/shares.py", "duetime/store/postgres/claiming.py", "duetime/store/postgres/marks.py"),
     ),
     "completing": (
-        *("duetime/worker/completer.py", "duetime/model/completing.py", "duetime/store/completions.py"),
-        *("duetime/store/postgres/completing.py", "duetime/store/postgres/clashes.py"),
+        *("duetime/worker/completer.py", "duetime/model/completion.py", "duetime/store/rules/completions.py"),
+        *("duetime/store/postgres/completing.py", "duetime/store/postgres/deadlock_retry.py"),
     ),
-    "metrics, traces, breakers": ("duetime/store/observed.py", "duetime/telemetry/", "duetime/model/health.py"),
+    "metrics, traces, breakers": (
+        "duetime/store/wrappers/observed.py",
+        "duetime/telemetry/",
+        "duetime/model/target_health.py",
+    ),
     "an attempt's book-keeping": ("duetime/worker/",),
 }
 

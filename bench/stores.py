@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
 from tests.support.postgres import Server
 

@@ -17,12 +17,12 @@ from bench.processes import ENCRYPTION, Process, started
 from bench.report import console
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
+from duetime.node.assembly import make_target_worker
 from duetime.settings import Settings
-from duetime.store.protocol import Store
-from duetime.targets.checking import TargetRules
+from duetime.store.protocol.store import Store
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.runner import TargetRunner
-from duetime.wiring import make_target_worker
+from duetime.targets.validation import TargetRules
 
 RUNS = 10_000
 DRIPPING, DRIP_SECONDS = 500, 20.0

@@ -27,7 +27,7 @@ from duetime.model.job import NewJob, Submitted
 from duetime.model.limits import Book
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL as POSTGRES_SQL
-from duetime.store.protocol import Completed
+from duetime.store.protocol.store import Completed
 from duetime.store.sqlite import SqliteStore, settling
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.limiting import Limited, free_holds

@@ -20,7 +20,7 @@ from chaos.real.environment import LOGS
 from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreUnavailable
 from duetime.model.policy import MisfireMode
-from duetime.wiring import Node
+from duetime.node.assembly import Node
 
 SLOTS = 20
 LEASE = 3.0

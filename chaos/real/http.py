@@ -10,7 +10,7 @@ from duetime.client.remote_jobs import RemoteJobs
 from duetime.ids import new_id
 from duetime.model.access import NewKey, Role
 from duetime.model.key_text import new_key_text
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 
 class _Remote(RemoteJobs):

@@ -18,7 +18,7 @@ from chaos.history import Writer
 from chaos.real.environment import LIES
 from duetime.errors import StoreUnavailable
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 _TRUTHFUL = frozenset({"open", "close", "migrate", "check_schema"})
 """Without these there is no store to lie about."""

@@ -24,7 +24,7 @@ from chaos.real.overload import WORKERS, Overload, overload
 from chaos.real.run import all_up, drained
 from chaos.tasks import add_tasks
 from duetime import App, Settings
-from duetime.store.opening import open_ready, store_for
+from duetime.store.address import open_ready, store_for
 from tests.support.postgres import Server, installed
 
 RUSH = 6_000

@@ -24,7 +24,7 @@ from duetime.ids import new_id
 from duetime.model.access import NewKey, Role
 from duetime.model.key_text import new_key_text
 from duetime.model.tenant import NewTenant, TenantLimits
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 WORKERS = 2
 _TASK = 0.25

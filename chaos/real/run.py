@@ -31,9 +31,9 @@ from chaos.tasks import add_tasks
 from duetime import App, Settings, StoreError
 from duetime.ids import show
 from duetime.model.job import DEFAULT_TENANT
-from duetime.model.listing import RunFilter, RunItem
+from duetime.model.lists import RunFilter, RunItem
 from duetime.model.run import RunState
-from duetime.store.opening import open_ready, store_for
+from duetime.store.address import open_ready, store_for
 from duetime.store.postgres import PostgresStore
 from tests.support.postgres import Server, installed
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from chaos.simulation.loop import Process
 from duetime.errors import StoreUnavailable
 from duetime.model.attempt import Completion
-from duetime.store.protocol import Completed, Hint, Store
+from duetime.store.protocol.store import Completed, Hint, Store
 
 DEADLINE = 10.0
 """How long a call waits for its answer."""

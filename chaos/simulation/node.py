@@ -12,14 +12,14 @@ from chaos.simulation.network import Link, Weather
 from chaos.tasks import add_tasks
 from duetime import App, Settings
 from duetime.engine.clock_guard import ClockGuard
-from duetime.engine.lane_tender import LaneTender
+from duetime.engine.lane_sleeper import LaneSleeper
 from duetime.engine.pruner import Pruner
 from duetime.engine.reaper import Reaper
 from duetime.engine.scanner import Scanner
 from duetime.engine.settler import settling
-from duetime.loop import Loop
-from duetime.store.protocol import Store
-from duetime.worker.limits import WorkerLimits
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Store
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
@@ -120,7 +120,7 @@ class Node:
                 Pruner(store, retention=day, dead_letter_retention=day, idempotency_retention=day, guard=guard).tick,
                 jitter=0.2,
             ),
-            Loop("lanes", LaneTender(store, interval=TIDY_EVERY).tick, jitter=0.2),
+            Loop("lanes", LaneSleeper(store, interval=TIDY_EVERY).tick, jitter=0.2),
             Worker(StoreSource(store), tasks, limits),
         ]
         try:

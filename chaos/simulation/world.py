@@ -25,10 +25,10 @@ from chaos.simulation.plan import Ask, Fault, Plan, make_plan
 from chaos.tasks import add_tasks
 from duetime import App, clock, ids
 from duetime.engine import reaper
-from duetime.model import completing
-from duetime.store import reporting
-from duetime.store.protocol import Store
-from duetime.worker import known_lanes, notes, worker
+from duetime.model import completion
+from duetime.store.protocol.store import Store
+from duetime.store.shared import health_reporter
+from duetime.worker import known_lanes, progress_reports, worker
 
 BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
@@ -281,7 +281,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
     source = Random(f"ids {seed}")
     chance.seed(seed)
     reaper._random.seed(seed)
-    completing._random.seed(seed)
+    completion._random.seed(seed)
     os = SimpleNamespace(urandom=source.randbytes)
     time = SimpleNamespace(time_ns=lambda: round((BASE + loop.time()) * 1e9))
     with (
@@ -289,13 +289,13 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         patch.object(ids, "os", os),
         patch.object(ids, "time", time),
         patch.object(ids, "_last", (0, 0)),
-        patch("duetime.app.os.urandom", source.randbytes),
+        patch("duetime.sdk.app.os.urandom", source.randbytes),
         # Loops that mostly find nothing to do: their pace is no part of what is tested here.
         patch.object(worker, "_CANCELS_EVERY", 30.0),
-        patch.object(notes, "INTERVAL", 300.0),
+        patch.object(progress_reports, "INTERVAL", 300.0),
         patch.object(known_lanes, "_LANES_EVERY", 1.0),
         patch.object(known_lanes, "_PAUSES_EVERY", 60.0),
-        patch.object(reporting, "_QUICK", 300.0),
+        patch.object(health_reporter, "_QUICK", 300.0),
     ):
         yield
 

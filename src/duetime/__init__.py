@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from duetime.version import __version__
 
 if TYPE_CHECKING:
-    from duetime.app import App
     from duetime.client import AsyncClient, Client
     from duetime.clock import ManualClock
+    from duetime.crypto.tls import ClientTls
     from duetime.errors import (
         AccessDenied,
         CalendarInUse,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         StoreLocked,
         StoreUnavailable,
     )
-    from duetime.graphing import GraphPlan
     from duetime.model.attempt import Run
     from duetime.model.calendar import Calendar
     from duetime.model.dependency import Parent
@@ -51,12 +50,13 @@ if TYPE_CHECKING:
     from duetime.model.policy import Misfire
     from duetime.model.retry import RetryPolicy
     from duetime.model.run import RunState
-    from duetime.previewing import Preview, preview
-    from duetime.receipt import Receipt
+    from duetime.sdk.app import App
+    from duetime.sdk.graph_plan import GraphPlan
+    from duetime.sdk.preview import Preview, preview
+    from duetime.sdk.receipt import Receipt
+    from duetime.sdk.task import Task
     from duetime.settings import Settings
     from duetime.spec.dependencies import Needs
-    from duetime.task import Task
-    from duetime.tls import ClientTls
     from duetime.worker.context import Context, SyncContext, current_context
     from duetime.worker.failures import FailedAttempt
 
@@ -117,9 +117,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "duetime.app": ("App",),
+    "duetime.sdk.app": ("App",),
     "duetime.client": ("AsyncClient", "Client"),
-    "duetime.tls": ("ClientTls",),
+    "duetime.crypto.tls": ("ClientTls",),
     "duetime.clock": ("ManualClock",),
     "duetime.errors": (
         "AccessDenied",
@@ -144,7 +144,7 @@ _HOMES = {
         "StoreLocked",
         "StoreUnavailable",
     ),
-    "duetime.graphing": ("GraphPlan",),
+    "duetime.sdk.graph_plan": ("GraphPlan",),
     "duetime.model.attempt": ("Run",),
     "duetime.model.calendar": ("Calendar",),
     "duetime.model.dependency": ("Parent",),
@@ -156,10 +156,10 @@ _HOMES = {
     "duetime.model.retry": ("RetryPolicy",),
     "duetime.model.run": ("RunState",),
     "duetime.spec.dependencies": ("Needs",),
-    "duetime.previewing": ("Preview", "preview"),
-    "duetime.receipt": ("Receipt",),
+    "duetime.sdk.preview": ("Preview", "preview"),
+    "duetime.sdk.receipt": ("Receipt",),
     "duetime.settings": ("Settings",),
-    "duetime.task": ("Task",),
+    "duetime.sdk.task": ("Task",),
     "duetime.worker.context": ("Context", "SyncContext", "current_context"),
     "duetime.worker.failures": ("FailedAttempt",),
 }

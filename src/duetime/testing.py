@@ -21,7 +21,6 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.app import App
 from duetime.clock import ManualClock, monotonic
 from duetime.duration import format_duration
 from duetime.engine.scanner import Scanner
@@ -32,13 +31,14 @@ from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import BOUNDS, KINDS, Once, Schedule, make_schedule, same_schedule
-from duetime.receipt import Receipt
+from duetime.sdk.app import App
+from duetime.sdk.receipt import Receipt
+from duetime.sdk.task import Task
 from duetime.spec.kinds import read_duration
 from duetime.spec.options import Duration
-from duetime.store.opening import store_in_memory
-from duetime.store.protocol import Store
-from duetime.task import Task
-from duetime.worker.limits import WorkerLimits
+from duetime.store.address import store_in_memory
+from duetime.store.protocol.store import Store
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duetime.api import memory
+from duetime.api import lookup_cache
 from duetime.api.endpoint import Endpoint
 from duetime.api.table import ENDPOINTS
 from duetime.errors import StoreUnavailable
@@ -66,7 +66,7 @@ async def test_a_key_that_is_forgotten_while_it_is_looked_at_is_asked_for_again(
     api: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = itertools.count(0.0, 0.7)  # a while goes by whenever somebody asks for the time
-    monkeypatch.setattr(memory, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(lookup_cache, "monotonic", lambda: next(moments))
     for _ in range(30):
         assert (await api.ask("GET", "/v1/jobs", key=api.root)).status == 200
 

@@ -20,7 +20,7 @@ from duetime.api.decoding import ELSEWHERE
 from duetime.api.problems import Problem
 from duetime.ids import new_id, show
 from duetime.model.access import Role
-from duetime.store.protocol import Counts
+from duetime.store.protocol.store import Counts
 from tests.support.served import Served, served
 
 JOB = b'{"task":"t","args":{"x":%s}}'

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from duetime.ids import parse
 from duetime.model.access import Role
-from duetime.store.listings import LIVE_BOUND, SPARSE_BOUND
+from duetime.store.rules.list_pages import LIVE_BOUND, SPARSE_BOUND
 from tests.contract.hands import job
 from tests.support.served import Served
 

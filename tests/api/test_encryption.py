@@ -12,9 +12,9 @@ import pytest
 from duetime import App, AsyncClient, Context
 from duetime.errors import InvalidInput, KeyUnknown, NoEncryptionKey
 from duetime.model.access import Role
-from duetime.model.listing import DeadFilter
+from duetime.model.lists import DeadFilter
 from duetime.model.tenant import TenantChange
-from duetime.wiring import engine_loops
+from duetime.node.assembly import engine_loops
 from tests.support.dumps import dumped, places_of
 from tests.support.receiver import Receiver, receiving
 from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served

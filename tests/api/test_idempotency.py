@@ -14,12 +14,12 @@ import pytest
 
 from duetime import AsyncClient
 from duetime.api.data_folder import make_root_key
-from duetime.engine import gathering
+from duetime.engine import submit_batcher
 from duetime.engine.intake import prepare
 from duetime.ids import show
 from duetime.model.access import Role
-from duetime.model.listing import JobFilter
-from duetime.store.opening import open_ready, store_for
+from duetime.model.lists import JobFilter
+from duetime.store.address import open_ready, store_for
 from tests.contract.hands import hand
 from tests.support.command import ROOT
 from tests.support.served import Served
@@ -83,8 +83,8 @@ async def test_a_twin_that_has_not_committed(api: Served, database_url: str) -> 
 
 
 async def test_a_thousand_at_once(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "LONGEST_WAIT", 60)
-    monkeypatch.setattr(gathering, "PATIENCE", 60)
+    monkeypatch.setattr(submit_batcher, "LONGEST_WAIT", 60)
+    monkeypatch.setattr(submit_batcher, "PATIENCE", 60)
 
     async def create() -> tuple[int, bytes]:
         while True:

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from duetime.api.routes.batches import MOST
-from duetime.app import App
 from duetime.ids import new_id
 from duetime.model.access import Role
 from duetime.model.worker import WorkerInfo
+from duetime.sdk.app import App
 from tests.support.served import Answer, Served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, working

@@ -137,7 +137,7 @@ def test_a_provider_that_cannot_be_used(given: str) -> None:
 
 
 def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
-    from duetime.store.opening import store_for
+    from duetime.store.address import store_for
 
     for text in (None, "", "no key"):
         if text is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duetime.api import gate
+from duetime.api import authentication
 from duetime.clock import ManualClock
 from duetime.ids import parse
 from duetime.model.access import Role
@@ -60,7 +60,9 @@ async def test_a_key_that_is_used_shortly_before_it_expires_is_told_once(
         return [record.getMessage() for record in caplog.records if "expires at" in record.getMessage()]
 
     assert await told() == [], "they have most of their lives before them"
-    monkeypatch.setattr(gate, "_clock", ManualClock(datetime.fromisoformat(made["expires_at"]) - timedelta(seconds=50)))
+    monkeypatch.setattr(
+        authentication, "_clock", ManualClock(datetime.fromisoformat(made["expires_at"]) - timedelta(seconds=50))
+    )
     (line,) = await told()
     assert made["key_id"] in line
 

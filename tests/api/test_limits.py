@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from duetime import AsyncClient
-from duetime.api.limits import _BY_NAME, LIMITS, limit_of
 from duetime.api.table import ENDPOINTS
+from duetime.api.usage_limits import _BY_NAME, LIMITS, limit_of
 from duetime.client.transport import Response, Transport
 from duetime.clock import monotonic, monotonic_from
 from duetime.errors import RateLimited

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from duetime.app import App
 from duetime.clock import monotonic_from
 from duetime.errors import SealBroken
 from duetime.ids import parse
 from duetime.model.access import Role
 from duetime.model.tenant import TenantChange
+from duetime.sdk.app import App
 from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, remote_worker, working
@@ -112,7 +112,7 @@ async def test_a_server_goes_on_beside_a_run_that_it_cannot_open(database_url: s
 
 async def test_the_run_is_tried_once_somebody_has_the_key(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As while keys are rotated: the server encrypts with a new one, which the worker does not have yet."""
-    monkeypatch.setattr("duetime.model.completing._FIRST_WAIT", timedelta(milliseconds=50))
+    monkeypatch.setattr("duetime.model.completion._FIRST_WAIT", timedelta(milliseconds=50))
     async with served(database_url) as api:
         shut = (await sealed_job(api))["run_id"]
     noting = Noting(database_url, (OTHER_KEY,))

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from duetime.engine import quota as quota_module
-from duetime.engine.letters import Letters
+from duetime.engine.outbox import Outbox
 from duetime.model.access import Role
 from duetime.model.notification import QUEUE, Email, Message, Subscription, Topic
 from duetime.model.tenant import DEFAULT_LIMITS, FIRST_LIMITS, TenantLimits
 from duetime.store.postgres import PostgresStore
-from duetime.store.quotas import QUOTAS
+from duetime.store.rules.quotas import QUOTAS
 from duetime.store.sqlite import SqliteStore
 from duetime.wire.workers import TOKEN_HEADER
 from tests.support.served import Answer, Served
@@ -397,7 +397,7 @@ async def test_a_key_is_rotated_at_the_limit(api: Served) -> None:
 async def test_notifications_need_no_room_among_queues(api: Served) -> None:
     client = await client_with(api, queues=1)
     assert (await named_queue(client, 0)).status == 200
-    letters = Letters(api.store)
+    letters = Outbox(api.store)
     subscription = Subscription("ops", Email("a@example.com"), (Topic.RUN_SUCCEEDED,))
     message = Message(Topic.RUN_SUCCEEDED, await api.store.now(), "it succeeded", {})
     assert await letters.send(client.tenant_id, [letters.write(client.tenant_id, subscription, message, "x")])

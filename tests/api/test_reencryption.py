@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from duetime.cli.main import application
+from duetime.crypto.sealer import MAGIC, TEXT_MAGIC, key_name_of
 from duetime.engine import reencryption
 from duetime.errors import KeyUnknown
 from duetime.ids import new_id, parse
@@ -20,8 +21,7 @@ from duetime.model.failure import FailureClass
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
 from duetime.model.worker import WorkerInfo
-from duetime.sealing import MAGIC, TEXT_MAGIC, key_name_of
-from duetime.store.resealing import SEALED_TABLES, Resealed, SealedTable
+from duetime.store.rules.encrypted_columns import SEALED_TABLES, Resealed, SealedTable
 from tests.support.dumps import dumped
 from tests.support.served import ENCRYPTION, OTHER_KEY, Served, served
 
@@ -223,7 +223,7 @@ def _with_new_key_first(api: Served) -> Served:
 
 
 def sealer_of_new() -> Any:
-    from duetime.sealing import Sealer
+    from duetime.crypto.sealer import Sealer
     from duetime.setting_kinds import decoded_key
 
     return Sealer([decoded_key(OTHER_KEY)])

@@ -11,7 +11,7 @@ import pytest
 from duetime.api import decoding
 from duetime.ids import new_id
 from duetime.model.schedule import words, zone
-from duetime.suggesting import AT_ONCE, SHARE, Patience
+from duetime.text.suggestions import AT_ONCE, SHARE, Patience
 from tests.support.served import Served
 
 

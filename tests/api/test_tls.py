@@ -17,16 +17,17 @@ import uvloop
 from cryptography.hazmat.primitives import serialization
 from typer.testing import CliRunner
 
-from duetime import App, AsyncClient, Client, ClientTls, Settings, tls
+from duetime import App, AsyncClient, Client, ClientTls, Settings
 from duetime.api.table import ENDPOINTS
 from duetime.cli.main import application
 from duetime.client.transport import Transport
+from duetime.crypto import tls
+from duetime.crypto.tls import ReloadedContext, server_tls, warn_of_plain_http
 from duetime.errors import AccessDenied, ServerUnavailable, SettingsError
 from duetime.model.access import Action, Role
+from duetime.node.assembly import make_worker
 from duetime.settings import load
-from duetime.tls import ReloadedContext, server_tls, warn_of_plain_http
 from duetime.wire.workers import Registration
-from duetime.wiring import make_worker
 from duetime.worker.http_source import HttpSource
 from tests.support.certificates import Authority
 from tests.support.served import Served, served

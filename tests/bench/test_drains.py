@@ -13,7 +13,7 @@ from bench.filled import _fill, make_due, sample
 from bench.stores import migrated
 from duetime.engine.scanner import Scanner
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
 from tests.bench.small import results, small_bench
 from tests.support.postgres import Server

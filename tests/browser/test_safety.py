@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from duetime.visible_text import visible_lines
+from duetime.text.visible import visible_lines
 from tests.browser.conftest import Looking, Shop
 from tests.support.hostile import dangers
 

@@ -11,7 +11,7 @@ from chaos.picture import draw
 from chaos.real import lies, run, run_embedded
 from chaos.real.cluster import Member
 from chaos.scenarios import Scenario
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.support.waiting import eventually
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.conftest import INSTALLED
 from tests.contract.worlds import PostgresWorld, SqliteWorld, Time, World, unmigrated
 from tests.support.postgres import Binaries

@@ -17,7 +17,7 @@ from duetime.model.retry import Verdict, decide_lost
 from duetime.model.run import Event
 from duetime.model.schedule import NOW, Schedule, encode_schedule
 from duetime.model.worker import Lost, WorkerInfo
-from duetime.store.protocol import Completed, PlanFires, Scan, Store
+from duetime.store.protocol.store import Completed, PlanFires, Scan, Store
 
 TENANT, STRANGER = 1, 2
 LEASE = timedelta(seconds=30)

@@ -20,8 +20,8 @@ from duetime.model.run import Event, RunState
 from duetime.model.schedule import NOW, Every, Once, Schedule
 from duetime.model.suspicion import FORGET_JOBS
 from duetime.model.worker import Lost
-from duetime.store.roles import JudgeLost
-from duetime.store.sweeping import SETTLED
+from duetime.store.protocol.service import JudgeLost
+from duetime.store.rules.strays import SETTLED
 
 _ENDS = {
     Event.SUCCEED: RunState.SUCCEEDED,

@@ -12,7 +12,7 @@ from duetime.ids import new_id
 from duetime.model.access import ApiKey, NewKey, Role
 from duetime.model.audit import AuditEntry
 from duetime.model.key_text import KeyText, new_key_text
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT
 from tests.contract.worlds import PostgresWorld, SqliteWorld, Time, World, execute
 

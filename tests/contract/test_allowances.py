@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from duetime.model.token_bucket import TokenAsk, TokenGrant
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT
 from tests.contract.worlds import Time
 

@@ -7,7 +7,7 @@ import pytest
 from duetime.model.attempt import Claimed
 from duetime.model.breaker import BreakerPolicy, BreakerState, Tally
 from duetime.model.job import Options, encode_options
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, Hand, hand, job, submit
 from tests.contract.worlds import Time, World
 

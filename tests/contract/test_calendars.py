@@ -11,7 +11,7 @@ from duetime.model.edit import Changes
 from duetime.model.job import JobState, NewJob
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Every, make_exclusion
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 

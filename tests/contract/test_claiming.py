@@ -7,7 +7,7 @@ from uuid import UUID
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
 from tests.contract.worlds import Time
 

@@ -9,10 +9,10 @@ import pytest
 from duetime.model.edit import Changes
 from duetime.model.firing import Decided, DueJob, Fire, PlannedRun, plan_fire
 from duetime.model.job import Options, encode_options
-from duetime.model.listing import DeadFilter
+from duetime.model.lists import DeadFilter
 from duetime.model.policy import Misfire
 from duetime.model.schedule import Cron, Schedule, make_exclusion
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 

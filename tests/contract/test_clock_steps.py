@@ -23,7 +23,7 @@ from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.postgres import clocks as postgres_clocks
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import clocks as sqlite_clocks
 from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
 from tests.contract.test_handing_over import over

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from duetime.ids import new_id
 from duetime.model.worker import Seat
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import GRACE, LEASE, TENANT, Hand, hand, job, judge, submit
 from tests.contract.worlds import Time
 

@@ -13,8 +13,8 @@ from duetime.model.failure import FailureClass
 from duetime.model.job import JobState
 from duetime.model.retry import Verdict
 from duetime.model.run import Event, ImpossibleTransition, RunState
-from duetime.store import completions
-from duetime.store.protocol import Completed, Store
+from duetime.store.protocol.store import Completed, Store
+from duetime.store.rules import completions
 from tests.contract.hands import (
     FAIL,
     TENANT,

@@ -11,7 +11,7 @@ from duetime.model.attempt import AttemptState
 from duetime.model.job import JobState
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, retried, submit
 from tests.contract.worlds import Time
 

@@ -16,7 +16,7 @@ from duetime.model.job import NewJob, Options, encode_options
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import NOW, Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, cancelled, failed, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
 
@@ -114,7 +114,7 @@ async def end_parent(store: Store, time: Time, worker: Hand, job_id: UUID, end: 
             await store.leave(worker.id)
             assert await reap(store) == 1
         case "skipped":
-            from duetime.model.completing import complete
+            from duetime.model.completion import complete
             from duetime.model.outcome import Skipped
 
             await worker.complete(complete(run, Skipped("too late"), None))

@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from duetime.engine.desk import Desk
-from duetime.engine.line import Waiting
+from duetime.engine.wait_queue import Waiting
+from duetime.engine.worker_gateway import WorkerGateway
 from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.suspicion import TrialRoom
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Hint, Store
+from duetime.store.protocol.store import Hint, Store
 from tests.contract.hands import LEASE, TENANT, job, submit
 
 
@@ -34,7 +34,7 @@ async def test_a_claim_that_another_server_was_committing_is_found(
         return [] if asked == 1 else await real(worker_id, claim_no, takes)
 
     monkeypatch.setattr(other, "claim", claim)
-    desk = Desk(other, poll=timedelta(seconds=1))
+    desk = WorkerGateway(other, poll=timedelta(seconds=1))
     dealing = asyncio.create_task(desk.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting = Waiting(worker.id, 1, 5, TrialRoom())
@@ -50,7 +50,7 @@ async def test_a_hint_about_a_new_lane_is_followed_up_though_lanes_were_just_rea
     """Else the first run of a new task waits for the next poll."""
     worker = WorkerInfo(new_id(), "remote", ("greet",), (), 5, TENANT)
     await store.register(worker, LEASE)
-    desk = Desk(store, poll=timedelta(minutes=10))
+    desk = WorkerGateway(store, poll=timedelta(minutes=10))
     stop_listening = store.listen(desk.hint)
     dealing = asyncio.create_task(desk.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()

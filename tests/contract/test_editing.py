@@ -13,7 +13,7 @@ from duetime.model.lane import Tier
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 

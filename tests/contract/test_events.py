@@ -6,10 +6,10 @@ from uuid import UUID
 
 from duetime.ids import new_id
 from duetime.model.event import Event, EventKind, EventMark
-from duetime.model.listing import DeadFilter
+from duetime.model.lists import DeadFilter
 from duetime.model.notification import Subscription, Topic, Webhook
 from duetime.model.schedule import Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time, World
 

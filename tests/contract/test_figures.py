@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from duetime.model.figures import Count
 from duetime.model.forecast import forecast
+from duetime.model.overview import Count
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Every, Once
-from duetime.store import figure_views
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
+from duetime.store.shared import figure_rows
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
 
@@ -153,7 +153,7 @@ async def test_a_herd_is_estimated_where_it_cannot_be_walked(
 ) -> None:
     for place in ("duetime.store.sqlite.figures", "duetime.store.postgres.figures"):
         monkeypatch.setattr(f"{place}.LOOKED_AT", 100)
-    monkeypatch.setattr(figure_views, "SAMPLED", 400)
+    monkeypatch.setattr(figure_rows, "SAMPLED", 400)
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
     assert (found.counts, found.exact) == ({(30, "default"): 1000}, False)
@@ -166,7 +166,7 @@ async def test_an_estimate_is_made_from_the_tenants_own_rows(
     """One job beside the many of another tenant is one run, and exact."""
     for place in ("duetime.store.sqlite.figures", "duetime.store.postgres.figures"):
         monkeypatch.setattr(f"{place}.LOOKED_AT", 100)
-    monkeypatch.setattr(figure_views, "SAMPLED", 50)
+    monkeypatch.setattr(figure_rows, "SAMPLED", 50)
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     await submit(store, job(Once(delay=timedelta(minutes=30)), tenant_id=STRANGER), tenant_id=STRANGER)
     seen = await store.ahead(STRANGER, time.now, MINUTE, 60)

@@ -9,7 +9,7 @@ from duetime.engine.fire_quota import FireQuota
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.model.tenant import TenantChange, TenantLimits
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import Time
 

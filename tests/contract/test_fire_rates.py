@@ -10,7 +10,7 @@ import pytest
 from duetime.model.firing import Decided, DueJob
 from duetime.model.schedule import Every, Once
 from duetime.model.tenant import DEFAULT_LIMITS, NO_LIMITS, NewTenant, TenantChange, TenantLimits
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, job, plan
 from tests.contract.worlds import Time
 

@@ -22,11 +22,11 @@ import pytest
 from duetime.errors import Conflict, NotFound
 from duetime.model.forecast import forecast, runs_of
 from duetime.model.job import NewJob, Options, decode_options, encode_options
-from duetime.model.listing import RunFilter
+from duetime.model.lists import RunFilter
 from duetime.model.policy import Misfire, Overlap
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Every, Exclusion, Once, Schedule, make_rrule
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 

@@ -7,7 +7,7 @@ import pytest
 
 from duetime.model.graph import GraphStatus, rerun_places, status_of
 from duetime.model.run import RunState
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, hand
 from tests.graphs.driving import as_graph, drive, ends
 from tests.graphs.reference import evaluate, generate

@@ -11,10 +11,10 @@ from duetime.ids import new_id, show
 from duetime.model.dependency import Wanted
 from duetime.model.graph import Graph, GraphStatus, NewGraph, NewNode
 from duetime.model.job import JobState
-from duetime.model.listing import DeadFilter
+from duetime.model.lists import DeadFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import After, Every, make_after
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, cancelled, fire, hand, job, submit
 from tests.contract.worlds import Time
 

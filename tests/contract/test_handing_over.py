@@ -6,11 +6,11 @@ from datetime import timedelta
 from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.limits import QueueLimits
-from duetime.model.listing import RunFilter
+from duetime.model.lists import RunFilter
 from duetime.model.retry import Verdict
 from duetime.model.run import Event, RunState
 from duetime.model.worker import Lost
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import FAIL, SUCCEED, TENANT, hand, job, reap, submit
 from tests.contract.worlds import Time
 

@@ -6,7 +6,7 @@ from duetime.errors import NotFound
 from duetime.ids import new_id
 from duetime.model.run import RunState
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, failed, hand, job, retried, submit, succeeded
 
 

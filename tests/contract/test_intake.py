@@ -9,7 +9,7 @@ from duetime.model.job import JobState
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, make_cron
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import Time
 

@@ -10,7 +10,7 @@ from duetime.errors import InvalidInput, JobBusy, KeyInFlight, KeyReused
 from duetime.model.idempotency import KeyedRequest, keyed_request
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import Cron, Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
 

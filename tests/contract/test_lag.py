@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from duetime.engine.figures import Readings
+from duetime.engine.alert_figures import Readings
 from duetime.model.alert import Alert, AlertRule, Figure
 from duetime.model.attempt import Claimed, Run
-from duetime.model.listing import RunFilter, RunItem
+from duetime.model.lists import RunFilter, RunItem
 from duetime.model.run import RunState
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, Hand, failed, hand, job, reap, submit
 from tests.contract.worlds import Time
 

@@ -12,12 +12,12 @@ from duetime.model.edit import Changes
 from duetime.model.graph import NewGraph, NewNode
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import NO_TURN
-from duetime.model.listing import DeadFilter, RunFilter
+from duetime.model.lists import DeadFilter, RunFilter
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import Every, Once
 from duetime.model.suspicion import FORGET_TASKS
-from duetime.store.lane_follower import LaneFollower
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
+from duetime.store.shared.awake_lanes import LaneFollower
 from tests.contract.hands import TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time, World
 

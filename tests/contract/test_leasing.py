@@ -9,7 +9,7 @@ from duetime.errors import LeaseLost
 from duetime.ids import new_id
 from duetime.model.run import RunState
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, Hand, hand, job, reap, submit
 from tests.contract.worlds import Time
 

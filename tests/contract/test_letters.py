@@ -1,16 +1,16 @@
-"""Letters that cannot be stored hold up nobody: not the loop that writes them, and not other letters."""
+"""Outbox that cannot be stored hold up nobody: not the loop that writes them, and not other letters."""
 
 import logging
 
 import msgspec
 import pytest
 
-from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier
+from duetime.engine.outbox import Outbox
 from duetime.errors import SchemaMismatch
 from duetime.ids import new_id
 from duetime.model.notification import QUEUE, Message, Subscription, Topic, Webhook
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
 from tests.contract.hands import TENANT, hand, job, submit
 from tests.contract.worlds import START, PostgresWorld, World, execute
@@ -20,12 +20,12 @@ MESSAGE = Message(Topic.RUN_SUCCEEDED, START, "it succeeded", {})
 
 
 def test_no_caller_can_take_the_key_of_a_letter(store: Store) -> None:
-    key = Letters(store).write(TENANT, HOOK, MESSAGE, "x").idempotency_key
+    key = Outbox(store).write(TENANT, HOOK, MESSAGE, "x").idempotency_key
     assert key is not None and not key.isprintable(), "the keys of callers are printable"
 
 
 async def test_one_that_cannot_be_stored_is_left_out(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    letters = Letters(store)
+    letters = Outbox(store)
     jobs = [letters.write(TENANT, HOOK, MESSAGE, about) for about in ("a", "b", "c")]
     await submit(store, msgspec.structs.replace(jobs[1], id=new_id(), fingerprint=b"something else"))
     with caplog.at_level(logging.ERROR, "duetime.notifier"):
@@ -36,7 +36,7 @@ async def test_one_that_cannot_be_stored_is_left_out(store: Store, caplog: pytes
 
 async def test_the_notifier_passes_it_by(store: Store) -> None:
     """Else every node would stumble over it, one after the other, for ever."""
-    letters = Letters(store)
+    letters = Outbox(store)
     await store.put_subscription(TENANT, HOOK)
     notifier = Notifier(store, letters)
     await notifier.tick()
@@ -54,7 +54,7 @@ async def test_the_notifier_passes_it_by(store: Store) -> None:
 async def test_a_database_that_says_no_to_everything_is_asked_again(world: World, store: Store) -> None:
     """It says nothing about the letter, which is not passed by."""
     await store.put_subscription(TENANT, HOOK)
-    notifier = Notifier(store, Letters(store))
+    notifier = Notifier(store, Outbox(store))
     await notifier.tick()
     await submit(store, job())
     worker = await hand(store)

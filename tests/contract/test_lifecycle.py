@@ -8,7 +8,7 @@ import pytest
 
 from duetime.errors import SchemaMismatch, StoreUnavailable
 from duetime.store.postgres.schema import VERSION
-from duetime.store.protocol import Hint, Store
+from duetime.store.protocol.store import Hint, Store
 from tests.contract.hands import LEASE, Hand, hand, job, submit
 from tests.contract.worlds import Time, World
 

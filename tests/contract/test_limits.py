@@ -13,7 +13,7 @@ from duetime.model.run import Event
 from duetime.model.schedule import Every
 from duetime.model.tenant import NewTenant, TenantChange, TenantLimits
 from duetime.model.worker import Seat
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT, Hand, fire, hand, job, reap, submit
 from tests.contract.worlds import Time, World
 

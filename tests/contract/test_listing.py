@@ -12,11 +12,11 @@ from duetime.ids import new_id
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import Tier
-from duetime.model.listing import DeadFilter, JobFilter, JobItem, JobStatus, RunFilter
+from duetime.model.lists import DeadFilter, JobFilter, JobItem, JobStatus, RunFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
-from duetime.store import listings
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
+from duetime.store.rules import list_pages
 from tests.contract.hands import STRANGER, TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import Time
 
@@ -190,15 +190,15 @@ async def test_a_job_that_took_days_is_listed_like_any_other(store: Store, time:
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Bounds so low that every list meets them."""
-    for package in ("duetime.store.postgres.listing", "duetime.store.sqlite.listing"):
+    for package in ("duetime.store.postgres.lists", "duetime.store.sqlite.lists"):
         monkeypatch.setattr(f"{package}.BOUND", 3)
         monkeypatch.setattr(f"{package}.MOST_LABELLED", 3)
         monkeypatch.setattr(f"{package}.LIVE_BOUND", 3)
         monkeypatch.setattr(f"{package}.SPARSE_BOUND", 3)
-    monkeypatch.setattr(listings, "_ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(listings, "MOST_WALKED", 6)
-    monkeypatch.setattr(listings, "_LOOKED_UP_AT_ONCE", 2)
-    monkeypatch.setattr(listings, "_MOST_LOOKED_UP", 4)
+    monkeypatch.setattr(list_pages, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(list_pages, "MOST_WALKED", 6)
+    monkeypatch.setattr(list_pages, "_LOOKED_UP_AT_ONCE", 2)
+    monkeypatch.setattr(list_pages, "_MOST_LOOKED_UP", 4)
     yield
 
 

@@ -11,12 +11,12 @@ from duetime.errors import Conflict, NotFound
 from duetime.ids import new_id, show
 from duetime.model.edit import Changes
 from duetime.model.job import Options, decode_options, encode_options
-from duetime.model.listing import DeadFilter, JobFilter, JobStatus, RunFilter
+from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
 from duetime.model.policy import Misfire
 from duetime.model.retry import RetryPolicy
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import Time
 

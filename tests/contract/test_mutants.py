@@ -5,7 +5,7 @@ from datetime import timedelta
 from chaos.mutants import MUTANTS
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
-from duetime.store.protocol import Completed, Store
+from duetime.store.protocol.store import Completed, Store
 from tests.contract.hands import TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
 

@@ -7,11 +7,11 @@ import pytest
 
 from duetime.model.edit import Changes
 from duetime.model.job import JobState, Options, encode_options
-from duetime.model.listing import JobFilter
+from duetime.model.lists import JobFilter
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, encode_schedule, make_exclusion
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
 from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, PostgresWorld, Time, World, execute

@@ -12,7 +12,7 @@ from duetime.model.alert import AlertRule, Figure, judge
 from duetime.model.event import EventKind
 from duetime.model.job import DEFAULT_TENANT, Options
 from duetime.model.notification import Subscription, Topic, Webhook
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 SHORT = timedelta(seconds=5)
 

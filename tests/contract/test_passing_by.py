@@ -8,14 +8,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from duetime.engine import passed_jobs
+from duetime.engine import unplannable_jobs
 from duetime.engine.scanner import Scanner
 from duetime.model.firing import Decided, DueJob, PassedBy, SetAside, plan_fire
 from duetime.model.job import JobState, NewJob, Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, zone
-from duetime.store.protocol import PlanFires, Store
+from duetime.store.protocol.store import PlanFires, Store
 from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 from tests.support.zones import load_zones_with
@@ -91,7 +91,7 @@ async def test_a_node_without_file_descriptors_pauses_no_job(
     await submit(store, *zoned)
     usual = (await submit(store, job(Cron("* * * * *", "Europe/Berlin")))).job_id
     moment = 1000.0
-    monkeypatch.setattr(passed_jobs, "monotonic", lambda: moment)
+    monkeypatch.setattr(unplannable_jobs, "monotonic", lambda: moment)
     time.advance(minutes=1)
     exhausted = Exhausted(monkeypatch)
     exhausted.now = False

@@ -13,7 +13,7 @@ from duetime.model.job import JobState, Options, encode_options
 from duetime.model.policy import MOST_CAUGHT_UP, Misfire, Overlap
 from duetime.model.run import RunState
 from duetime.model.schedule import After, Cron, Every, make_exclusion
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import START, Time, World
 

@@ -8,9 +8,9 @@ from duetime.errors import NotFound
 from duetime.ids import new_id, show
 from duetime.model.edit import Changes
 from duetime.model.job import Options, encode_options
-from duetime.model.listing import JobFilter
+from duetime.model.lists import JobFilter
 from duetime.model.schedule import Every
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, hand, job, submit
 from tests.contract.worlds import START, Time, World
 

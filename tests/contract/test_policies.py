@@ -14,7 +14,7 @@ from duetime.model.policy import Misfire, Overlap
 from duetime.model.retry import Verdict
 from duetime.model.run import Event, RunState
 from duetime.model.schedule import Cron, Every
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import SUCCEED, TENANT, Hand, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 

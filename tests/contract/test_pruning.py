@@ -8,7 +8,7 @@ from duetime.errors import NotFound
 from duetime.model.job import JobState
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, hand, job, submit
 from tests.contract.worlds import Time
 

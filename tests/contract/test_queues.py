@@ -12,7 +12,7 @@ from duetime.model.lane import Tier
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Depth, NewTenant, Queue, TaskInfo, TenantChange, TenantState
 from duetime.model.worker import Seat, WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT, hand, job, submit
 from tests.contract.worlds import Time
 

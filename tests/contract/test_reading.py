@@ -10,8 +10,8 @@ from duetime.model.job import Options, decode_options, encode_options
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
-from duetime.store.protocol import Store
-from duetime.store.views import MOST_ATTEMPTS
+from duetime.store.protocol.store import Store
+from duetime.store.shared.job_rows import MOST_ATTEMPTS
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import Time
 

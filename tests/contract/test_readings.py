@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from duetime.engine.figures import Readings
+from duetime.engine.alert_figures import Readings
 from duetime.ids import new_id
 from duetime.model.alert import AlertRule, Figure
 from duetime.model.notification import QUEUE
 from duetime.model.schedule import Once
 from duetime.model.target import EMAIL, GRPC, HTTP, SHELL
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT, hand, job, submit
 from tests.contract.worlds import Time
 

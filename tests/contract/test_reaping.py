@@ -14,7 +14,7 @@ from duetime.model.job import Options, encode_options
 from duetime.model.lane import Trial
 from duetime.model.run import RunState
 from duetime.model.worker import Lost
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import GRACE, LEASE, TENANT, Hand, hand, job, judge, reap, submit
 from tests.contract.worlds import Time
 

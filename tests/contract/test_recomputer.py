@@ -10,7 +10,7 @@ from duetime.engine import recomputer as engine_recomputer
 from duetime.engine.recomputer import Recomputer
 from duetime.model.schedule import Cron
 from duetime.model.schedule.zone_database import zone_database
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, job, submit
 from tests.contract.worlds import START, Time, World
 

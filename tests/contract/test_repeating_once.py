@@ -10,10 +10,10 @@ import pytest
 from duetime.errors import Conflict, KeyReused
 from duetime.model.attempt import Claimed
 from duetime.model.idempotency import KeyedRequest, keyed_request
-from duetime.model.listing import DeadFilter
+from duetime.model.lists import DeadFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import Every
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, hand, job, submit
 from tests.contract.worlds import FOR_EVER, Time
 

@@ -16,7 +16,7 @@ from duetime.model.audit import AuditEntry
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.graph import NewGraph, NewNode
 from duetime.model.job import Options, encode_options
-from duetime.model.listing import JobFilter, JobStatus
+from duetime.model.lists import JobFilter, JobStatus
 from duetime.model.notification import Subscription, Webhook
 from duetime.model.schedule import Cron, Every, make_after, make_exclusion
 from duetime.store.postgres import PostgresStore

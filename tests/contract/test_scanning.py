@@ -18,7 +18,7 @@ from duetime.model.firing import Decided, DueJob, SetAside
 from duetime.model.job import Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.schedule import Every
-from duetime.store.protocol import Counts, PlanFires, Scan, Store
+from duetime.store.protocol.store import Counts, PlanFires, Scan, Store
 from tests.contract.hands import TENANT, job, submit
 from tests.contract.worlds import Time
 

@@ -8,7 +8,7 @@ import pytest
 from duetime.model.edit import Changes
 from duetime.model.job import Options, encode_options
 from duetime.model.schedule import Cron, RRule, make_cron, make_rrule
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, job, submit
 from tests.contract.worlds import START, Time
 

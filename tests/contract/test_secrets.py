@@ -8,7 +8,7 @@ from duetime.errors import NotFound
 from duetime.ids import new_id
 from duetime.model.secret import SecretBinding, StoredSecret
 from duetime.model.tenant import NewTenant
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT
 from tests.contract.worlds import Time
 

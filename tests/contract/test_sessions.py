@@ -18,7 +18,7 @@ from duetime.model.session import (
     new_token,
     token_hash,
 )
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT
 from tests.contract.test_access import key
 from tests.contract.worlds import Time

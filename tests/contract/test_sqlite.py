@@ -19,7 +19,7 @@ from duetime.ids import new_id
 from duetime.model.job import NewJob, Options, encode_options
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.schema import VERSION

@@ -10,7 +10,7 @@ from duetime.model.job import JobState, Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import Cron, Once, make_exclusion
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time
 

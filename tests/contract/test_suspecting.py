@@ -11,7 +11,7 @@ from duetime.model.job import Options, encode_options
 from duetime.model.lane import LaneKey, Trial
 from duetime.model.schedule import Every
 from duetime.model.suspicion import FORGET_JOBS, FORGET_TASKS
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, fire, hand, job, reap, submit
 from tests.contract.worlds import Time
 

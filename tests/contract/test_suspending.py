@@ -11,7 +11,7 @@ from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.model.tenant import NO_LIMITS, NewTenant, TenantChange, TenantState
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, job, submit
 from tests.contract.worlds import Time
 

@@ -10,7 +10,7 @@ from duetime.model.attempt import AttemptState
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options, encode_options
 from duetime.model.run import RunState
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import GRACE, LEASE, TENANT, Hand, hand, job, reap, submit, succeeded
 from tests.contract.test_handing_over import over
 from tests.contract.worlds import Time, World

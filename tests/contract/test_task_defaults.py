@@ -8,7 +8,7 @@ from duetime.model.job import Options
 from duetime.model.lane import Tier
 from duetime.model.retry import RetryPolicy
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, STRANGER, TENANT
 from tests.contract.worlds import Time
 

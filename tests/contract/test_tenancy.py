@@ -7,7 +7,7 @@ import pytest
 from duetime.errors import NameTaken, NotFound
 from duetime.model.schedule import Every, Once
 from duetime.model.tenant import FIRST_LIMITS, NewTenant, TenantChange, TenantLimits, TenantState
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, job, submit
 from tests.contract.worlds import Time
 

@@ -7,7 +7,7 @@ from duetime.ids import new_id
 from duetime.model.event import EventKind, EventMark
 from duetime.model.schedule import Once
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import LEASE, TENANT, job, submit
 from tests.contract.worlds import Time
 

@@ -6,7 +6,7 @@ import pytest
 
 from duetime.model.job import JobState
 from duetime.model.schedule import Cron, Every, Once
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, fire, hand, job, submit
 from tests.contract.worlds import START, Time, World
 

@@ -18,8 +18,8 @@ import psycopg
 from duetime.clock import ManualClock
 from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
-from duetime.store.quotas import column_values
+from duetime.store.protocol.store import Store
+from duetime.store.rules.quotas import column_values
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.values import maybe_stamp, stamp
 from tests.conftest import running

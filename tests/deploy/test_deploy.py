@@ -241,7 +241,9 @@ def test_the_chart_makes_workers_and_rules() -> None:
     pod = objects["Deployment", "test-worker"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == "shop:7" and container["args"] == ["worker", "shop.jobs:app"]
-    assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}, "see telemetry/serving.py"
+    assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}, (
+        "see telemetry/metrics_server.py"
+    )
     assert container["env"] == [{"name": "DUETIME_GRACE", "value": "30"}] and pod["terminationGracePeriodSeconds"] == 45
     assert objects["ConfigMap", "test-settings"]["data"]["DUETIME_RETENTION"] == "7d"
     assert ("Job", "test-migrate") not in objects and ("PodMonitor", "test") in objects

@@ -16,8 +16,8 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from duetime.settings import Settings, load
+from duetime.telemetry.metrics_server import metrics_shown
 from duetime.telemetry.pulse import Pulse
-from duetime.telemetry.serving import metrics_shown
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -71,7 +71,7 @@ def test_the_wheel_has_the_code_and_no_more(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "duetime/visible_text.py" in names and "duetime/dashboard/static/app.js" in names
+    assert "duetime/text/visible.py" in names and "duetime/dashboard/static/app.js" in names
     assert all(name.startswith(("duetime/", "duetime-")) for name in names)
 
 

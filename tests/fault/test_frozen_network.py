@@ -25,8 +25,8 @@ from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres import database as database_module
 from duetime.store.postgres.database import SQL
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.context import Context
-from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from duetime.engine.graphs import Wish, make_graph
+from duetime.engine.graph_requests import Wish, make_graph
 from duetime.engine.intake import prepare
 from duetime.model.graph import GraphStatus
 from duetime.model.job import DEFAULT_TENANT

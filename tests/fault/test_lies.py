@@ -15,13 +15,13 @@ import pytest
 from chaos.real.lies import methods
 from duetime import App, AsyncClient, Context
 from duetime.api.data_folder import make_root_key
-from duetime.client import admin_asks, graph_asks, job_asks, run_asks, transport
+from duetime.client import admin_requests, graph_requests, job_calls, run_requests, transport
 from duetime.engine.alarm import Alarm
 from duetime.errors import KeyInFlight, NotFound, ServerUnavailable, StoreUnavailable
 from duetime.ids import new_id, parse, show
-from duetime.model.listing import JobStatus
+from duetime.model.lists import JobStatus
 from duetime.model.notification import QUEUE as MESSAGES
-from duetime.store.opening import open_ready, store_for
+from duetime.store.address import open_ready, store_for
 from duetime.wire.notifications import FigureName
 from duetime.wire.workers import Compare, HandBack
 from tests.integration.conftest import database_url, migrated
@@ -94,10 +94,10 @@ async def test_every_method_of_the_store_lies(database_url: str, monkeypatch: py
         with contextlib.suppress(AssertionError):
             await eventually(lambda: not missing())
         assert not missing()
-        [unserved] = [job async for job in client.walk(job_asks.list_jobs(task=UNSERVED))]
+        [unserved] = [job async for job in client.walk(job_calls.list_jobs(task=UNSERVED))]
         assert (await client.cancel_job(unserved.job_id)).status == JobStatus.CANCELLED
         lies.over = True
-        jobs = [job async for job in client.walk(job_asks.list_jobs())]
+        jobs = [job async for job in client.walk(job_calls.list_jobs())]
         assert {job.job_id for job in jobs if job.queue != MESSAGES} == tour.jobs
         assert len(jobs) == len({job.job_id for job in jobs})
         told = [each.json["type"] for each in receiver.requests[tour.told_from :]]
@@ -147,7 +147,7 @@ async def tenants_and_keys(tour: Tour) -> None:
     client = tour.client
 
     async def tenant_is_there() -> bool:
-        return "acme" in [tenant.name async for tenant in client.walk(admin_asks.list_tenants())]
+        return "acme" in [tenant.name async for tenant in client.walk(admin_requests.list_tenants())]
 
     await tour.once(lambda: client.create_tenant("acme", weight=2), tenant_is_there)
     assert (await client.change_tenant("acme", weight=3)).weight == 3
@@ -157,7 +157,7 @@ async def tenants_and_keys(tour: Tour) -> None:
     )  # counted from here on
 
     async def named(name: str) -> list[Any]:
-        return [key async for key in client.walk(admin_asks.list_keys()) if key.name == name]
+        return [key async for key in client.walk(admin_requests.list_keys()) if key.name == name]
 
     await tour.once(lambda: client.create_key("worker", "first"), lambda: named("first"))
     [first] = await named("first")
@@ -199,9 +199,9 @@ async def sessions(tour: Tour) -> None:
                 assert status in (200, 503)
         async with http.get(client.url + "/v1/me", headers=cookie) as answer:
             assert answer.status in (401, 503)
-    for session in [each async for each in client.walk(admin_asks.list_sessions())]:
+    for session in [each async for each in client.walk(admin_requests.list_sessions())]:
         await tour.gone(lambda id=session.session_id: client.revoke_session(id))  # type: ignore[misc]
-    assert [each async for each in client.walk(admin_asks.list_sessions())] == []
+    assert [each async for each in client.walk(admin_requests.list_sessions())] == []
 
 
 async def jobs(tour: Tour) -> None:
@@ -273,7 +273,7 @@ async def mending(tour: Tour) -> None:
         assert len(await tour.runs(job_id)) == 2
 
     async def none_left() -> bool:
-        return not [letter async for letter in client.walk(run_asks.list_dead_letters())]
+        return not [letter async for letter in client.walk(run_requests.list_dead_letters())]
 
     await tour.once(lambda: client.discard_dead_letters(), none_left)
     assert await none_left()
@@ -294,7 +294,7 @@ async def graphs(tour: Tour) -> None:
         assert (await tour.ended(by_name["sum"].job_id)).result == ["hello one", "hello two"]
         await tour.ended(by_name["no"].job_id, "FAILED")
         summed = by_name["sum"].run_id
-        parents = [parent.name async for parent in client.walk(graph_asks.list_parents(summed))]
+        parents = [parent.name async for parent in client.walk(graph_requests.list_parents(summed))]
         assert sorted(parents) == ["one", "two"]
         failed = by_name["no"].job_id
         await tour.once(lambda: client.rerun_graph(graph.graph_id), lambda: tour.many(failed, 2))  # noqa: B023
@@ -304,7 +304,7 @@ async def graphs(tour: Tour) -> None:
     tour.jobs |= {node.job_id for node in never.nodes}
     assert (await client.cancel_graph(never.graph_id)).counts == {"CANCELLED": 1}
     assert (await client.get_graph(never.graph_id)).counts == {"CANCELLED": 1}
-    assert len([graph async for graph in client.walk(graph_asks.list_graphs())]) == 3
+    assert len([graph async for graph in client.walk(graph_requests.list_graphs())]) == 3
 
 
 async def settings_of_a_tenant(tour: Tour) -> None:
@@ -342,7 +342,7 @@ async def settings_of_a_tenant(tour: Tour) -> None:
 async def keyed_requests(tour: Tour) -> None:
     """A key that was taken without an answer stays taken: who is told so asks with another one."""
     client = tour.client
-    ask = run_asks.create_payload(b"once")
+    ask = run_requests.create_payload(b"once")
 
     async def stored(key: str) -> str:
         keyed = ask._replace(headers={**ask.headers, "Idempotency-Key": key})
@@ -430,7 +430,7 @@ async def figures(tour: Tour) -> None:
     job_id = await tour.job("near.greet", every="1s")
     assert (await asyncio.wait_for(watching, 30)).kind
     await client.cancel_job(job_id)
-    assert [job async for job in client.walk(job_asks.list_jobs(page_size=10))]
+    assert [job async for job in client.walk(job_calls.list_jobs(page_size=10))]
     assert (await client.get_me()).role == "root"
     assert (await client.get_stats()).jobs.kind == "exact"
     await client.list_fires()
@@ -438,10 +438,10 @@ async def figures(tour: Tour) -> None:
     await client.list_jobs(fires_from=moment, fires_until=moment + timedelta(hours=1))
     some = sorted(tour.jobs)[:20]
     assert len((await client.list_recent_runs(some)).items) == 20
-    assert [run async for run in client.walk(run_asks.list_runs())]
+    assert [run async for run in client.walk(run_requests.list_runs())]
     assert (await client.list_workers()).items
     assert (await client.list_tasks()).items
-    assert [entry async for entry in client.walk(admin_asks.list_audit())]
+    assert [entry async for entry in client.walk(admin_requests.list_audit())]
     assert (await client.preview_schedule("every day at 9")).fires
     assert b"duetime_" in await client.metrics()
 

@@ -12,7 +12,7 @@ from duetime.model.job import DEFAULT_TENANT
 from duetime.model.run import RunState
 from duetime.store.postgres import PostgresStore
 from duetime.worker import worker as worker_module
-from duetime.worker.limits import WorkerLimits
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

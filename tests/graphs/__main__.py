@@ -9,7 +9,7 @@ from datetime import timedelta
 from random import Random
 
 from duetime.clock import monotonic
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
 from tests.conftest import INSTALLED
 from tests.contract.hands import TENANT, hand

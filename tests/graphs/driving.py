@@ -9,7 +9,7 @@ from duetime.model.job import NewJob
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.run import RunState
 from duetime.model.schedule import NOW
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from tests.contract.hands import TENANT, Hand, cancelled, failed, succeeded
 from tests.graphs.reference import Planned
 

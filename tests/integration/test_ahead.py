@@ -12,7 +12,7 @@ import pytest
 
 from duetime import App, Receipt, RunState, SyncContext, Task
 from duetime.model.attempt import AttemptState
-from duetime.worker import executor, pace, waiting
+from duetime.worker import backlog, executor, prefetch
 from duetime.worker.slots import Slots
 from tests.support import tasks
 from tests.support.waiting import eventually
@@ -62,13 +62,13 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions count as short, however slow the machine is; and they wait patiently."""
-    monkeypatch.setattr(pace, "_MOMENT", 60.0)
+    """Functions count as short, however slow the machine is; and they wait with_lock_wait."""
+    monkeypatch.setattr(prefetch, "_MOMENT", 60.0)
     be_patient(monkeypatch, 60.0)
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(waiting, "PATIENCE", seconds)
+    monkeypatch.setattr(backlog, "PATIENCE", seconds)
     monkeypatch.setattr(executor, "PATIENCE", seconds)
 
 

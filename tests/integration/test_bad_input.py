@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from duetime import App, DuetimeError, InvalidInput, NotFound, RetryPolicy, testing
-from duetime.store.protocol import Counts
+from duetime.store.protocol.store import Counts
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is what is tested
 NESTED: Any = "x"

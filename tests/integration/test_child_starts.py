@@ -11,7 +11,7 @@ import pytest
 
 from duetime import App, FailureClass, RunState
 from duetime.engine import reaper
-from duetime.worker import processes, running
+from duetime.worker import processes, running_attempt
 from tests.support import dying_start, slow_start, tasks
 from tests.support.command import ROOT, Command
 from tests.support.working import ended, working
@@ -32,8 +32,8 @@ async def test_a_timeout_counts_from_when_the_function_is_called(app: App) -> No
 
 async def test_a_start_that_takes_too_long_counts(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reaper knows when a run was claimed, and its timeout. It shall never free what is still about to begin."""
-    assert timedelta(seconds=1.5 * running.START_ALLOWANCE) <= reaper._OVERDUE
-    monkeypatch.setattr(running, "START_ALLOWANCE", 0.2)
+    assert timedelta(seconds=1.5 * running_attempt.START_ALLOWANCE) <= reaper._OVERDUE
+    monkeypatch.setattr(running_attempt, "START_ALLOWANCE", 0.2)
     quick = app.task(process=True, timeout="300ms", retries=0)(slow_start.quick)
     async with working(app, processes=1):
         run = await ended(app, await quick.submit())

@@ -13,11 +13,19 @@ import pytest
 import duetime
 from duetime import AccessDenied, App, AsyncClient, Client, Closed, Conflict, InvalidInput, NotFound, ServerUnavailable
 from duetime.api.table import ENDPOINTS
-from duetime.client import admin_asks, figure_asks, graph_asks, job_asks, notification_asks, run_asks, target_asks
-from duetime.client.ask import Ask
+from duetime.client import (
+    admin_requests,
+    figure_requests,
+    graph_requests,
+    job_calls,
+    notification_requests,
+    run_requests,
+    target_requests,
+)
+from duetime.client.request import Ask
 from duetime.client.transport import Response, Transport
 from duetime.model.access import Role
-from duetime.model.listing import JobStatus
+from duetime.model.lists import JobStatus
 from duetime.wire.workers import Ask as ClaimRequest
 from tests.support.served import Served
 from tests.support.waiting import eventually
@@ -41,7 +49,15 @@ def test_every_endpoint_has_a_method(endpoint: Any) -> None:
     assert hasattr(Client, endpoint.name)
     if endpoint.name in STREAMS:
         return
-    everything = (job_asks, run_asks, graph_asks, figure_asks, admin_asks, target_asks, notification_asks)
+    everything = (
+        job_calls,
+        run_requests,
+        graph_requests,
+        figure_requests,
+        admin_requests,
+        target_requests,
+        notification_requests,
+    )
     (build,) = (found for asks in everything if (found := getattr(asks, endpoint.name, None)))
     ask = _example(build)
     pattern = re.sub(r"\{\w+\}", "[^/]+", endpoint.path)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import duetime
-from duetime.wiring import make_worker
+from duetime.node.assembly import make_worker
 from duetime.worker.store_source import StoreSource
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings, working

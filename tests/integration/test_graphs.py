@@ -7,9 +7,9 @@ import pytest
 
 from duetime import App, Context, GraphPlan, GraphStatus, InvalidInput, Needs, RetryPolicy, RunState, SyncContext
 from duetime.ids import show
-from duetime.loop import run_together
 from duetime.model.access import Role
-from duetime.wiring import engine_loops
+from duetime.node.assembly import engine_loops
+from duetime.process.loop import run_together
 from tests.integration.test_remote import remote_worker
 from tests.support import tasks
 from tests.support.guests import dsn

@@ -23,7 +23,7 @@ from duetime.model.attempt import AttemptState, Claimed, Completion
 from duetime.model.failure import FailureClass
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
-from duetime.visible_text import visible, visible_json, visible_lines
+from duetime.text.visible import visible, visible_json, visible_lines
 from tests.support.hostile import ESCAPES, HOSTILE, dangers, hostile_server
 from tests.support.served import Served
 from tests.support.waiting import eventually

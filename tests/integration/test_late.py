@@ -11,7 +11,7 @@ from duetime.model.policy import Misfire
 from duetime.model.run import RunState
 from duetime.model.schedule import make_cron
 from duetime.store.sqlite import SqliteStore
-from duetime.worker.limits import WorkerLimits
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from duetime.ids import new_id
-from duetime.model.listing import DeadFilter, JobFilter, JobStatus, RunFilter
+from duetime.model.lists import DeadFilter, JobFilter, JobStatus, RunFilter
 from duetime.model.run import RunState
-from duetime.store.figure_views import CAP, COUNTED, LOOKED_AT
-from duetime.store.listings import BOUND, LIVE_BOUND, MOST_WALKED, SPARSE_BOUND
 from duetime.store.postgres import PostgresStore
+from duetime.store.rules.list_pages import BOUND, LIVE_BOUND, MOST_WALKED, SPARSE_BOUND
+from duetime.store.shared.figure_rows import CAP, COUNTED, LOOKED_AT
 from tests.support.plans import PlanLog, Reads, explained
 from tests.support.postgres import Server
 

@@ -12,10 +12,10 @@ from duetime.ids import new_ids, show
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.lane import Tier
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.context import Context
-from duetime.worker.limits import WorkerLimits
 from duetime.worker.store_source import StoreSource
 from duetime.worker.task import define
 from duetime.worker.worker import Worker

@@ -16,10 +16,10 @@ from chaos.real.bouncer import Bouncer, program
 from duetime import App, RunState
 from duetime.engine.reaper import judge
 from duetime.errors import StoreRewound, StoreUnavailable
-from duetime.store.lane_follower import LaneFollower
 from duetime.store.postgres import PostgresStore, reaping
 from duetime.store.postgres.database import MARK, SQL
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
+from duetime.store.shared.awake_lanes import LaneFollower
 from tests.contract.hands import hand, job, submit
 from tests.support.postgres import Server
 from tests.support.waiting import eventually

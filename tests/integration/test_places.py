@@ -14,8 +14,8 @@ import uvloop
 
 from duetime import App, FailureClass, LeaseLost, RetryPolicy, RunState, SyncContext, current_context
 from duetime.model.attempt import AttemptState, RunNote
-from duetime.worker import pace, processes
-from duetime.worker.notes import Notes
+from duetime.worker import prefetch, processes
+from duetime.worker.progress_reports import Notes
 from tests.support import tasks
 from tests.support.waiting import eventually
 from tests.support.working import ended, quick_settings, working
@@ -146,8 +146,8 @@ async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypa
         told(self, worker, kind, order, content)
 
     monkeypatch.setattr(processes.ProcessExecutor, "_told", strike)
-    monkeypatch.setattr(pace, "_LEAST_COUNTED", 1)
-    monkeypatch.setattr(pace, "_MOMENT", 60.0)
+    monkeypatch.setattr(prefetch, "_LEAST_COUNTED", 1)
+    monkeypatch.setattr(prefetch, "_MOMENT", 60.0)
     async with working(app, processes=1):
         receipts = await square.submit_many([{"number": number} for number in range(20)])
         runs = [await ended(app, receipt) for receipt in receipts]

@@ -15,8 +15,8 @@ from duetime.errors import QuotaExceeded, StoreUnavailable
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
 from duetime.model.tenant import NewTenant, Tenant, TenantChange, TenantLimits
-from duetime.store.opening import store_in_memory
-from duetime.store.protocol import Store
+from duetime.store.address import store_in_memory
+from duetime.store.protocol.store import Store
 from tests.contract.hands import hand, job, submit
 from tests.support.guests import DRIVERS, with_asyncpg
 

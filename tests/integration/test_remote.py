@@ -10,7 +10,7 @@ from duetime import App, Context, GiveUp, RetryAfter, RunState, Snooze, SyncCont
 from duetime.client.transport import Transport
 from duetime.errors import AccessDenied
 from duetime.model.access import Role
-from duetime.wiring import make_worker
+from duetime.node.assembly import make_worker
 from duetime.worker.http_source import HttpSource
 from duetime.worker.worker import Worker
 from tests.support.lying import Lie

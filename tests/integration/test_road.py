@@ -7,7 +7,7 @@ from datetime import timedelta, timezone
 import pytest
 
 from duetime import App, InvalidInput, JobState, KeyReused, Receipt, RunState
-from duetime.store.protocol import Counts
+from duetime.store.protocol.store import Counts
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 

@@ -125,7 +125,7 @@ async def test_a_key_that_is_held_for_a_while_is_waited_for(migrated: str) -> No
 async def test_a_key_that_is_held_for_too_long_is_an_error_of_its_own(
     migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.engine.turns.LONGEST", 0.05)
+    monkeypatch.setattr("duetime.engine.key_wait.LONGEST", 0.05)
     async with App(settings=quick_settings(migrated)) as app:
         add_task(app)
         session = await asyncpg.connect(migrated)

@@ -14,7 +14,7 @@ from typing import Self
 import pytest
 
 from duetime import App, StoreLocked
-from duetime.embedded_file import IDLE
+from duetime.sdk.embedded_file import IDLE
 from duetime.store.sqlite.ownership import Ownership, is_wanted, owner_of
 from tests.support.command import ROOT, Command
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ from duetime.engine.intake import prepare
 from duetime.engine.scanner import Scanner
 from duetime.model.job import Options
 from duetime.model.schedule import make_cron
-from duetime.store.opening import store_in_memory
+from duetime.store.address import store_in_memory
 from duetime.testing import harness
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from duetime import App, Settings, wiring
+from duetime import App, Settings
 from duetime.model.access import Role
-from duetime.store.opening import store_for
-from duetime.store.protocol import Store
-from duetime.wiring import Node, RemoteNode
+from duetime.node import assembly
+from duetime.node.assembly import Node, RemoteNode
+from duetime.store.address import store_for
+from duetime.store.protocol.store import Store
 from tests.support.served import Served
 from tests.support.working import quick_settings
 
@@ -36,7 +37,7 @@ async def test_a_node_that_is_stopped_while_it_opens_its_store_does_not_come_up(
         monkeypatch.setattr(store, "check_schema", check)
         return store
 
-    monkeypatch.setattr(wiring, "store_for", slow)
+    monkeypatch.setattr(assembly, "store_for", slow)
     node = Node(quick_settings(database_url), app=App(settings=quick_settings(database_url)))
 
     async def ready(*_: object) -> None:

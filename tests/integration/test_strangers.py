@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from duetime import App, RunState, Settings
-from duetime.loop import Loop
 from duetime.model.access import Role
-from duetime.store.protocol import Store
-from duetime.wiring import engine_loops, make_worker
+from duetime.node.assembly import engine_loops, make_worker
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Store
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 from tests.support.served import Served

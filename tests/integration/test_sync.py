@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from duetime import App, Closed, InvalidInput, JobState, NotFound, Run, RunState, SyncContext, Task
-from duetime.wiring import Node
+from duetime.node.assembly import Node
 from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, ended, quick_settings, working
 

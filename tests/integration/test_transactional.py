@@ -19,7 +19,7 @@ from duetime import (
     RunState,
     Task,
 )
-from duetime.store.protocol import Counts
+from duetime.store.protocol.store import Counts
 from tests.support.guests import DRIVERS, dsn, with_asyncpg, with_pool, with_psycopg
 from tests.support.working import ended, working
 

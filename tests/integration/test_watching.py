@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from duetime import AsyncClient
-from duetime.client.watching import Change
+from duetime.client.event_stream import Change
 from duetime.ids import new_id
 from duetime.model.event import EventKind
 from duetime.model.job import DEFAULT_TENANT

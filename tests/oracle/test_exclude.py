@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from duetime.model.schedule import Cron, make_cron, make_exclusion
-from duetime.model.schedule.making import bounded
+from duetime.model.schedule.parts import bounded
 from tests.oracle.cases import SEED, draw_line
 from tests.oracle.clocks import changes
 from tests.oracle.contract import Stretch, WithoutDays, after, until

@@ -6,13 +6,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from duetime.api.serving import HttpServer
+from duetime.api.http_server import HttpServer
 from duetime.model.job import NewJob, Submitted
+from duetime.node.assembly import Node
 from duetime.settings import load
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.store.sqlite import SqliteStore
-from duetime.wiring import Node
 
 
 def die_after_commit(kind: type[PostgresStore] | type[SqliteStore]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.real.lies import methods
 from duetime.errors import StoreUnavailable
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 
 class Lie:

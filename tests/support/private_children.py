@@ -7,7 +7,7 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from duetime.privacy import hidden_secrets, keep_secrets_private, take_secrets
+from duetime.process.privacy import hidden_secrets, keep_secrets_private, take_secrets
 
 NAME = "DUETIME_ENCRYPTION_KEYS"
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from duetime.privacy import keep_secrets_private
+from duetime.process.privacy import keep_secrets_private
 
 NOBODY = 65534
 _PR_SET_DUMPABLE = 4

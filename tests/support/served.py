@@ -12,18 +12,18 @@ import aiohttp
 import msgspec
 
 from duetime.api.data_folder import make_root_key
+from duetime.api.http_server import HttpServer
 from duetime.api.service import Service
-from duetime.api.serving import HttpServer
 from duetime.ids import new_id
-from duetime.loop import Loop
 from duetime.model.access import NewKey, Role
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.key_text import new_key_text
 from duetime.model.tenant import NewTenant, Tenant
+from duetime.node.assembly import engine_loops
+from duetime.process.loop import Loop
 from duetime.settings import Settings
-from duetime.store.opening import open_ready, store_for
-from duetime.store.protocol import Store
-from duetime.wiring import engine_loops
+from duetime.store.address import open_ready, store_for
+from duetime.store.protocol.store import Store
 from tests.support.working import ENCRYPTION as ENCRYPTION
 from tests.support.working import quick_settings, watch_clock
 

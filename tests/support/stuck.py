@@ -13,9 +13,9 @@ from pathlib import Path
 
 import duetime
 from duetime.cli.run import run_until_stopped, start_logging
+from duetime.node.assembly import Node
 from duetime.settings import Settings
-from duetime.store.protocol import Store
-from duetime.wiring import Node
+from duetime.store.protocol.store import Store
 
 
 def main(folder: Path, how: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from duetime.loop import Loop
+from duetime.node.assembly import engine_loops, make_target_worker
+from duetime.process.loop import Loop
 from duetime.targets.address_guard import Lookup, system_lookup
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.runner import TargetRunner
-from duetime.wiring import engine_loops, make_target_worker
 from duetime.worker.worker import Worker
 from tests.support.served import Served, served
 from tests.support.waiting import eventually

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from duetime import App, AsyncClient
-from duetime.client import run_asks
+from duetime.client import run_requests
 from duetime.errors import NotFound, ServerUnavailable
 from tests.support.receiver import Receiver
 from tests.support.waiting import eventually
@@ -66,7 +66,7 @@ class Tour:
         await eventually(at_work)
 
     async def runs(self, job_id: str) -> list[Any]:
-        return [run async for run in self.client.walk(run_asks.list_runs_of_job(job_id))]
+        return [run async for run in self.client.walk(run_requests.list_runs_of_job(job_id))]
 
     async def many(self, job_id: str, count: int) -> bool:
         return len(await self.runs(job_id)) >= count

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from duetime import App, Receipt, Run, Settings
-from duetime.api.serving import HttpServer
+from duetime.api.http_server import HttpServer
 from duetime.client.transport import Transport
-from duetime.loop import Loop
-from duetime.store.protocol import Store
-from duetime.wiring import Node, engine_loops, make_worker
+from duetime.node.assembly import Node, engine_loops, make_worker
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Store
 from duetime.worker.http_source import HttpSource
 from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker

@@ -13,8 +13,8 @@ from yarl import URL
 from duetime.errors import InvalidInput
 from duetime.settings import Settings
 from duetime.targets.address_guard import AddressGuard, AddressRefused, without_addresses
-from duetime.targets.checking import TargetRules
 from duetime.targets.url import check_url, same_host
+from duetime.targets.validation import TargetRules
 from tests.support.receiver import Receiver, receiving
 from tests.support.targeting import Targeting, targeting
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from duetime.engine.alarm import Alarm
-from duetime.engine.letters import Letters
+from duetime.engine.outbox import Outbox
 from duetime.errors import InvalidInput
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.job import DEFAULT_TENANT
@@ -139,7 +139,7 @@ async def test_an_alert_opens_and_closes(database_url: str, receiver: Receiver) 
         rule = {"figure": "backlog", "threshold": 2, "until": 0, "queue": "mail"}
         assert (await api.ask("PUT", "/v1/alerts/many", rule)).status == 200
         runs = [await targets.submit(callback_url=FAILING, queue="mail") for _ in range(3)]
-        alarm = Alarm(store, Letters(store), every=timedelta(0))
+        alarm = Alarm(store, Outbox(store), every=timedelta(0))
         await alarm.tick()
         (alert,) = (await api.get("/v1/alerts")).json["items"]
         assert (alert["open"], alert["value"], alert["topic"]) == (True, 3, "queue.backlog")

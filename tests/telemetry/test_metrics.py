@@ -15,7 +15,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from duetime import App, GiveUp
-from duetime.app import App as AppClass
 from duetime.clock import ManualClock
 from duetime.engine.canary import Canary
 from duetime.engine.intake import prepare
@@ -25,20 +24,21 @@ from duetime.engine.surveyor import Surveyor
 from duetime.engine.watcher import Watcher
 from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
-from duetime.model.completing import PLAIN, complete
+from duetime.model.completion import PLAIN, complete
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.listing import JobFilter, RunFilter
+from duetime.model.lists import JobFilter, RunFilter
 from duetime.model.outcome import Failed
 from duetime.model.schedule import make_schedule
 from duetime.model.tenant import NewTenant
 from duetime.model.worker import WorkerInfo
-from duetime.store.observed import ObservedStore
-from duetime.store.opening import open_ready, store_for, store_in_memory
-from duetime.store.protocol import Store
+from duetime.node.assembly import Node
+from duetime.sdk.app import App as AppClass
+from duetime.store.address import open_ready, store_for, store_in_memory
+from duetime.store.protocol.store import Store
+from duetime.store.wrappers.observed import ObservedStore
 from duetime.telemetry.buckets import LAGS, Buckets
 from duetime.telemetry.exposition import page, registry_of
 from duetime.telemetry.meters import Meters
-from duetime.wiring import Node
 from tests.support.waiting import eventually
 from tests.support.working import quick_settings
 

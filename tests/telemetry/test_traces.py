@@ -20,12 +20,12 @@ from duetime.clock import ManualClock
 from duetime.engine.scanner import Scanner
 from duetime.ids import parse
 from duetime.model.job import Options, encode_options
-from duetime.store.observed import ObservedStore
-from duetime.store.opening import open_ready, store_in_memory
-from duetime.store.protocol import Store
+from duetime.node.assembly import make_worker
+from duetime.store.address import open_ready, store_in_memory
+from duetime.store.protocol.store import Store
+from duetime.store.wrappers.observed import ObservedStore
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer, current_headers, is_traceparent, make_tracer
-from duetime.wiring import make_worker
 from duetime.worker.context import current_traceparent
 from duetime.worker.store_source import StoreSource
 from tests.contract.hands import hand, job, submit
@@ -260,7 +260,7 @@ def test_what_a_traceparent_is(text: str, good: bool) -> None:
 
 def test_nothing_of_it_is_loaded_when_it_is_off() -> None:
     code = (
-        "import sys, duetime, duetime.cli.main, duetime.wiring, duetime.worker.worker\n"
+        "import sys, duetime, duetime.cli.main, duetime.node.assembly, duetime.worker.worker\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]\n"
         "from duetime.telemetry.traces import current_headers\n"
         "assert current_headers() == {}\n"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duetime.engine.figures import percentile
+from duetime.engine.alert_figures import percentile
 from duetime.errors import InvalidInput
 from duetime.model.alert import Alert, AlertRule, Figure, judge, make_rule, sentence
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from duetime.cli.talking import Talk, read_lines
+from duetime.cli.server_commands import Talk, read_lines
 from duetime.errors import InvalidInput
 
 

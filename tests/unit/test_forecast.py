@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetime.ids import new_id, run_id
-from duetime.model.figures import Ahead, ComingJob
 from duetime.model.forecast import Forecast, forecast, runs_of
 from duetime.model.job import Options, encode_options
-from duetime.model.owed import Withdrawn, encode_owed
+from duetime.model.overview import Ahead, ComingJob
 from duetime.model.policy import Misfire
 from duetime.model.schedule import Cron, Every, Recurring, encode_schedule, make_cron, make_exclusion
+from duetime.model.withdrawn_runs import Withdrawn, encode_owed
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

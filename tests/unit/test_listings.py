@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from duetime.model.listing import JobFilter
-from duetime.store.listings import EndedWalk
-from duetime.store.service_views import LAST_ID
+from duetime.model.lists import JobFilter
+from duetime.store.rules.list_pages import EndedWalk
+from duetime.store.shared.service_rows import LAST_ID
 
 ODD = [UUID(int=number) for number in range(99, 0, -2)]
 EVEN = [UUID(int=number) for number in range(100, 0, -2)]

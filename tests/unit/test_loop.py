@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from duetime.errors import StoreUnavailable
-from duetime.loop import Loop, run_together, spread
+from duetime.process.loop import Loop, run_together, spread
 
 
 def test_a_spread_delay_is_less_by_no_more_than_asked() -> None:

@@ -9,10 +9,10 @@ from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Outcome, Succeeded
-from duetime.store.opening import store_in_memory
+from duetime.store.address import store_in_memory
 from duetime.worker.executor import LoopExecutor
-from duetime.worker.notes import Notes
-from duetime.worker.running import Running, Stop
+from duetime.worker.progress_reports import Notes
+from duetime.worker.running_attempt import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.task import define
 

@@ -17,10 +17,10 @@ from duetime.model.breaker import (
     retry_delay,
 )
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.health import Health
 from duetime.model.outcome import Failed, Succeeded
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.model.target_health import Health
 from duetime.worker.outcomes import describe
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -9,10 +9,10 @@ from duetime.ids import new_id
 from duetime.model.attempt import AttemptState, Completion
 from duetime.model.breaker import WINDOW, Breaker, BreakerPolicy, BreakerState
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.health import Health
 from duetime.model.outcome import Failed, HandedOver, Outcome, Snoozed, Succeeded
 from duetime.model.retry import Verdict
 from duetime.model.run import Event
+from duetime.model.target_health import Health
 
 TARGET = (1, "duetime.http/shop.example.com")
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetime.model.recomputing import after_zone_change
+from duetime.model.cursor_moves import after_zone_change
 from duetime.model.schedule import Cron
 
 START = datetime(2026, 3, 2, tzinfo=UTC)

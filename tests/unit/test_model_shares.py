@@ -5,7 +5,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from duetime.model.agenda import Agenda
+from duetime.model.claim_plan import Agenda
 from duetime.model.lane import Lane, LaneKey, Sight, Tier, Trial
 from duetime.model.shares import TURN, FullLanes, Shares
 from duetime.model.suspicion import TrialRoom

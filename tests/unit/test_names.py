@@ -32,7 +32,8 @@ def test_a_name_that_is_not_there() -> None:
 def test_help_loads_no_server_and_no_store() -> None:
     code = (
         "import sys, duetime.cli.main;"
-        "print(sorted({'asyncpg', 'aiohttp', 'uvicorn', 'grpc', 'duetime.app', 'duetime.wiring'} & set(sys.modules)))"
+        "late = {'asyncpg', 'aiohttp', 'uvicorn', 'grpc', 'duetime.sdk.app', 'duetime.node.assembly'};"
+        "print(sorted(late & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,7 +9,6 @@ from duetime.errors import InvalidInput
 from duetime.model.event import EventKind
 from duetime.model.failure import FailureClass
 from duetime.model.job import Options
-from duetime.model.news import messages
 from duetime.model.notification import (
     QUEUE,
     Email,
@@ -21,6 +20,7 @@ from duetime.model.notification import (
     encode_subscription,
     make_subscription,
 )
+from duetime.model.run_messages import messages
 
 DUE = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
 HOOK = Webhook("https://example.com/hook")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetime import ids
-from duetime.api.submitting import JobMaker
+from duetime.api.job_maker import JobMaker
 from duetime.cli.job_options import flags_of, read_flags
 from duetime.errors import InvalidInput
 from duetime.model.job import NewJob
@@ -22,7 +22,7 @@ from duetime.spec.derived import OF_EDITS, OF_SCHEDULES, OF_SUBMISSIONS, OF_TASK
 from duetime.spec.options import EditOptions, ScheduleOptions, SubmitOptions, TaskOptions
 from duetime.spec.resolved import HANDLED, NOTHING_GIVEN, STORED, resolve
 from duetime.spec.shown import read_shown, shown_options
-from duetime.targets.checking import TargetRules
+from duetime.targets.validation import TargetRules
 from duetime.wire.jobs import JobPatch, JobRequest
 from tests.support import options_doc
 

@@ -7,8 +7,8 @@ import pytest
 from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey
-from duetime.worker.pace import Pace
-from duetime.worker.running import Running
+from duetime.worker.prefetch import Pace
+from duetime.worker.running_attempt import Running
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
 from duetime.worker.task import Place, define
@@ -24,7 +24,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     """What is claimed ahead, while so many end one after the other and each takes so long."""
     now = 0.0
     said: list[int] = []
-    monkeypatch.setattr("duetime.worker.pace.monotonic", lambda: now)
+    monkeypatch.setattr("duetime.worker.prefetch.monotonic", lambda: now)
     pace = Pace(2, 200, said.append)
 
     def end(count: int, seconds: float, options: bytes | None = None) -> list[int]:

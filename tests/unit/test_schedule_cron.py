@@ -10,8 +10,8 @@ from cronsim import CronSim
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule import EARLIEST, LATEST, Cron, UnusableSchedule, make_cron, make_exclusion
-from duetime.model.schedule.field import DAY_OF_WEEK, MINUTE, read_field
-from duetime.model.schedule.line import read_line
+from duetime.model.schedule.cron_field import DAY_OF_WEEK, MINUTE, read_field
+from duetime.model.schedule.cron_line import read_line
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

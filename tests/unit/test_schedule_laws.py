@@ -21,7 +21,7 @@ from duetime.model.schedule import (
     parse_schedule,
 )
 from duetime.model.schedule.allowed import AllowedDays
-from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule.describe import exact_form, explain
 from duetime.model.schedule.zone import zone_named
 from tests.oracle.clocks import changes
 from tests.support.depth import tries

@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 from duetime.cli.main import application
 from duetime.errors import InvalidInput
 from duetime.model.schedule import Every, Once, Schedule, check_zone, make_rrule, make_schedule
-from duetime.model.schedule.previewing import preview
-from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule.describe import exact_form, explain
+from duetime.model.schedule.preview import preview
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

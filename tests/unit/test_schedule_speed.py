@@ -9,7 +9,7 @@ import pytest
 from duetime.errors import InvalidInput
 from duetime.model.schedule import Once, make_cron, make_rrule, make_schedule, preview
 from duetime.model.schedule.allowed import AllowedDays
-from duetime.model.schedule.line import read_lines
+from duetime.model.schedule.cron_line import read_lines
 from tests.support.texts import cron_lines
 
 DUE = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetime.model.schedule import Recurring, explain, make_cron, make_rrule, parse_schedule
-from duetime.model.schedule.telling_line import MONTH_NAMES, WEEKDAY_NAMES
+from duetime.model.schedule.describe_cron import MONTH_NAMES, WEEKDAY_NAMES
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 3, 27, 10, tzinfo=UTC)

@@ -9,9 +9,9 @@ import pytest
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule import Cron, Every, Once
-from duetime.model.schedule.previewing import preview
-from duetime.model.schedule.reading import parse_schedule
-from duetime.model.schedule.telling import exact_form, explain
+from duetime.model.schedule.describe import exact_form, explain
+from duetime.model.schedule.parse import parse_schedule
+from duetime.model.schedule.preview import preview
 from duetime.model.schedule.words import parse_words
 from duetime.model.schedule.words.vocabulary import PHRASES
 from tests.support.texts import garbage

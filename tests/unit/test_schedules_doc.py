@@ -13,7 +13,7 @@ import pytest
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule import Once
-from duetime.model.schedule.field import (
+from duetime.model.schedule.cron_field import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
     FULL_MONTHS,
@@ -26,19 +26,19 @@ from duetime.model.schedule.field import (
     WEEKDAYS,
     YEAR,
 )
-from duetime.model.schedule.line import WORDS
-from duetime.model.schedule.making import bounded
-from duetime.model.schedule.previewing import ComingFire, preview
-from duetime.model.schedule.reading import parse_schedule
+from duetime.model.schedule.cron_line import WORDS
+from duetime.model.schedule.describe import exact_form, explain
+from duetime.model.schedule.parse import parse_schedule
+from duetime.model.schedule.parts import bounded
+from duetime.model.schedule.preview import ComingFire, preview
 from duetime.model.schedule.rrule_parts import KNOWN
-from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.words.vocabulary import PHRASES, UNIT_NAMES, VOCABULARY
 
 ROOT = Path(__file__).parents[2]
 SYNTAX = ROOT / "docs" / "schedule-syntax.md"
 PAGES = (ROOT / "docs" / "schedules.md", SYNTAX)
 SOURCE = ROOT / "src" / "duetime" / "model" / "schedule"
-PARSERS = ("field", "line", "hashing", "dialect", "rrule_parts", "rrule_times", "rrule")
+PARSERS = ("cron_field", "cron_line", "cron_hash", "dialect", "rrule_parts", "rrule_times", "rrule")
 """The modules of the parser, beside those of the words: each of their refusals has a row on the page."""
 SAID = datetime(2026, 3, 27, 10, tzinfo=UTC)
 _TABLES_OF_PROSE = {"kind", "field", "`misfire`", "`overlap`", "a run that is"}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from duetime.crypto.sealer import Sealer, is_sealed, is_sealed_text, key_name_of, prefix_of
 from duetime.errors import KeyUnknown, NoEncryptionKey, SealBroken
-from duetime.sealing import Sealer, is_sealed, is_sealed_text, key_name_of, prefix_of
 
 SEALER = Sealer([("first", bytes(32))])
 

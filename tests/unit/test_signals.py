@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duetime import signals
+from duetime.process import signals
 from tests.support.waiting import eventually
 
 _LINES = 40

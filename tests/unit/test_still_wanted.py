@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from duetime.store.listings import Source, still_wanted
+from duetime.store.rules.list_pages import Source, still_wanted
 
 IDS = [UUID(int=number) for number in range(10, 0, -1)]
 

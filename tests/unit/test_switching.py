@@ -3,14 +3,14 @@
 import sys
 from contextlib import ExitStack
 
-from duetime.worker.switching import quick_turns
+from duetime.worker.switch_interval import short_switch_interval
 
 
 def test_turns_are_as_they_were_when_the_last_one_has_ended() -> None:
     before = sys.getswitchinterval()
     one, other = ExitStack(), ExitStack()
-    one.enter_context(quick_turns())
-    other.enter_context(quick_turns())
+    one.enter_context(short_switch_interval())
+    other.enter_context(short_switch_interval())
     one.close()
     assert sys.getswitchinterval() < before
     other.close()
@@ -21,7 +21,7 @@ def test_who_wants_even_quicker_turns_keeps_them() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)
     try:
-        with quick_turns():
+        with short_switch_interval():
             assert sys.getswitchinterval() < 0.00011
     finally:
         sys.setswitchinterval(before)

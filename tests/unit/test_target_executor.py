@@ -10,10 +10,10 @@ from duetime.model.lane import LaneKey
 from duetime.model.outcome import Failed, Outcome
 from duetime.model.target import HTTP
 from duetime.settings import Settings
-from duetime.store.opening import store_in_memory
+from duetime.store.address import store_in_memory
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.runner import TargetRunner
-from duetime.worker.running import Running, Stop
+from duetime.worker.running_attempt import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.targets import TargetExecutor
 from duetime.worker.task import target_definition

@@ -18,9 +18,9 @@ from bench.tasks import app
 from duetime.engine.intake import prepare
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.schedule import Once
+from duetime.node.assembly import Node
 from duetime.settings import Settings
-from duetime.store.opening import open_ready, store_for
-from duetime.wiring import Node
+from duetime.store.address import open_ready, store_for
 
 SLOTS = int(os.environ.get("PEER_SLOTS", "1000"))
 TASK = app.tasks[os.environ.get("PEER_TASK", "nothing")]

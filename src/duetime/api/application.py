@@ -23,7 +23,6 @@ from duetime.api.decoding import fit, header_map, read_large_json, read_query
 from duetime.api.encoding import encode_answer
 from duetime.api.endpoint import Call, Endpoint, Reply, Stream
 from duetime.api.idempotency import answered_once, keeps_answer
-from duetime.api.limits import LIMITS, LimitName, limit_of
 from duetime.api.peer import Peer
 from duetime.api.problems import (
     FORBIDDEN,
@@ -36,6 +35,7 @@ from duetime.api.problems import (
     problem_of,
 )
 from duetime.api.service import Service
+from duetime.api.usage_limits import LIMITS, LimitName, limit_of
 from duetime.errors import StoreError, reason_of
 from duetime.model.access import Action
 

@@ -19,7 +19,7 @@ import msgspec
 
 from duetime.api.problems import INVALID_INPUT, INVALID_JSON, TOO_LARGE, Problem
 from duetime.api.type_lookup import allowed_values, with_integers
-from duetime.suggesting import patience
+from duetime.text.suggestions import patience
 
 T = TypeVar("T")
 _ENTRY = re.compile(r"\$\.(\w+)\[\.\.\.\]")

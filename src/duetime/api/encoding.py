@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duetime.slices import Slices
+from duetime.process.slices import Slices
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _LONG = 50

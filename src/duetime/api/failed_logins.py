@@ -9,9 +9,9 @@ that an open page whose session is over does not keep its reader from logging in
 import ipaddress
 from collections.abc import Callable, Mapping
 
-from duetime.api.limits import LimitName
 from duetime.api.problems import RATE_LIMITED, Problem
 from duetime.api.ratelimit_fields import Standings
+from duetime.api.usage_limits import LimitName
 from duetime.clock import monotonic
 
 _MOST = 10_000

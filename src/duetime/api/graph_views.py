@@ -7,7 +7,7 @@ from typing import Any
 from duetime.ids import show
 from duetime.model.dependency import Parent
 from duetime.model.graph import Graph, GraphItem, Node
-from duetime.slices import mapped
+from duetime.process.slices import mapped
 from duetime.wire.graphs import EdgeView, GraphSummary, GraphView, NodeView, ParentView
 
 

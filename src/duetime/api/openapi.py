@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from duetime.api.endpoint import JSON, Endpoint
-from duetime.api.limits import limit_of
 from duetime.api.problems import KINDS, MEDIA, ProblemDocument
+from duetime.api.usage_limits import limit_of
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM = {"content": {MEDIA: {"schema": {"$ref": _REF.format(name="Problem")}}}}

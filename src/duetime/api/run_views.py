@@ -9,7 +9,7 @@ from duetime.model import json
 from duetime.model.attempt import Attempt, AttemptState, Run
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
-from duetime.model.listing import DeadGroup, DeadGroups, DeadLetter, RunItem
+from duetime.model.lists import DeadGroup, DeadGroups, DeadLetter, RunItem
 from duetime.wire.runs import AttemptView, DeadLetterGroup, DeadLetterGroups, DeadLetterView, RunSummary, RunView
 
 

@@ -4,30 +4,30 @@ import asyncio
 import contextlib
 from typing import Any
 
-from duetime.api.cursors import Cursors
-from duetime.api.events import EventHub
+from duetime.api.audit_trail import AuditTrail
+from duetime.api.authentication import Gate
+from duetime.api.browser_sessions import Sessions
+from duetime.api.event_feed import EventHub
 from duetime.api.failed_logins import FailedLogins
-from duetime.api.gate import Gate
-from duetime.api.limits import Limits
-from duetime.api.memory import Memory
+from duetime.api.lookup_cache import Memory
 from duetime.api.metrics import Metrics
+from duetime.api.page_cursors import Cursors
 from duetime.api.peer import Front
-from duetime.api.secrets import KnownSecrets
-from duetime.api.sessions import Sessions
-from duetime.api.tasks import Tasks
-from duetime.api.trail import Trail
-from duetime.computing import Computing
-from duetime.engine.bounded import BoundedStore
-from duetime.engine.breakers import breaker_policy
-from duetime.engine.desk import Desk
-from duetime.engine.gathering import Gatherer
+from duetime.api.secret_access import KnownSecrets
+from duetime.api.task_registry import Tasks
+from duetime.api.usage_limits import Limits
+from duetime.engine.breaker_timer import breaker_policy
 from duetime.engine.quota import Quota
+from duetime.engine.quota_store import QuotaStore
+from duetime.engine.submit_batcher import SubmitBatcher
+from duetime.engine.worker_gateway import WorkerGateway
 from duetime.errors import StoreError
+from duetime.process.compute_thread import ComputeThread
 from duetime.settings import Settings
-from duetime.store.opening import sealer_of
-from duetime.store.protocol import Store
-from duetime.targets.checking import TargetRules
+from duetime.store.address import sealer_of
+from duetime.store.protocol.store import Store
 from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.validation import TargetRules
 from duetime.targets.vault import Vault
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer
@@ -40,12 +40,12 @@ class Service:
     def __init__(
         self, store: Store, settings: Settings, *, meters: Meters | None = None, tracer: Tracer | None = None
     ) -> None:
-        self.store = BoundedStore(store, Quota()).as_store
+        self.store = QuotaStore(store, Quota()).as_store
         self.settings = settings
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
         self.gate = Gate(store)
-        self.desk = Desk(
+        self.desk = WorkerGateway(
             store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
         )
         self.metrics = Metrics(Meters() if meters is None else meters)
@@ -53,9 +53,9 @@ class Service:
         self.limits = Limits(store, settings, self.metrics.limited)
         self.failed_logins = FailedLogins(settings.failed_logins, self.metrics.limited)
         self.cursors = Cursors(store)
-        self.trail = Trail(store)
+        self.trail = AuditTrail(store)
         self.tasks = Tasks(store, settings)
-        self.intake = Gatherer(self.store)
+        self.intake = SubmitBatcher(self.store)
         self.sealer = sealer_of(store, settings)
         self.vault = Vault(store, self.sealer)
         self.targets = TargetRules(settings)
@@ -65,7 +65,7 @@ class Service:
         self.seen_writable: Memory[bool, bool] = Memory(10.0)
         self.seen_stats: Memory[tuple[Any, ...], Stats] = Memory(1.0)
         self.seen_fires: Memory[tuple[Any, ...], Fires] = Memory(10.0)
-        self.computing = Computing()
+        self.computing = ComputeThread()
         self.stopping = asyncio.Event()
         """Set when the server is asked to stop: answers without an end come to one."""
 

@@ -12,8 +12,8 @@ import ssl
 from collections.abc import Callable
 
 from duetime.api.connections import Connections
+from duetime.crypto.tls import ReloadedContext
 from duetime.errors import reason_of
-from duetime.tls import ReloadedContext
 
 log = logging.getLogger("duetime.api")
 

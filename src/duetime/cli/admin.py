@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, Yes, limited, talks
+from duetime.cli.server_commands import Talk, Yes, limited, talks
 from duetime.errors import InvalidInput
 
 tenants = group("Tenants: list, create, change. Needs a root key.")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, read_lines, talks
+from duetime.cli.server_commands import Talk, read_lines, talks
 from duetime.errors import InvalidInput
 
 application = group("Calendars: days that jobs leave out, such as holidays.")

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from duetime.cli.loading import load_app, load_settings
+from duetime.cli.app_loader import load_app, load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json, MaybeAppName
 from duetime.cli.output import clear_errors, out, say
 from duetime.duration import format_duration
@@ -41,7 +41,7 @@ def check(
 
 
 async def _look(settings: Settings) -> dict[str, Any]:
-    from duetime.store.inspecting import inspect
+    from duetime.store.inspection import inspect
 
     found = await inspect(settings)
     facts: dict[str, Any] = {

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from duetime.cli.crontab_lines import Entry, LeftOut, read_crontab
 from duetime.cli.output import err, out
-from duetime.cli.talking import Talk, read_lines, talks
+from duetime.cli.server_commands import Talk, read_lines, talks
 from duetime.errors import InvalidInput
 
 _NAME = 80

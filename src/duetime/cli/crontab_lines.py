@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from duetime.model.schedule.line import WORDS
+from duetime.model.schedule.cron_line import WORDS
 
 _VARIABLE = re.compile(r"""\s*(["']?)([A-Za-z_][A-Za-z0-9_]*)\1\s*=\s*(.*?)\s*""")
 _PERCENT = re.compile(r"(?<!\\)%")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Unpack
 import typer
 
 from duetime.cli.job_options import Args, Arguments, read_arguments
-from duetime.cli.talking import Talk, talks
+from duetime.cli.server_commands import Talk, talks
 from duetime.errors import InvalidInput
 from duetime.spec.derived import OF_EDITS
 from duetime.spec.options import EditOptions

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.output import out
-from duetime.cli.talking import Talk, talks
+from duetime.cli.server_commands import Talk, talks
 
 if TYPE_CHECKING:
     from duetime.wire.encryption import EncryptionView

@@ -10,7 +10,7 @@ from rich.markup import escape
 from duetime.cli.groups import group
 from duetime.cli.job_options import check_object
 from duetime.cli.jobs import Limit
-from duetime.cli.talking import Talk, Yes, limited, read_lines, talks
+from duetime.cli.server_commands import Talk, Yes, limited, read_lines, talks
 from duetime.errors import InvalidInput
 from duetime.wire.graphs import GraphView
 

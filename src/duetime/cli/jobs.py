@@ -7,7 +7,7 @@ import typer
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
 from duetime.cli.options import IdempotencyKey
-from duetime.cli.talking import Talk, Yes, limited, talks
+from duetime.cli.server_commands import Talk, Yes, limited, talks
 
 application = group("Look at jobs, and steer them.")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from duetime.clock import SystemClock
 from duetime.errors import DuetimeError
 from duetime.model.schedule import check_zone
-from duetime.previewing import preview
+from duetime.sdk.preview import preview
 
 _LOCALTIME = Path("/etc/localtime")
 

@@ -28,8 +28,8 @@ from duetime.cli import (
     submit,
     worker,
 )
+from duetime.text.visible import visible_lines
 from duetime.version import __version__
-from duetime.visible_text import visible_lines
 
 application = typer.Typer(
     name="duetime",

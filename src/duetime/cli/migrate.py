@@ -2,7 +2,7 @@
 
 import asyncio
 
-from duetime.cli.loading import load_settings
+from duetime.cli.app_loader import load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
 from duetime.cli.output import clear_errors, say, set_up_logging
 from duetime.settings import Settings
@@ -24,7 +24,7 @@ def migrate(
 
 
 async def _migrate(settings: Settings) -> tuple[list[int], int]:
-    from duetime.store.opening import store_for
+    from duetime.store.address import store_for
 
     store = store_for(settings)
     await store.open()

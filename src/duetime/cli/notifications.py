@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, shown, talks
+from duetime.cli.server_commands import Talk, shown, talks
 from duetime.errors import InvalidInput
 from duetime.wire.notifications import FigureName
 

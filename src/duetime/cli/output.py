@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from duetime.errors import AccessDenied, DuetimeError, InvalidInput, SchemaMismatch, StoreError, StoreLocked
-from duetime.visible_text import visible_json, visible_lines
+from duetime.text.visible import visible_json, visible_lines
 from duetime.worker.context import log_ids
 
 

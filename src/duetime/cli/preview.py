@@ -12,8 +12,8 @@ from duetime.cli.options import Json
 from duetime.cli.output import clear_errors, out, say
 from duetime.clock import SystemClock
 from duetime.model.schedule import ComingFire, check_moment
-from duetime.previewing import FEW
-from duetime.previewing import preview as coming
+from duetime.sdk.preview import FEW
+from duetime.sdk.preview import preview as coming
 
 Text = Annotated[
     str,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from duetime.cli.loading import load_settings
+from duetime.cli.app_loader import load_settings
 from duetime.cli.options import Config, DatabaseUrl, DataDir, Json
 from duetime.cli.output import clear_errors, say
 from duetime.model.key_text import KeyText
@@ -34,7 +34,7 @@ def root_key(
 
 async def _make(settings: Settings, lifetime: timedelta | None) -> KeyText:
     from duetime.api.data_folder import make_root_key
-    from duetime.store.opening import open_ready, store_for
+    from duetime.store.address import open_ready, store_for
 
     store = store_for(settings)
     await open_ready(store)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from duetime.cli.loading import load_app, load_settings
+from duetime.cli.app_loader import load_app, load_settings
 from duetime.cli.options import (
     Config,
     DatabaseUrl,
@@ -28,13 +28,13 @@ from duetime.cli.options import (
     TlsKey,
 )
 from duetime.cli.output import clear_errors, is_terminal, say, set_up_logging
-from duetime.privacy import keep_secrets_private
+from duetime.process.privacy import keep_secrets_private
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
-    from duetime.api.serving import HttpServer
-    from duetime.store.protocol import Store
+    from duetime.api.http_server import HttpServer
+    from duetime.store.protocol.store import Store
 
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000
 _PATIENCE = 2.0
@@ -65,7 +65,7 @@ def up(
     keep_secrets_private()  # before anything that takes time
     from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
     from duetime.cli.ticker import Ticker
-    from duetime.wiring import Node
+    from duetime.node.assembly import Node
 
     with clear_errors(json=json):
         settings = load_settings(
@@ -141,7 +141,7 @@ def server(
 ) -> None:
     """Run the HTTP API and the loops of one node (scanner, reaper, pruner) on PostgreSQL. Start as many as you like."""
     keep_secrets_private()
-    from duetime.wiring import Node
+    from duetime.node.assembly import Node
 
     with clear_errors(json=json):
         settings = load_settings(

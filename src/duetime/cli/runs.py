@@ -9,7 +9,7 @@ from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
-from duetime.cli.talking import Talk, Yes, limited, talks
+from duetime.cli.server_commands import Talk, Yes, limited, talks
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError
 from duetime.wire.runs import LONGEST_DELAY

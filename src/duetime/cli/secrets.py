@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, talks
+from duetime.cli.server_commands import Talk, talks
 
 application = group("Secrets that headers of targets name.")
 

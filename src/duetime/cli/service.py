@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from duetime.cli.groups import group
 from duetime.cli.output import err
-from duetime.cli.talking import Talk, shown, talks
+from duetime.cli.server_commands import Talk, shown, talks
 
 queues = group("Look at queues, limit, pause and resume them.")
 

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.groups import group
-from duetime.cli.talking import Talk, Yes, talks
+from duetime.cli.server_commands import Talk, Yes, talks
 from duetime.errors import InvalidInput
 
 sessions = group("Sessions of browsers: list, revoke.")

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from duetime.cli.job_options import Args, Arguments, check_object, read_arguments, read_json
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.output import err
-from duetime.cli.talking import Talk, read_lines, shown, talks
+from duetime.cli.server_commands import Talk, read_lines, shown, talks
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.kinds import read_duration
 from duetime.spec.options import ScheduleOptions, SubmitOptions

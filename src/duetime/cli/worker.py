@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from duetime.cli.loading import load_app, load_settings
+from duetime.cli.app_loader import load_app, load_settings
 from duetime.cli.options import (
     ClientCert,
     ClientKey,
@@ -26,14 +26,14 @@ from duetime.cli.options import (
 from duetime.cli.output import clear_errors, say
 from duetime.cli.run import database_of, run_until_stopped, start_logging
 from duetime.errors import InvalidInput
-from duetime.privacy import keep_secrets_private
+from duetime.process.privacy import keep_secrets_private
 from duetime.setting_kinds import without_password
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
-    from duetime.api.serving import HttpServer
-    from duetime.app import App
-    from duetime.store.protocol import Store
+    from duetime.api.http_server import HttpServer
+    from duetime.sdk.app import App
+    from duetime.store.protocol.store import Store
 
 
 def worker(
@@ -63,7 +63,7 @@ def worker(
     """
     keep_secrets_private()
     from duetime.api.data_folder import with_encryption_key
-    from duetime.wiring import Node
+    from duetime.node.assembly import Node
 
     with clear_errors(json=json):
         settings = load_settings(
@@ -115,7 +115,7 @@ def worker(
 def _work_remotely(settings: Settings, app: "App", *, json: bool) -> None:
     if settings.key is None:
         raise InvalidInput("a remote worker needs a key", field="key", remedy="set DUETIME_KEY to a worker key")
-    from duetime.wiring import RemoteNode
+    from duetime.node.assembly import RemoteNode
 
     tasks = sorted(app.tasks)
 

@@ -1,7 +1,7 @@
 """The client of the HTTP API: `AsyncClient`, and `Client` for code that is not async."""
 
+from duetime.client.blocking_client import Client
 from duetime.client.client import AsyncClient
-from duetime.client.sync import Client
-from duetime.client.watching import Change
+from duetime.client.event_stream import Change
 
 __all__ = ["AsyncClient", "Change", "Client"]

@@ -14,17 +14,17 @@ import os
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from duetime.client.ask import Ask, Length, PageOf, next_page
 from duetime.client.endpoints import AsyncSender, Endpoints
-from duetime.client.finding import find_server
+from duetime.client.event_stream import Change, changes
+from duetime.client.request import Ask, Length, PageOf, next_page
+from duetime.client.server_address import find_server
 from duetime.client.transport import Transport, decode
-from duetime.client.watching import Change, changes
 from duetime.clock import monotonic
+from duetime.crypto.tls import ClientTls
 from duetime.errors import ServerUnavailable, never_ran
-from duetime.model.listing import JobStatus
+from duetime.model.lists import JobStatus
 from duetime.settings import load
 from duetime.spec.kinds import read_duration
-from duetime.tls import ClientTls
 from duetime.wire.events import HEARTBEAT
 from duetime.wire.runs import RunView
 

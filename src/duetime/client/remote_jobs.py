@@ -12,10 +12,11 @@ from uuid import UUID
 import msgspec
 
 from duetime.client.client import AsyncClient
-from duetime.client.graph_views import graph_of, nodes_request
+from duetime.client.graph_answers import graph_of, nodes_request
+from duetime.client.job_answers import calendar_of, job_of, run_of, submitted_of
 from duetime.client.job_requests import edit_request, job_request
-from duetime.client.job_views import calendar_of, job_of, run_of, submitted_of
 from duetime.clock import SystemClock
+from duetime.crypto.tls import ClientTls
 from duetime.ids import parse, show
 from duetime.model.attempt import Run
 from duetime.model.calendar import Calendar, dates_of
@@ -24,7 +25,6 @@ from duetime.model.graph import Graph, NewGraph
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.schedule import Once
-from duetime.tls import ClientTls
 from duetime.wire.jobs import JobView
 
 _MOMENT = timedelta(microseconds=1)

@@ -17,12 +17,12 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from duetime.client.problems import error_of, is_transient, retry_after
+from duetime.client.server_errors import error_of, is_transient, retry_after
+from duetime.crypto.tls import ClientTls
 from duetime.errors import DuetimeError, InvalidInput, KeyInFlight, RateLimited, ServerUnavailable, reason_of
-from duetime.forking import begin_anew_in_children
+from duetime.process.forks import reset_in_children
 from duetime.setting_kinds import without_password
 from duetime.telemetry.traces import current_headers
-from duetime.tls import ClientTls
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Transport:
         self._tls = tls
         self._context = None if tls is None else tls.context()
         self._session: aiohttp.ClientSession | None = None
-        begin_anew_in_children(self)
+        reset_in_children(self)
 
     def begin_anew(self) -> object:
         before, self._session = self._session, None

@@ -6,17 +6,17 @@ state, with keys that name the turn: whatever dies in between, each turn is told
 
 from datetime import timedelta
 
-from duetime.engine.figures import Readings
-from duetime.engine.letters import Letters
+from duetime.engine.alert_figures import Readings
+from duetime.engine.outbox import Outbox
 from duetime.model.alert import TOPICS, Alert, Turn, judge, sentence
 from duetime.model.notification import Message
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 EVERY = timedelta(seconds=5)
 
 
 class Alarm:
-    def __init__(self, store: Store, letters: Letters, *, every: timedelta = EVERY) -> None:
+    def __init__(self, store: Store, letters: Outbox, *, every: timedelta = EVERY) -> None:
         self._store = store
         self._letters = letters
         self._every = every

@@ -17,13 +17,13 @@ from duetime.engine.intake import prepare
 from duetime.errors import NotFound
 from duetime.ids import new_id, once_run_id, show
 from duetime.model.attempt import Run
-from duetime.model.completing import PLAIN, complete
+from duetime.model.completion import PLAIN, complete
 from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import INTERNAL_TENANT
 from duetime.model.run import RunState
 from duetime.model.schedule import Once
 from duetime.model.worker import WorkerInfo
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.telemetry.meters import Meters
 
 log = logging.getLogger("duetime.canary")

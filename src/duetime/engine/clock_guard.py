@@ -19,8 +19,8 @@ from datetime import datetime, timedelta
 
 from duetime.clock import monotonic
 from duetime.duration import format_duration
-from duetime.store.protocol import Store
-from duetime.store.roles import ClockSeen
+from duetime.store.protocol.service import ClockSeen
+from duetime.store.protocol.store import Store
 
 log = logging.getLogger("duetime.clock")
 

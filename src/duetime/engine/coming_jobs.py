@@ -6,10 +6,10 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.model.figures import AheadPage
 from duetime.model.forecast import runs_of
-from duetime.model.listing import JobFilter, JobItem, Page
-from duetime.store.protocol import Store
+from duetime.model.lists import JobFilter, JobItem, Page
+from duetime.model.overview import AheadPage
+from duetime.store.protocol.store import Store
 
 _LOOKED_AT = 1000
 _MOST_LOOKS = 5
@@ -29,7 +29,7 @@ async def list_coming_jobs(
     limit: int,
 ) -> Page[JobItem]:
     """A page of jobs, newest first. It may be shorter than `limit`, even empty, while there is more: see
-    `model/listing.py`."""
+    `model/lists.py`."""
     found: list[UUID] = []
     horizon = before
     for _ in range(_MOST_LOOKS):

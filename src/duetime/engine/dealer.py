@@ -12,18 +12,18 @@ from typing import Any
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.engine.line import Capabilities, Line, Turn, Waiting
+from duetime.engine.wait_queue import Capabilities, Line, Turn, Waiting
 from duetime.errors import LeaseLost, StoreUnavailable
-from duetime.loop import Loop, spread
-from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
-from duetime.model.completing import complete, not_tried
+from duetime.model.claim_plan import Agenda
+from duetime.model.completion import complete, not_tried
 from duetime.model.lane import LaneKey, Sight, Trial
 from duetime.model.shares import FullLanes, depth_of_look
 from duetime.model.suspicion import PATIENCE, TrialRoom
-from duetime.store.lane_follower import LaneFollower
-from duetime.store.limiting import Rules
-from duetime.store.protocol import Hint, Look, Store
+from duetime.process.loop import Loop, spread
+from duetime.store.protocol.store import Hint, Look, Store
+from duetime.store.rules.limit_scopes import Rules
+from duetime.store.shared.awake_lanes import LaneFollower
 
 MOST = 1000
 """How many runs one claim asks for."""

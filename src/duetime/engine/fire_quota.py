@@ -17,7 +17,7 @@ import msgspec
 from duetime.clock import monotonic
 from duetime.errors import NotFound
 from duetime.model.firing import Decided, DueJob, Fire, Skip
-from duetime.store.protocol import PlanFires, Scan, Store
+from duetime.store.protocol.store import PlanFires, Scan, Store
 
 LEAST = 1_000
 """How many fires of a tenant are made at least before it is counted what the tenant has."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.engine.turns import in_turn
+from duetime.engine.key_wait import in_turn
 from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.dependency import DependsOn
@@ -29,7 +29,7 @@ from duetime.model.lane import Tier
 from duetime.model.name import check_name
 from duetime.model.schedule import NOW, Schedule
 from duetime.spec.resolved import Resolved
-from duetime.store.protocol import Intake as IntakeRole
+from duetime.store.protocol.store import Intake as IntakeRole
 
 
 class Intake:

@@ -9,14 +9,14 @@ from collections import defaultdict
 from datetime import timedelta
 from uuid import UUID
 
-from duetime.engine.letters import Letters
+from duetime.engine.outbox import Outbox
 from duetime.ids import new_id
 from duetime.model.breaker import Breaker, BreakerState
 from duetime.model.event import Event, EventKind
 from duetime.model.job import NewJob
-from duetime.model.news import messages
 from duetime.model.notification import OF_ENDS, OF_EVENTS, Message, Subscription, Topic
-from duetime.store.protocol import Store
+from duetime.model.run_messages import messages
+from duetime.store.protocol.store import Store
 
 PAGE = 200
 _HELD = timedelta(seconds=10)
@@ -25,7 +25,7 @@ Wants = dict[int, list[Subscription]]
 
 
 class Notifier:
-    def __init__(self, store: Store, letters: Letters, *, interval: timedelta = timedelta(milliseconds=500)) -> None:
+    def __init__(self, store: Store, letters: Outbox, *, interval: timedelta = timedelta(milliseconds=500)) -> None:
         self._store = store
         self._letters = letters
         self._interval = interval.total_seconds()
@@ -85,7 +85,7 @@ class SlowRuns:
 class OpenBreakers:
     """Tells of breakers that have opened, each time once; that it opens again after a probe is no news."""
 
-    def __init__(self, store: Store, letters: Letters, *, interval: timedelta = timedelta(seconds=2)) -> None:
+    def __init__(self, store: Store, letters: Outbox, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
         self._letters = letters
         self._interval = interval.total_seconds()

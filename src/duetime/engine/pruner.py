@@ -7,7 +7,7 @@ import logging
 from datetime import timedelta
 
 from duetime.engine.clock_guard import ClockGuard
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 log = logging.getLogger("duetime.pruner")
 

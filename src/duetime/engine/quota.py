@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 
 from duetime.clock import monotonic
 from duetime.errors import NotFound
-from duetime.loop import not_missed
 from duetime.model.tenant import ESTIMATED
-from duetime.store.quotas import over_quota
-from duetime.store.roles import Tenancy
+from duetime.process.loop import not_missed
+from duetime.store.protocol.service import Tenancy
+from duetime.store.rules.quotas import over_quota
 
 _COUNT_EVERY = 10.0
 _COUNT_AGAIN = 1.0

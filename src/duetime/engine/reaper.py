@@ -22,7 +22,7 @@ from duetime.model.outcome import Failed
 from duetime.model.retry import Verdict, decide, decide_lost
 from duetime.model.run import Event
 from duetime.model.worker import Lost
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 log = logging.getLogger("duetime.reaper")
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from duetime.errors import reason_of
 from duetime.model.schedule.zone_database import zone_database
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 
 log = logging.getLogger("duetime.recomputer")
 

@@ -13,10 +13,10 @@ from uuid import UUID
 import msgspec
 
 from duetime.clock import monotonic
+from duetime.crypto.sealer import Sealer, head_of, key_name_of, prefix_of, text_head_of
 from duetime.errors import SealBroken
-from duetime.sealing import Sealer, head_of, key_name_of, prefix_of, text_head_of
-from duetime.store.protocol import Store
-from duetime.store.resealing import SEALED_TABLES, Key, Resealed, SealedRow, SealedTable
+from duetime.store.protocol.store import Store
+from duetime.store.rules.encrypted_columns import SEALED_TABLES, Key, Resealed, SealedRow, SealedTable
 
 _WINDOW = 1000
 _MOST_ROUNDS = 20

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.engine.passed_jobs import PassedJobs
+from duetime.engine.unplannable_jobs import UnplannableJobs
 from duetime.errors import StoreRejected, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.model.firing import Decided, DueJob, Fire, PassedBy, SetAside, plan_fire
-from duetime.store.protocol import PlanFires, Scan, Store
+from duetime.store.protocol.store import PlanFires, Scan, Store
 
 log = logging.getLogger("duetime.scanner")
 
@@ -41,7 +41,7 @@ class Scanner:
         self._pause = 0.0
         """How long others have the file to themselves before the next batch."""
         self._last: UUID | None = None
-        self._passed = PassedJobs()
+        self._passed = UnplannableJobs()
 
     async def tick(self) -> float:
         try:
@@ -118,7 +118,7 @@ class Scanner:
 class _Row:
     """Batches in a row, some of them under way at once, and what came of them."""
 
-    def __init__(self, store: Store, limit: int, passed: PassedJobs) -> None:
+    def __init__(self, store: Store, limit: int, passed: UnplannableJobs) -> None:
         self.fired = 0
         self.seen = 0
         self.held_back = 0

@@ -5,8 +5,8 @@ It is woken when such a run has ended, and looks by itself now and then.
 
 from datetime import timedelta
 
-from duetime.loop import Loop
-from duetime.store.protocol import Hint, Store
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Hint, Store
 
 BATCH = 500
 

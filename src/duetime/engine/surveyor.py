@@ -11,9 +11,9 @@ from duetime.model.breaker import BreakerState
 from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Tier
 from duetime.model.tenant import DEFAULT_TIER
-from duetime.store.lane_follower import LaneFollower
-from duetime.store.protocol import Store
-from duetime.store.roles import Survey
+from duetime.store.protocol.service import Survey
+from duetime.store.protocol.store import Store
+from duetime.store.shared.awake_lanes import LaneFollower
 from duetime.telemetry.meters import Gauge, Meters
 
 _TENANTS_EVERY = 60.0

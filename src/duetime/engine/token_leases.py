@@ -13,9 +13,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.loop import not_missed
 from duetime.model.token_bucket import HELD, TokenAsk
-from duetime.store.roles import Allowances
+from duetime.process.loop import not_missed
+from duetime.store.protocol.service import Allowances
 
 _AHEAD = 0.2
 """Seconds of use that are asked for at a time; half as much again, so that they do not run out."""

@@ -16,8 +16,8 @@ from duetime.model.job import INTERNAL_TENANT
 from duetime.model.lane import Lane
 from duetime.model.target import kind_of
 from duetime.model.worker import Worker
-from duetime.store.lane_follower import LaneFollower
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
+from duetime.store.shared.awake_lanes import LaneFollower
 
 log = logging.getLogger("duetime.watcher")
 

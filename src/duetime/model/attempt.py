@@ -11,7 +11,7 @@ from duetime.errors import SealBroken
 from duetime.model import json
 from duetime.model.failure import FailureClass
 from duetime.model.lane import Tier
-from duetime.model.moments import moment
+from duetime.model.microseconds import moment
 from duetime.model.retry import Verdict
 from duetime.model.run import RunState
 

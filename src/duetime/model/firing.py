@@ -23,8 +23,8 @@ from duetime.duration import format_duration
 from duetime.ids import once_run_id, run_id, time_of
 from duetime.model.job import UNREADABLE, Options, decode_options
 from duetime.model.lane import LaneKey, Tier
-from duetime.model.owed import decode_owed
 from duetime.model.schedule import Once, Recurring, UnknownHere, UnusableSchedule, decode_schedule
+from duetime.model.withdrawn_runs import decode_owed
 
 LOOK_AHEAD = timedelta(seconds=15)
 """How long before its time a run is made, so that a herd is in place when its second comes."""

@@ -16,10 +16,10 @@ from random import Random
 
 import msgspec
 
-from duetime.model.figures import Ahead, ComingJob
 from duetime.model.firing import Course, DueJob, course_of, jittered, policies_of
 from duetime.model.job import Options, decode_options
 from duetime.model.lane import LaneKey, Tier
+from duetime.model.overview import Ahead, ComingJob
 from duetime.model.schedule import Once, Recurring, decode_schedule
 
 FARTHEST = timedelta(days=35)

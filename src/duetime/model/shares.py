@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
-from duetime.model.agenda import Agenda, Group
 from duetime.model.attempt import Claimed
+from duetime.model.claim_plan import Agenda, Group
 from duetime.model.lane import Tier
 
 LOOKED_AT = 1000

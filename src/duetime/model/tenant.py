@@ -32,7 +32,7 @@ class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Fires above it come later, in order. A tenant may save up for a second."""
 
     # Rows of other kinds. Those in `ESTIMATED` are checked against an estimate, the others in the transaction that adds
-    # the row: see `store/quotas.py`.
+    # the row: see `store/rules/quotas.py`.
     stored_bytes: int | None = None
     """Bytes of the arguments of stored jobs and runs."""
     idempotency_keys: int | None = None

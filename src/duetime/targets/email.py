@@ -18,7 +18,7 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.notification import check_mail_address
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import EmailTarget
-from duetime.visible_text import visible, visible_lines
+from duetime.text.visible import visible, visible_lines
 
 _PORTS = {"smtp": 587, "smtps": 465}
 _TRY_AGAIN = range(400, 500)

@@ -21,7 +21,7 @@ from duetime.errors import NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import GrpcTarget
-from duetime.targets import signing
+from duetime.targets import signatures
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.errand import Errand
 from duetime.targets.messages import (
@@ -136,7 +136,7 @@ class GrpcCaller:
             **errand.headers(),
             "webhook-id": errand.message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signing.signature(secrets, errand.message_id, timestamp, body),
+            "webhook-signature": signatures.signature(secrets, errand.message_id, timestamp, body),
         }
         return tuple(said.items())
 

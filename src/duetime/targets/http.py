@@ -26,7 +26,7 @@ from duetime.errors import InvalidInput, NoEncryptionKey, NotFound, SealBroken
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, HandedOver, Outcome, Succeeded
 from duetime.model.target import HttpTarget
-from duetime.targets import signing
+from duetime.targets import signatures
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.completion_link import Completable, CompletionLinks
 from duetime.targets.errand import Errand
@@ -130,7 +130,7 @@ class HttpCaller:
             "accept-encoding": "identity",
             "webhook-id": errand.message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signing.signature(secrets, errand.message_id, timestamp, body),
+            "webhook-signature": signatures.signature(secrets, errand.message_id, timestamp, body),
         }
         if target.finish_within is not None:
             attempt = Completable(errand.tenant_id, errand.run_id, errand.claimed.fence)

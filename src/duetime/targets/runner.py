@@ -29,16 +29,16 @@ from duetime.model.target import (
     decode_target,
 )
 from duetime.settings import Settings
-from duetime.store.opening import sealer_of
-from duetime.store.protocol import Store
+from duetime.store.address import sealer_of
+from duetime.store.protocol.store import Store
 from duetime.targets.address_guard import Lookup, system_lookup
-from duetime.targets.checking import TargetRules
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.email import Mailer
 from duetime.targets.errand import Errand
 from duetime.targets.grpc import GrpcCaller
 from duetime.targets.http import HttpCaller
 from duetime.targets.shell import ShellRunner
+from duetime.targets.validation import TargetRules
 from duetime.targets.vault import Vault
 
 log = logging.getLogger("duetime.targets")

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from duetime.clock import monotonic
+from duetime.crypto.sealer import Sealer
 from duetime.errors import NotFound, SealBroken
 from duetime.ids import new_id
 from duetime.model.secret import SecretBinding, SigningSecret
-from duetime.sealing import Sealer
-from duetime.store.protocol import Store
-from duetime.store.seal_owners import secret_owner, signing_owner
-from duetime.targets import signing
+from duetime.store.protocol.store import Store
+from duetime.store.wrappers.seal_owners import secret_owner, signing_owner
+from duetime.targets import signatures
 from duetime.targets.secret_hosts import check_receives
 from duetime.targets.url import Place
 
@@ -91,7 +91,7 @@ class Vault:
         async def fetch() -> tuple[bytes, ...]:
             found = await self._store.signing_secrets(tenant_id)
             if not found:
-                await self._add(tenant_id, signing.new_secret(), overlap=None)
+                await self._add(tenant_id, signatures.new_secret(), overlap=None)
                 found = await self._store.signing_secrets(tenant_id)
             await self._sealer.learn(each.value for each in found)
             return self._opened(tenant_id, found[0]), *self._openable(tenant_id, found[1:])
@@ -100,10 +100,10 @@ class Vault:
 
     async def rotate(self, tenant_id: int, overlap: timedelta) -> tuple[SigningSecret, str]:
         """A new signing secret, with its text; the old ones sign along for `overlap`."""
-        value = signing.new_secret()
+        value = signatures.new_secret()
         added = await self._add(tenant_id, value, overlap=overlap)
         self._signing.forget(tenant_id)
-        return added, signing.shown(value)
+        return added, signatures.shown(value)
 
     async def _add(self, tenant_id: int, value: bytes, overlap: timedelta | None) -> SigningSecret:
         secret_id = new_id()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from duetime.model.listing import JobStatus
+from duetime.model.lists import JobStatus
 from duetime.model.target import AnyTarget, Target
 from duetime.spec.bodies import ExcludeBody
 from duetime.spec.derived import OF_EDITS, OPTIONS, answer_struct, patch_struct, request_struct

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from duetime.model.listing import JobStatus
+from duetime.model.lists import JobStatus
 from duetime.spec.fields import JobId, Moment, Name, PriorityName, Request, Text
 from duetime.wire.fields import PageQuery
 

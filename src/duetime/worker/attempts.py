@@ -10,25 +10,25 @@ from duetime.clock import monotonic
 from duetime.errors import reason_of
 from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
-from duetime.model.completing import PLAIN, complete, not_tried, timed_out
+from duetime.model.completion import PLAIN, complete, not_tried, timed_out
 from duetime.model.failure import Failure, FailureClass
-from duetime.model.health import Health, target_of
 from duetime.model.lane import LaneKey
 from duetime.model.outcome import Cancelled, Failed, Outcome, Succeeded
 from duetime.model.target import kind_of
+from duetime.model.target_health import Health, target_of
 from duetime.model.tracing import message_of
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import AttemptSpan, Tracer
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.completer import Completer
 from duetime.worker.context import Context
 from duetime.worker.deadlines import DeadlineWheel
 from duetime.worker.executor import Executor, LoopExecutor
 from duetime.worker.failures import FailureHook, Failures
-from duetime.worker.limits import WorkerLimits
-from duetime.worker.notes import Notes
 from duetime.worker.processes import ProcessExecutor
-from duetime.worker.running import Running, Stop
+from duetime.worker.progress_reports import Notes
+from duetime.worker.running_attempt import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
 from duetime.worker.source import Source

@@ -19,7 +19,7 @@ from duetime.model import json
 from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
-from duetime.privacy import take_secrets
+from duetime.process.privacy import take_secrets
 from duetime.worker import outcomes
 from duetime.worker.attempt_log import AttemptLog
 from duetime.worker.context import SyncContext, current

@@ -18,10 +18,10 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
 from duetime.clock import monotonic
-from duetime.privacy import hidden_secrets
+from duetime.process.privacy import hidden_secrets
 from duetime.worker import child
 from duetime.worker.frames import NO_QUESTION, Unpacker, pack
-from duetime.worker.running import Running
+from duetime.worker.running_attempt import Running
 
 _spawn = multiprocessing.get_context("spawn")
 _LAST_BYTES = 1.0

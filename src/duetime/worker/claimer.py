@@ -11,12 +11,12 @@ from operator import attrgetter
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.loop import Loop, not_missed
-from duetime.model.agenda import Agenda
 from duetime.model.attempt import Claimed
+from duetime.model.claim_plan import Agenda
 from duetime.model.shares import Shares, depth_of_look
 from duetime.model.suspicion import PATIENCE, TrialRoom
-from duetime.store.protocol import Claiming, Look
+from duetime.process.loop import Loop, not_missed
+from duetime.store.protocol.store import Claiming, Look
 from duetime.worker.known_lanes import KnownLanes
 from duetime.worker.session import Session
 from duetime.worker.source import Wants

@@ -15,16 +15,16 @@ from uuid import UUID
 
 from duetime.model import json
 from duetime.model.attempt import Claimed
-from duetime.model.completing import PLAIN
+from duetime.model.completion import PLAIN
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome, Snooze
 from duetime.worker import outcomes
+from duetime.worker.backlog import GIVEN_BACK, PATIENCE, STOPPED
 from duetime.worker.context import Context, current
-from duetime.worker.notes import Notes
-from duetime.worker.pace import Pace
-from duetime.worker.running import Running
+from duetime.worker.prefetch import Pace
+from duetime.worker.progress_reports import Notes
+from duetime.worker.running_attempt import Running
 from duetime.worker.source import Source
-from duetime.worker.waiting import GIVEN_BACK, PATIENCE, STOPPED
 
 Finished = Callable[[Running, Outcome], None]
 

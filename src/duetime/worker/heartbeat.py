@@ -14,8 +14,8 @@ from datetime import timedelta
 
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError, LeaseLost, reason_of
-from duetime.loop import spread
 from duetime.model.worker import Renewal
+from duetime.process.loop import spread
 from duetime.telemetry.pulse import Pulse
 from duetime.worker.session import Session
 from duetime.worker.source import Source

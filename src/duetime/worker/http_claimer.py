@@ -13,10 +13,10 @@ import msgspec
 
 from duetime.errors import LeaseLost, NotFound
 from duetime.ids import parse
-from duetime.loop import Loop, surely
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Tier
-from duetime.model.moments import stamp
+from duetime.model.microseconds import stamp
+from duetime.process.loop import Loop, surely
 from duetime.wire import workers as wire
 from duetime.worker.session import Session
 from duetime.worker.session_wire import SessionWire

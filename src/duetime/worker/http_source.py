@@ -18,12 +18,12 @@ from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.dependency import Parent
 from duetime.model.run import Event, RunState
 from duetime.model.worker import Renewal, WorkerInfo
-from duetime.store.protocol import Completed, Hint
+from duetime.store.protocol.store import Completed, Hint
 from duetime.wire import workers as wire
 from duetime.worker.http_claimer import HttpClaimer
+from duetime.worker.http_client import Wire
 from duetime.worker.session_wire import SessionWire
 from duetime.worker.source import Wants
-from duetime.worker.wire import Wire
 from duetime.worker.wire_defaults import wire_defaults
 from duetime.worker.wire_logs import wire_logs
 

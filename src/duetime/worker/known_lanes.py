@@ -7,9 +7,9 @@ from duetime.model.attempt import Claimed
 from duetime.model.lane import Lane
 from duetime.model.shares import FullLanes
 from duetime.model.target import kind_of
-from duetime.store.lane_follower import LaneFollower
-from duetime.store.limiting import Rules
-from duetime.store.protocol import Claiming
+from duetime.store.protocol.store import Claiming
+from duetime.store.rules.limit_scopes import Rules
+from duetime.store.shared.awake_lanes import LaneFollower
 
 _LANES_EVERY = 0.05
 _PAUSES_EVERY = 0.5

@@ -5,7 +5,7 @@ from typing import Any
 
 from duetime.errors import InvalidInput, reason_of
 from duetime.model import json
-from duetime.model.completing import PLAIN
+from duetime.model.completion import PLAIN
 from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import (
     Cancel,

@@ -21,13 +21,13 @@ from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
+from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
-from duetime.worker.notes import Notes
-from duetime.worker.pace import Pace
-from duetime.worker.running import Running
+from duetime.worker.prefetch import Pace
+from duetime.worker.progress_reports import Notes
+from duetime.worker.running_attempt import Running
 from duetime.worker.threads import SAVE_DEADLINE
-from duetime.worker.waiting import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
 
 _START_DEADLINE = 300.0
 """How long a child may take to start and to import the module of a function. Its timeout counts after that."""

@@ -12,7 +12,7 @@ import msgspec
 from duetime.errors import LeaseLost
 from duetime.ids import show
 from duetime.wire.workers import TOKEN_HEADER, Left
-from duetime.worker.wire import Wire
+from duetime.worker.http_client import Wire
 
 T = TypeVar("T")
 _KEPT = 8

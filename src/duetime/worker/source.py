@@ -1,7 +1,7 @@
 """Where a worker's runs come from, and where it reports: a store it works straight on, or a server over HTTP.
 
-The guarantees are the store's (`duetime.store.protocol`): numbered claims, fenced completions, one lease for a worker.
-A source that is away raises `StoreUnavailable`, whatever is between it and the database.
+The guarantees are the store's (`duetime.store.protocol.store`): numbered claims, fenced completions, one lease for a
+worker. A source that is away raises `StoreUnavailable`, whatever is between it and the database.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +11,14 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.loop import Loop
 from duetime.model.attempt import Claimed, Completion, RunNote
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.dependency import Parent
-from duetime.model.health import Target
 from duetime.model.lane import LaneKey
+from duetime.model.target_health import Target
 from duetime.model.worker import Renewal, WorkerInfo
-from duetime.store.protocol import Completed, Hint
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Completed, Hint
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
 from duetime.worker.task import Place

@@ -8,7 +8,7 @@ from duetime.model.attempt import Completion, RunNote
 from duetime.model.breaker import Breaker, BreakerPolicy, Tally
 from duetime.model.dependency import Parent
 from duetime.model.worker import Renewal, WorkerInfo
-from duetime.store.protocol import Completed, Hint, Store
+from duetime.store.protocol.store import Completed, Hint, Store
 from duetime.worker.claimer import Claimer
 from duetime.worker.source import Wants
 

@@ -6,7 +6,7 @@ from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
 from duetime.targets.runner import TargetRunner
 from duetime.worker.executor import Finished
-from duetime.worker.running import Running
+from duetime.worker.running_attempt import Running
 
 
 class TargetExecutor:

@@ -20,12 +20,12 @@ from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
+from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
 from duetime.worker.context import SyncContext, current
 from duetime.worker.executor import Finished
-from duetime.worker.notes import Notes
-from duetime.worker.pace import Pace
-from duetime.worker.running import Running
-from duetime.worker.waiting import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
+from duetime.worker.prefetch import Pace
+from duetime.worker.progress_reports import Notes
+from duetime.worker.running_attempt import Running
 
 SAVE_DEADLINE = 30.0
 

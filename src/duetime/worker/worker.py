@@ -17,26 +17,26 @@ from uuid import UUID
 from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreUnavailable, reason_of
 from duetime.ids import show
-from duetime.loop import Loop, surely
 from duetime.model.defaults import Defaults
 from duetime.model.worker import Renewal, WorkerInfo
-from duetime.store.protocol import Hint
-from duetime.store.reporting import Reporter
+from duetime.process.loop import Loop, surely
+from duetime.store.protocol.store import Hint
+from duetime.store.shared.health_reporter import Reporter
 from duetime.targets.runner import TargetRunner
 from duetime.telemetry.meters import Meters
 from duetime.telemetry.traces import Tracer
 from duetime.version import __version__
 from duetime.worker.attempts import Attempts, Observer
+from duetime.worker.capacity import WorkerLimits
 from duetime.worker.completer import Completer
 from duetime.worker.failures import FailureHook
 from duetime.worker.heartbeat import Heartbeat
-from duetime.worker.limits import WorkerLimits
-from duetime.worker.running import Stop
+from duetime.worker.running_attempt import Stop
 from duetime.worker.session import Session
 from duetime.worker.source import Source, Wants
-from duetime.worker.strangers import Strangers
-from duetime.worker.switching import quick_turns
+from duetime.worker.switch_interval import short_switch_interval
 from duetime.worker.task import TaskDefinition
+from duetime.worker.unknown_runs import UnknownRuns
 
 log = logging.getLogger("duetime.worker")
 
@@ -69,9 +69,9 @@ class Worker:
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
         self._session: Session | None = None
-        self._asked = Strangers(limits.lease.total_seconds())
+        self._asked = UnknownRuns(limits.lease.total_seconds())
         """Runs that it is asked to stop and does not hold."""
-        self._compared = Strangers(limits.lease.total_seconds())
+        self._compared = UnknownRuns(limits.lease.total_seconds())
         """Other runs that the store has under its claims."""
         self._compare_at = 0.0
         self._pulse = None if meters is None else meters.pulse
@@ -132,7 +132,7 @@ class Worker:
         """Run until stopped."""
         stop_listening = self._source.listen(self._hinted)
         try:
-            with quick_turns() if self._source.embedded else nullcontext():
+            with short_switch_interval() if self._source.embedded else nullcontext():
                 await self._run_sessions()
         finally:
             stop_listening()

@@ -18,7 +18,7 @@ from duetime.model.job import JobState
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once, encode_schedule
 from duetime.store.postgres import PostgresStore
-from duetime.store.protocol import PlanFires, Scan
+from duetime.store.protocol.store import PlanFires, Scan
 from tests.contract.hands import GRACE, TENANT, fire, hand, job, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute
 

@@ -9,9 +9,9 @@ from duetime.model.job import Options, encode_options
 from duetime.model.lane import NO_TURN
 from duetime.model.schedule import Every
 from duetime.model.worker import Seat, WorkerInfo
-from duetime.store.lane_follower import LaneFollower
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL
+from duetime.store.shared.awake_lanes import LaneFollower
 from tests.contract.hands import LEASE, STRANGER, TENANT, fire, hand, job, submit
 from tests.contract.test_lanes import DAY, awake, rest
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query

@@ -9,7 +9,7 @@ import pytest
 
 from duetime.errors import StoreUnavailable
 from duetime.store.postgres.database import Database
-from duetime.store.postgres.lending import Lender
+from duetime.store.postgres.pool import LifoPool
 from tests.contract.worlds import PostgresWorld
 from tests.support.waiting import eventually
 
@@ -65,7 +65,7 @@ async def test_one_that_the_server_ended_while_nobody_had_it_is_not_lent_again(
 
 
 async def test_one_that_ends_on_its_way_back_is_no_error(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = Lender(pool, patience=5)
+    lender = LifoPool(pool, patience=5)
     connection = await lender.take()
     # The pool takes it back in a task of its own, which begins after this.
     asyncio.get_running_loop().call_soon(connection.terminate)
@@ -132,7 +132,7 @@ async def test_one_whose_transaction_is_open_is_not_lent_as_it_is(database: Data
 
 
 async def test_what_nobody_asks_for_goes_back_to_the_pool(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = Lender(pool, patience=5, unused=0.2)
+    lender = LifoPool(pool, patience=5, unused=0.2)
     one, other = await lender.take(), await lender.take()
     assert lender.keep(one) and lender.keep(other)
     await eventually(lambda: pool.get_idle_size() == 2)
@@ -141,7 +141,7 @@ async def test_what_nobody_asks_for_goes_back_to_the_pool(pool: "asyncpg.Pool[as
 
 
 async def test_what_is_in_use_stays(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = Lender(pool, patience=5, unused=0.1)
+    lender = LifoPool(pool, patience=5, unused=0.1)
     one, other = await lender.take(), await lender.take()
     assert lender.keep(one) and lender.keep(other)
     async with asyncio.timeout(10):
@@ -158,7 +158,7 @@ async def test_what_is_in_use_stays(pool: "asyncpg.Pool[asyncpg.Record]") -> Non
 async def test_closing_that_is_given_up_ends_all_sessions(
     pool: "asyncpg.Pool[asyncpg.Record]", session: Session
 ) -> None:
-    lender = Lender(pool, patience=5)
+    lender = LifoPool(pool, patience=5)
     one, other = await lender.take(), await lender.take()
     pids = [await connection.fetchval(WHO) for connection in (one, other)]
     assert lender.keep(other)
@@ -191,7 +191,7 @@ async def test_who_is_told_to_stop_hears_of_nothing_else(database: Database, ses
 
 
 async def test_closing_waits_for_who_is_at_work_and_no_longer(pool: "asyncpg.Pool[asyncpg.Record]") -> None:
-    lender = Lender(pool, patience=5)
+    lender = LifoPool(pool, patience=5)
     one, other = await lender.take(), await lender.take()
     assert lender.keep(other)
     closing = asyncio.create_task(lender.close())

@@ -2,13 +2,13 @@
 
 from datetime import timedelta
 
-from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier, OpenBreakers
+from duetime.engine.outbox import Outbox
 from duetime.model.breaker import BreakerPolicy, Tally
 from duetime.model.notification import QUEUE, Message, Subscription, Topic, Webhook
-from duetime.store.keys import keys_of
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.intake import try_lock_keys
+from duetime.store.rules.caller_keys import keys_of
 from tests.contract.hands import TENANT, hand, job, submit
 from tests.contract.worlds import START
 
@@ -21,7 +21,7 @@ async def letters_in(store: PostgresStore) -> int:
 
 
 async def test_about_a_run(store: PostgresStore) -> None:
-    letters = Letters(store)
+    letters = Outbox(store)
     await store.put_subscription(TENANT, HOOK)
     notifier = Notifier(store, letters)
     await notifier.tick()
@@ -40,7 +40,7 @@ async def test_about_a_run(store: PostgresStore) -> None:
 
 
 async def test_about_a_breaker(store: PostgresStore) -> None:
-    letters = Letters(store)
+    letters = Outbox(store)
     await store.put_subscription(TENANT, HOOK)
     await store.report_attempts([Tally(TENANT, TARGET, tried=30, failed=30)], BreakerPolicy(pause=timedelta(minutes=1)))
     (breaker,) = await store.breakers(TENANT)

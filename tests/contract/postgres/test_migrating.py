@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from duetime.errors import StoreUnavailable
-from duetime.store.postgres import PostgresStore, patience, schema
+from duetime.store.postgres import PostgresStore, lock_wait, schema
 from tests.contract.hands import job, submit
 from tests.contract.worlds import PostgresWorld
 from tests.support.waiting import eventually
@@ -61,7 +61,7 @@ async def test_a_migration_waits_its_turn_and_says_for_whom(
 async def test_a_migration_gives_up_when_nobody_makes_room(
     old: PostgresStore, reader: "Session[asyncpg.Record]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0.1)
+    monkeypatch.setattr(lock_wait, "PATIENCE", 0.1)
     with pytest.raises(StoreUnavailable, match=r"migration 2 did not get its turn within 0.1 s: process \d+ \(report"):
         await old.migrate()
     await reader.execute("commit")

@@ -9,8 +9,8 @@ from typing import TypeVar
 import asyncpg
 import pytest
 
-from duetime.engine.letters import Letters
 from duetime.engine.notifier import Notifier
+from duetime.engine.outbox import Outbox
 from duetime.errors import (
     InvalidInput,
     KeyInFlight,
@@ -413,7 +413,7 @@ async def test_who_was_restored_into_another_cluster_is_told_again(store: Postgr
     worker = await hand(store)
     await submit(store, job())
     await worker.succeed(await worker.claim_one())
-    notifier = Notifier(store, Letters(store))
+    notifier = Notifier(store, Outbox(store))
     await notifier.tick()
     await notifier.tick()
     assert (await store.queue(TENANT, QUEUE)).depth.medium == 1

@@ -11,15 +11,15 @@ from duetime import ids
 from duetime.api.bodies import MOST_VALUES, ROOM_FOR_THE_REST, count_values, parse
 from duetime.api.decoding import fit, read_json, read_json_items
 from duetime.api.endpoint import JSON, Call, Reply, Routes
+from duetime.api.job_maker import JobMaker, needs_the_day
+from duetime.api.job_views import receipt
 from duetime.api.problems import INVALID_INPUT, TOO_LARGE, Problem, item_problem
-from duetime.api.submitting import JobMaker, needs_the_day
-from duetime.api.views import receipt
-from duetime.engine.gathering import ABOUT_ONE_JOB
+from duetime.engine.submit_batcher import ABOUT_ONE_JOB
 from duetime.errors import InvalidInput, Overloaded, StoreUnavailable
 from duetime.model.access import Action
 from duetime.model.job import NewJob, Submitted
 from duetime.model.tracing import traced
-from duetime.slices import MOST_SECONDS, Slices, mapped
+from duetime.process.slices import MOST_SECONDS, Slices, mapped
 from duetime.wire.jobs import BatchAnswer, BatchItem, BatchQuery, ItemProblem, JobRequest, Receipt
 
 routes = Routes("Jobs")

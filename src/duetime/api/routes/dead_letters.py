@@ -12,7 +12,7 @@ from duetime.api.run_views import dead_groups_view, dead_letter_view
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.failure import FailureClass
-from duetime.model.listing import DeadFilter
+from duetime.model.lists import DeadFilter
 from duetime.model.schedule import check_moment
 from duetime.wire.runs import (
     DeadLetterFilter,

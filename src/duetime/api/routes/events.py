@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from duetime.api.cursors import EventCursors
+from duetime.api.authentication import REMEMBERED, Admission
 from duetime.api.endpoint import Call, Routes, Stream
-from duetime.api.gate import REMEMBERED, Admission
+from duetime.api.page_cursors import EventCursors
 from duetime.api.problems import Problem
 from duetime.clock import monotonic
 from duetime.errors import NotFound, StoreError

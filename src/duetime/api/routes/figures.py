@@ -6,9 +6,9 @@ from duetime.api.endpoint import Call, Routes
 from duetime.errors import InvalidInput
 from duetime.ids import parse, show
 from duetime.model.access import Action
-from duetime.model.figures import Count, Recent, Standing
 from duetime.model.forecast import FARTHEST, forecast
-from duetime.model.listing import RunEnd
+from duetime.model.lists import RunEnd
+from duetime.model.overview import Count, Recent, Standing
 from duetime.model.schedule import check_moment
 from duetime.model.tenant import Queue
 from duetime.spec.kinds import read_duration

@@ -8,14 +8,14 @@ import msgspec
 from duetime import ids
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.graph_views import graph_summary, graph_view, parent_view
-from duetime.api.submitting import JobMaker, needs_the_day
-from duetime.engine.graphs import Wish, make_graph
+from duetime.api.job_maker import JobMaker, needs_the_day
+from duetime.engine.graph_requests import Wish, make_graph
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.dependency import Rule
 from duetime.model.graph import NewGraph
-from duetime.slices import MOST_SECONDS, Slices
+from duetime.process.slices import MOST_SECONDS, Slices
 from duetime.spec.dependencies import make_rule
 from duetime.wire.fields import Nothing, PageQuery
 from duetime.wire.graphs import GraphPage, GraphQuery, GraphRequest, GraphView, NodeDependsOn, ParentPage

@@ -10,7 +10,7 @@ from duetime.errors import StoreError, reason_of
 from duetime.ids import new_id
 from duetime.model.access import Action
 from duetime.model.job import INTERNAL_TENANT
-from duetime.store.protocol import Store
+from duetime.store.protocol.store import Store
 from duetime.telemetry.exposition import MEDIA
 from duetime.wire.service import Health
 

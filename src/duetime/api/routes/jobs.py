@@ -6,16 +6,16 @@ from functools import partial
 
 from duetime.api.endpoint import Call, Reply, Routes
 from duetime.api.idempotency import keyed_by_header, told_again
+from duetime.api.job_maker import JobMaker, needs_the_day
+from duetime.api.job_views import job_summary, job_view, receipt
 from duetime.api.problems import INVALID_INPUT, Problem
-from duetime.api.submitting import JobMaker, needs_the_day
-from duetime.api.views import job_summary, job_view, receipt
 from duetime.engine.backfill import check_rate, fires_between
 from duetime.engine.coming_jobs import list_coming_jobs
 from duetime.errors import InvalidInput
 from duetime.ids import show
 from duetime.model.access import Action
 from duetime.model.forecast import FARTHEST
-from duetime.model.listing import JobFilter
+from duetime.model.lists import JobFilter
 from duetime.model.schedule import check_moment
 from duetime.model.tracing import traced
 from duetime.wire.fields import Nothing

@@ -9,7 +9,7 @@ from duetime.api.problems import FORBIDDEN, Problem
 from duetime.errors import InvalidInput
 from duetime.ids import new_id, show
 from duetime.model.access import Action, ApiKey, NewKey, Role
-from duetime.model.issuing import NEVER, Grant, Issuer, Wish, grant
+from duetime.model.key_grants import NEVER, Grant, Issuer, Wish, grant
 from duetime.model.key_text import new_key_text
 from duetime.model.name import check_key
 from duetime.model.network import check_networks

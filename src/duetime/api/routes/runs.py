@@ -9,7 +9,7 @@ from duetime.api.idempotency import keyed_by_header, told_again
 from duetime.api.run_views import run_summary, run_view
 from duetime.ids import show
 from duetime.model.access import Action
-from duetime.model.listing import JobReport, RunFilter
+from duetime.model.lists import JobReport, RunFilter
 from duetime.model.run import RunState
 from duetime.model.schedule import check_moment
 from duetime.wire.fields import Nothing

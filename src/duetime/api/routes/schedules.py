@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from duetime.api.endpoint import Call, Routes
-from duetime.api.views import schedule_view
+from duetime.api.job_views import schedule_view
 from duetime.errors import InvalidInput
 from duetime.model.access import Action
 from duetime.model.calendar import dates_of

@@ -2,11 +2,11 @@
 
 from importlib.metadata import version
 
+from duetime.api.authentication import refuse_elsewhere
+from duetime.api.browser_sessions import no_cookie, session_hash
 from duetime.api.endpoint import Call, Reply, Routes
-from duetime.api.gate import refuse_elsewhere
 from duetime.api.origin import may_log_in, refusal
 from duetime.api.problems import FORBIDDEN, UNAUTHENTICATED, Problem
-from duetime.api.sessions import no_cookie, session_hash
 from duetime.errors import Conflict
 from duetime.ids import show
 from duetime.model.access import ALLOWED, Action, ApiKey, Role, may

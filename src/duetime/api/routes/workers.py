@@ -1,6 +1,6 @@
 """The remote worker protocol: how a worker in any language gets runs and reports what became of them.
 
-`docs/worker-protocol.md` tells it to people; the words are in `wire/workers.py`, and `engine/desk.py` keeps them.
+`docs/worker-protocol.md` documents it, `wire/workers.py` declares its messages, `engine/worker_gateway.py` serves it.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from uuid import UUID
 
 import msgspec
 
+from duetime.api.authentication import Admission
 from duetime.api.endpoint import Call, Routes
-from duetime.api.gate import Admission
+from duetime.api.job_maker import read_defaults
 from duetime.api.problems import FORBIDDEN, Problem
-from duetime.api.submitting import read_defaults
 from duetime.api.worker_sessions import SESSION, new_token, session_of
-from duetime.engine.desk import Reported
-from duetime.engine.line import Turn, Waiting
+from duetime.engine.wait_queue import Turn, Waiting
+from duetime.engine.worker_gateway import Reported
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import new_id, parse, show
 from duetime.model import json

@@ -21,15 +21,16 @@ a crash loop cannot end a cron job, and any number of schedulers compute the sam
 """
 
 from duetime.model.schedule.after import ONS, After, On, make_after
-from duetime.model.schedule.asking import BOUNDS, KINDS, DayMatch, make_schedule, match_days, needs_now
 from duetime.model.schedule.cron import Cron, make_cron
+from duetime.model.schedule.describe import exact_form, explain
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Exclusion, make_exclusion
-from duetime.model.schedule.making import bounded
+from duetime.model.schedule.from_options import BOUNDS, KINDS, DayMatch, make_schedule, match_days, needs_now
 from duetime.model.schedule.moment import EARLIEST, LATEST, UnknownHere, UnusableSchedule, check_moment
 from duetime.model.schedule.once import NOW, Once
-from duetime.model.schedule.previewing import ComingFire, preview, why_nothing
-from duetime.model.schedule.reading import parse_schedule
+from duetime.model.schedule.parse import parse_schedule
+from duetime.model.schedule.parts import bounded
+from duetime.model.schedule.preview import ComingFire, preview, why_nothing
 from duetime.model.schedule.rrule import RRule, make_rrule
 from duetime.model.schedule.stored import (
     Recurring,
@@ -39,7 +40,6 @@ from duetime.model.schedule.stored import (
     same_schedule,
     shown_schedule,
 )
-from duetime.model.schedule.telling import exact_form, explain
 from duetime.model.schedule.words import parse_words
 from duetime.model.schedule.zone import check_zone
 

@@ -5,8 +5,8 @@ from datetime import datetime
 import msgspec
 
 from duetime.errors import InvalidInput
-from duetime.model.schedule.hashing import is_hashed, settled_line
-from duetime.model.schedule.line import read_lines
+from duetime.model.schedule.cron_hash import is_hashed, settled_line
+from duetime.model.schedule.cron_line import read_lines
 from duetime.model.schedule.recurrence import Recurrence
 from duetime.model.schedule.walk import Walk, cron_walk
 from duetime.model.schedule.zone import check_zone

@@ -5,7 +5,7 @@ from calendar import monthrange
 from datetime import date
 from typing import Protocol
 
-from duetime.model.schedule.field import LAST, Field, Item
+from duetime.model.schedule.cron_field import LAST, Field, Item
 
 _MONTHS_KEPT = 1200
 ALL_WEEKDAYS = frozenset(range(7))

@@ -11,9 +11,9 @@ from datetime import timedelta
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule.cron import Cron, make_cron
+from duetime.model.schedule.cron_field import WEEKDAYS
 from duetime.model.schedule.every import Every
-from duetime.model.schedule.field import WEEKDAYS
-from duetime.model.schedule.making import make_every
+from duetime.model.schedule.parts import make_every
 from duetime.model.schedule.zone import check_zone
 
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S*)\s+(.*)")

@@ -12,7 +12,7 @@ import msgspec
 
 from duetime.errors import InvalidInput
 from duetime.model.name import check_name
-from duetime.model.schedule.field import WEEKDAYS
+from duetime.model.schedule.cron_field import WEEKDAYS
 
 Instead = Literal["skip", "next_day"]
 MOST_DATES = 1_000

@@ -4,8 +4,18 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
 from duetime.model.schedule.cron_days import HORIZON, Days
-from duetime.model.schedule.field import DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, SECOND, Field, Kind, read_field
-from duetime.model.schedule.line import CronLine
+from duetime.model.schedule.cron_field import (
+    DAY_OF_MONTH,
+    DAY_OF_WEEK,
+    HOUR,
+    MINUTE,
+    MONTH,
+    SECOND,
+    Field,
+    Kind,
+    read_field,
+)
+from duetime.model.schedule.cron_line import CronLine
 from duetime.model.schedule.moment import DAY
 from duetime.model.schedule.rrule_days import RRuleDays
 from duetime.model.schedule.rrule_parts import DAILY, FREQUENCIES, Parts, refuse

@@ -21,10 +21,10 @@ from zoneinfo import ZoneInfo
 
 from duetime.errors import InvalidInput
 from duetime.model.schedule.allowed import AllowedDays, FilteredDays
-from duetime.model.schedule.counting import times_between
+from duetime.model.schedule.cron_count import times_between
+from duetime.model.schedule.cron_hash import settled_line
+from duetime.model.schedule.cron_line import CronLine, WallTimes, read_lines
 from duetime.model.schedule.exclusion import Exclusion
-from duetime.model.schedule.hashing import settled_line
-from duetime.model.schedule.line import CronLine, WallTimes, read_lines
 from duetime.model.schedule.moment import DAY, EARLIEST, LATEST, SECOND, UnknownHere
 from duetime.model.schedule.zone import (
     Change,

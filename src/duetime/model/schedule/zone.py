@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from duetime.errors import InvalidInput, Overloaded
 from duetime.model.schedule.moment import DAY, SECOND, UnknownHere
-from duetime.suggesting import patience
+from duetime.text.suggestions import patience
 
 _OFFSET = re.compile(r"(?:UTC|GMT)? ?([+-])0?([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"[A-Z]{2,5}")

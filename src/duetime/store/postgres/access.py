@@ -10,7 +10,7 @@ from duetime.model.access import ApiKey, NewKey
 from duetime.model.audit import Audited, AuditEntry
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import (
+from duetime.store.shared.service_rows import (
     DEAD_KEYS,
     FIRST_ID,
     LAST_ID,

@@ -6,10 +6,10 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.idempotency import KeyedRequest
-from duetime.store.keys import IDEMPOTENCY, REPEAT, Repeated, answer_of, decode_answer
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.intake import try_lock_keys
 from duetime.store.postgres.role import Role
+from duetime.store.rules.caller_keys import IDEMPOTENCY, REPEAT, Repeated, answer_of, decode_answer
 
 T = TypeVar("T")
 

@@ -14,11 +14,11 @@ from duetime.model.breaker import (
     after_attempts,
     after_time,
 )
-from duetime.store.limiting import LEFT_AT_ONCE, Stepped
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.limit_scopes import LEFT_AT_ONCE, Stepped
 
 _CAP = 200_000
 Decide = Callable[[Breaker, datetime, int], Step | None]
@@ -30,7 +30,7 @@ class BreakerRole(LimitingRole):
         await self._let_go(*stepped)
         return found
 
-    @again_after_clash
+    @retry_on_deadlock
     async def _report_attempts(
         self, tallies: Sequence[Tally], policy: BreakerPolicy
     ) -> tuple[list[Breaker], list[Stepped | None]]:
@@ -60,14 +60,14 @@ class BreakerRole(LimitingRole):
         await self._prune_attempts()
         return count
 
-    @again_after_clash
+    @retry_on_deadlock
     async def _tend_breaker(self) -> Stepped | None:
         """In a transaction of its own: none waits for what another has to write."""
         async with self.database.transaction() as connection:
             due = await connection.fetchrow(SQL["due_breaker"])
             return None if due is None else await _step(connection, (due[0], due[1]), after_time)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def _prune_attempts(self) -> None:
         await self.database.execute("prune_attempts", WINDOW * 2)
 
@@ -79,7 +79,7 @@ class BreakerRole(LimitingRole):
             while step is not None and step.has_more:
                 step = await self._leave_line(step)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def _leave_line(self, step: Stepped) -> Stepped:
         return step._replace(left=await self.database.fetchval("leave_lines", step.limit_id, LEFT_AT_ONCE))
 
@@ -93,7 +93,7 @@ class BreakerRole(LimitingRole):
         await self._let_go(stepped)
         return found
 
-    @again_after_clash
+    @retry_on_deadlock
     async def _reset_breaker(self, tenant_id: int, target: str) -> tuple[Breaker, Stepped | None]:
         async with self.database.transaction() as connection:
             stepped = None

@@ -7,8 +7,8 @@ from uuid import UUID
 from duetime.errors import CalendarInUse, NotFound
 from duetime.model.calendar import Calendar
 from duetime.store.postgres.database import SQL, Connection
-from duetime.store.postgres.recomputing import RecomputingRole
-from duetime.store.recomputing import BATCH
+from duetime.store.postgres.recompute import RecomputingRole
+from duetime.store.rules.cursor_changes import BATCH
 
 
 class CalendarRole(RecomputingRole):

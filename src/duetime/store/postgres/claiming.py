@@ -11,13 +11,13 @@ import asyncpg
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, LaneTurn, Sight
-from duetime.model.moments import moment
+from duetime.model.microseconds import moment
 from duetime.model.worker import Seat
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING
-from duetime.store.protocol import Hint, Look
+from duetime.store.protocol.store import Hint, Look
 
 
 class ClaimingRole(LimitingRole):

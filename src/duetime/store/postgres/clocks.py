@@ -5,8 +5,8 @@ from datetime import datetime
 from duetime.clock import monotonic
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.role import Role
-from duetime.store.protocol import Hint
-from duetime.store.roles import ClockSeen
+from duetime.store.protocol.service import ClockSeen
+from duetime.store.protocol.store import Hint
 
 _SHIFT_EVERY = 5.0
 _SHIFT_SHARE = 0.01

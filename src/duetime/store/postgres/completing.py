@@ -8,12 +8,19 @@ from duetime.errors import StoreError
 from duetime.model.attempt import Completion, RunNote
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event
-from duetime.store.completions import as_cancelled, end_state, is_handed_over, is_plain, logs_before_last, waits_again
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
-from duetime.store.protocol import Completed, Hint
+from duetime.store.protocol.store import Completed, Hint
+from duetime.store.rules.completions import (
+    as_cancelled,
+    end_state,
+    is_handed_over,
+    is_plain,
+    logs_before_last,
+    waits_again,
+)
 
 
 def _by_run(item: Completion) -> bytes:
@@ -42,7 +49,7 @@ class Applied(NamedTuple):
 
 
 class CompletingRole(LimitingRole):
-    @again_after_clash
+    @retry_on_deadlock
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
@@ -73,7 +80,7 @@ class CompletingRole(LimitingRole):
             return Completed(refused)  # what was accepted is committed, and must not be reported again
         return Completed(refused, refused - live)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
         if not runs:
             return 0
@@ -88,7 +95,7 @@ class CompletingRole(LimitingRole):
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
         return frozenset(row[0] for row in await self.database.fetch("held_in_transactions", list(run_ids)))
 
-    @again_after_clash
+    @retry_on_deadlock
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         rows = [(note.run_id, note.fence, note.progress, note.message, note.checkpoint, note.logs) for note in notes]
         if not rows:

@@ -12,28 +12,28 @@ from duetime.model.event import EventKind
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
-from duetime.model.moments import stamp
-from duetime.model.owed import Withdrawn
-from duetime.store.completions import CANCELLED_BY_REQUEST
+from duetime.model.microseconds import stamp
+from duetime.model.withdrawn_runs import Withdrawn
 from duetime.store.postgres.answers import first_answer, keep_answer
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, columns
-from duetime.store.postgres.editing import lock
-from duetime.store.postgres.reading import ReadingRole, find_job
-from duetime.store.postgres.suspecting import put_on_trial
-from duetime.store.protocol import Hint
-from duetime.store.steering import (
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.edits import lock
+from duetime.store.postgres.reads import ReadingRole, find_job
+from duetime.store.postgres.suspects import put_on_trial
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.completions import CANCELLED_BY_REQUEST
+from duetime.store.rules.job_control import (
     MISSED_BY_PAUSE,
     backfilled,
     cursor_after_pause,
     held_cursor,
     manual_run,
 )
-from duetime.store.views import Fields
+from duetime.store.shared.job_rows import Fields
 
 
 class ControlRole(ReadingRole):
-    @again_after_clash
+    @retry_on_deadlock
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
             await self.stop_job(connection, tenant_id, job_id)
@@ -66,14 +66,14 @@ class ControlRole(ReadingRole):
         runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
         await stop_runs(connection, tenant_id, [run["id"] for run in runs])
 
-    @again_after_clash
+    @retry_on_deadlock
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         async with self.database.acting_for(tenant_id) as connection:
             await stop_runs(connection, tenant_id, [run_id])
         self.hints.give(Hint.CANCEL)
         return await self.run(tenant_id, run_id)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def pause_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
             row = await lock(connection, tenant_id, job_id)

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable, reason_of
-from duetime.store.limiting import too_many_lanes
-from duetime.store.postgres.lending import Connection as Connection
-from duetime.store.postgres.lending import Lender, end, is_gone
 from duetime.store.postgres.plain_connection import PlainConnection
-from duetime.store.quotas import REFUSED, over_quota
-from duetime.store.sql import statements
+from duetime.store.postgres.pool import Connection as Connection
+from duetime.store.postgres.pool import LifoPool, end, is_gone
+from duetime.store.rules.limit_scopes import too_many_lanes
+from duetime.store.rules.quotas import REFUSED, over_quota
+from duetime.store.shared.statements import statements
 
 MARK = "/* duetime store */ "
 """How each statement of ours begins: a session in which one stands is ours at that moment. What it is called proves
@@ -83,7 +83,7 @@ class Database:
         self.url = url
         self.size = size
         self.prepared = prepared
-        self._lender: Lender | None = None
+        self._lender: LifoPool | None = None
 
     @property
     def shown(self) -> str:
@@ -110,7 +110,7 @@ class Database:
                 connection_class=PlainConnection,
                 server_settings=_OURS,
             )
-        self._lender = Lender(pool, patience=CONNECT_DEADLINE)
+        self._lender = LifoPool(pool, patience=CONNECT_DEADLINE)
         try:
             async with self.connection() as connection:
                 await connection.fetchval("select 1")
@@ -230,7 +230,7 @@ class _Loan:
 
     __slots__ = ("_connection", "_database", "_lender")
 
-    def __init__(self, database: Database, lender: Lender) -> None:
+    def __init__(self, database: Database, lender: LifoPool) -> None:
         self._database = database
         self._lender = lender
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from duetime.model.figures import Ahead, AheadPage, ComingJob, Count, Recent, Standing
-from duetime.model.listing import RunEnd
-from duetime.store.figure_views import (
+from duetime.model.lists import RunEnd
+from duetime.model.overview import Ahead, AheadPage, ComingJob, Count, Recent, Standing
+from duetime.store.postgres.database import SQL, Connection, off
+from duetime.store.postgres.role import Role
+from duetime.store.shared.figure_rows import (
     CAP,
     COUNTED,
     LOOKED_AT,
@@ -20,10 +22,8 @@ from duetime.store.figure_views import (
     sample_bound,
     waiting,
 )
-from duetime.store.list_views import run_end
-from duetime.store.postgres.database import SQL, Connection, off
-from duetime.store.postgres.role import Role
-from duetime.store.service_views import FIRST_ID, LAST_ID
+from duetime.store.shared.list_rows import run_end
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 
 _BLOCKS = 1000
 """How much of history is read: 8 MB, some ten thousands of attempts."""

@@ -11,15 +11,15 @@ from duetime.errors import StoreUnavailable
 from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
 from duetime.model.lane import LaneKey
-from duetime.model.moments import maybe_stamp, stamp
-from duetime.store.completions import REPLACED
-from duetime.store.postgres.clashes import again_after_clash
+from duetime.model.microseconds import maybe_stamp, stamp
 from duetime.store.postgres.control import stop_runs
 from duetime.store.postgres.database import SQL, Connection, Row, affected, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING, Marks
-from duetime.store.postgres.suspecting import SuspectingRole, put_on_trial
-from duetime.store.protocol import Hint, PlanFires, Scan
+from duetime.store.postgres.suspects import SuspectsRole, put_on_trial
+from duetime.store.protocol.store import Hint, PlanFires, Scan
+from duetime.store.rules.completions import REPLACED
 
 _ALL = 0
 """The cursors have one low-water mark, as lanes have one each."""
@@ -29,10 +29,10 @@ _LOOK_EVERY = 10
 """A batch that was full says nothing of what is left; every so many of them it is asked for, to move the mark."""
 
 
-class FiringRole(LimitingRole, SuspectingRole):
+class FiringRole(LimitingRole, SuspectsRole):
     _full_batches = 0
 
-    @again_after_clash
+    @retry_on_deadlock
     async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
         look = _Look(self.cursor_marks)
         try:

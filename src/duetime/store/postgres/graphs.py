@@ -11,10 +11,19 @@ from duetime.model.dependency import Parent, Tally
 from duetime.model.graph import Graph, GraphItem, NewGraph
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.listing import Page
+from duetime.model.lists import Page
 from duetime.model.run import RunState
-from duetime.slices import mapped
-from duetime.store.graphs import (
+from duetime.process.slices import mapped
+from duetime.store.postgres.control import stop_runs
+from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.dependent_intake import insert_runs
+from duetime.store.postgres.intake import try_lock_keys
+from duetime.store.postgres.label_rows import put_labels
+from duetime.store.postgres.settling import SettlingRole
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.caller_keys import IDEMPOTENCY, answer_known_graph
+from duetime.store.rules.dependents import (
     Dependent,
     check_over,
     dependent_rows,
@@ -25,18 +34,9 @@ from duetime.store.graphs import (
     parent,
     plan_rerun,
 )
-from duetime.store.keys import IDEMPOTENCY, answer_known_graph
-from duetime.store.labels import label_rows, payload_rows
-from duetime.store.mending import repeat
-from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.control import stop_runs
-from duetime.store.postgres.database import SQL, Connection, Row, columns
-from duetime.store.postgres.depending import insert_runs
-from duetime.store.postgres.intake import try_lock_keys
-from duetime.store.postgres.labelling import put_labels
-from duetime.store.postgres.settling import SettlingRole
-from duetime.store.protocol import Hint
-from duetime.store.service_views import FIRST_ID, LAST_ID
+from duetime.store.rules.labels import label_rows, payload_rows
+from duetime.store.rules.replays import repeat
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 
 _AT_ONCE = 2500
 
@@ -64,7 +64,7 @@ class GraphRole(SettlingRole):
         items = tuple(graph_item(row) for row in rows)
         return Page(items, items[-1].id if len(items) == limit else None)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def cancel_graph(self, tenant_id: int, graph_id: UUID) -> Graph:
         async with self.database.acting_for(tenant_id) as connection:
             live = await connection.fetch(SQL["live_runs_of_graph"], tenant_id, graph_id)
@@ -72,7 +72,7 @@ class GraphRole(SettlingRole):
         self.hints.give(Hint.CANCEL)
         return await self.graph(tenant_id, graph_id)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph:
         # An end that is handed on later would count for the runs that are made here. What is cancelled by handing on is
         # noted when that commits: each level of the graph takes a turn.

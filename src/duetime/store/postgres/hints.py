@@ -18,7 +18,7 @@ import asyncpg
 from duetime.clock import monotonic
 from duetime.errors import StoreError
 from duetime.store.postgres.database import Connection, Database
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
 
 log = logging.getLogger("duetime.store")
 

@@ -11,8 +11,15 @@ from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
-from duetime.store.editing import answer_edit, check_replaced, must_not_be_waited_for
-from duetime.store.keys import (
+from duetime.store.postgres.calendars import hold_calendars, use_calendars
+from duetime.store.postgres.database import SQL, Connection, LaneGone, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.dependent_intake import insert_dependents, insert_follower
+from duetime.store.postgres.edits import EditingRole
+from duetime.store.postgres.label_rows import put_labels
+from duetime.store.postgres.lanes import LANE_TRIES
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
     KEY,
     Editable,
@@ -26,16 +33,9 @@ from duetime.store.keys import (
     meet,
     waves,
 )
-from duetime.store.labels import label_rows, payload_rows
-from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, leaves_out_days, past_note
-from duetime.store.postgres.calendars import hold_calendars, use_calendars
-from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, LaneGone, columns
-from duetime.store.postgres.depending import insert_dependents, insert_follower
-from duetime.store.postgres.editing import EditingRole
-from duetime.store.postgres.labelling import put_labels
-from duetime.store.postgres.lanes import LANE_TRIES
-from duetime.store.protocol import Hint
+from duetime.store.rules.edits import answer_edit, check_replaced, must_not_be_waited_for
+from duetime.store.rules.labels import label_rows, payload_rows
+from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, leaves_out_days, past_note
 
 
 class IntakeRole(EditingRole):
@@ -85,7 +85,7 @@ class IntakeRole(EditingRole):
             due_at = await self.database.fetchval("insert_ready", *arguments)
         return [Submitted(job.id, due_at, run_id) for job, run_id in zip(jobs, run_ids, strict=True)]
 
-    @again_after_clash
+    @retry_on_deadlock
     async def _insert_any(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         answers: dict[UUID, Submitted] = {}
         async with self.database.transaction() as connection:

@@ -7,13 +7,13 @@ from uuid import UUID
 from duetime.errors import LeaseLost, QuotaExceeded
 from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Role
-from duetime.store.protocol import Hint
-from duetime.store.roles import NOTHING_ANSWERED
-from duetime.store.sweeping import number_apart
+from duetime.store.protocol.service import NOTHING_ANSWERED
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.strays import number_apart
 
 
 class LeasingRole(Role):
@@ -49,7 +49,7 @@ class LeasingRole(Role):
             raise LeaseLost("the worker was reaped: its lease is over")
         return renewal
 
-    @again_after_clash
+    @retry_on_deadlock
     async def renew_many(
         self,
         workers: Sequence[tuple[UUID, Sequence[int]]],
@@ -86,7 +86,7 @@ class LeasingRole(Role):
         rows = await self.database.fetch("unaccounted_runs", worker_id, list(claim_nos), list(run_ids))
         return [row[0] for row in rows]
 
-    @again_after_clash
+    @retry_on_deadlock
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
         async with self.database.transaction() as connection:
             held = [row[0] for row in await connection.fetch(SQL["hold_runs_at_hand"], worker_id, list(run_ids))]

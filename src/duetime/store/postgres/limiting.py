@@ -26,7 +26,10 @@ from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, room_of
 from duetime.model.worker import Seat
-from duetime.store.limiting import (
+from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.postgres.role import Role
+from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
     LINE,
@@ -39,9 +42,6 @@ from duetime.store.limiting import (
     shared_scopes,
     why_left,
 )
-from duetime.store.postgres.clashes import again_after_clash
-from duetime.store.postgres.database import SQL, Connection, columns
-from duetime.store.postgres.role import Role
 
 _RULES_EVERY = 0.5
 _ABOVE_KEYS = (LimitKind.TENANT, LimitKind.QUEUE)
@@ -84,7 +84,7 @@ class LimitingRole(Role):
         keys = self.lane_book.known
         return any(lane not in keys or self._rules.is_limited(keys[lane]) for lane in lane_ids)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def claim_limited(
         self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
     ) -> list[tuple[UUID, Claimed]]:

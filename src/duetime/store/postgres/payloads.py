@@ -4,7 +4,7 @@ from uuid import UUID
 
 from duetime.store.postgres.database import SQL, affected
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import no_payload
+from duetime.store.shared.service_rows import no_payload
 
 
 class PayloadRole(Role):

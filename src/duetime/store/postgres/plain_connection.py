@@ -9,7 +9,7 @@ numbers never change: so they are said here.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from duetime.store.postgres.lending import Connection
+from duetime.store.postgres.pool import Connection
 
 _ARRAYS = {
     1000: ("_bool", 16),

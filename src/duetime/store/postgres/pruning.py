@@ -11,7 +11,7 @@ from typing import Any
 from duetime.ids import first_id_at
 from duetime.store.postgres.partitions import drop_older, keep_room_ahead
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
+from duetime.store.shared.service_rows import EVENTS, FIRST_ID, KEYS_OF_LIMITS, PARTS_OF_KEYS, UNREAD_EVENTS
 
 log = logging.getLogger("duetime.store")
 

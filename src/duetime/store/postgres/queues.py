@@ -3,11 +3,11 @@
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
-from duetime.store.protocol import Hint
-from duetime.store.queue_views import stored_queues, task_infos
+from duetime.store.protocol.store import Hint
+from duetime.store.shared.queue_rows import stored_queues, task_infos
 
 _CAP = 10_000
 
@@ -24,7 +24,7 @@ class QueueRole(LimitingRole):
         self.hints.give(Hint.READY)
         return await self.queue(tenant_id, queue)
 
-    @again_after_clash
+    @retry_on_deadlock
     async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
         rate = limits.rate
         async with self.database.acting_for(tenant_id) as connection:

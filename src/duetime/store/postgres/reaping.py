@@ -9,16 +9,16 @@ from typing import Any
 from duetime.clock import monotonic
 from duetime.duration import format_duration
 from duetime.model.suspicion import Loss
-from duetime.store.losses import lost_with_worker, not_held, past_timeout
 from duetime.store.postgres.clocks import ClockRole
 from duetime.store.postgres.completing import apply
 from duetime.store.postgres.database import DEADLINE, MARK, SQL, Connection, Row
-from duetime.store.postgres.handing_over import reap_late
-from duetime.store.postgres.suspecting import SuspectingRole
-from duetime.store.postgres.sweeping import SweepingRole
-from duetime.store.protocol import Hint
-from duetime.store.roles import JudgeLost
-from duetime.store.sweeping import NOT_HELD
+from duetime.store.postgres.hand_over import reap_late
+from duetime.store.postgres.suspects import SuspectsRole
+from duetime.store.postgres.sweep import SweepRole
+from duetime.store.protocol.service import JudgeLost
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
+from duetime.store.rules.strays import NOT_HELD
 
 log = logging.getLogger("duetime.reaper")
 
@@ -27,7 +27,7 @@ ABANDONED_AFTER = timedelta(seconds=DEADLINE)
 _ABANDONED_EVERY = 5.0
 
 
-class ReapingRole(SweepingRole, SuspectingRole, ClockRole):
+class ReapingRole(SweepRole, SuspectsRole, ClockRole):
     _look_for_abandoned_at = 0.0
     _silent: Mapping[tuple[int, datetime], float] = MappingProxyType({})
     """Sessions that wait for their clients, by process and since when, and when each was first seen so."""

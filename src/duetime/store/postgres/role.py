@@ -5,7 +5,7 @@ from duetime.store.postgres.database import Database
 from duetime.store.postgres.hints import Hints
 from duetime.store.postgres.lanes import LaneBook
 from duetime.store.postgres.marks import Marks
-from duetime.store.postgres.parking import Parking
+from duetime.store.postgres.parked_runs import ParkedRuns
 
 
 class Role:
@@ -24,4 +24,4 @@ class Role:
         self.marks = Marks()
         self.cursor_marks = Marks()
         self.hints = Hints(self.database, direct)
-        self.parking = Parking(self.database, self.hints)
+        self.parking = ParkedRuns(self.database, self.hints)

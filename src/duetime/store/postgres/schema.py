@@ -9,12 +9,12 @@ from duetime.errors import SchemaMismatch
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.postgres.database import SQL, Connection
+from duetime.store.postgres.lock_wait import with_lock_wait
 from duetime.store.postgres.partitions import keep_room_ahead
-from duetime.store.postgres.patience import patiently
 from duetime.store.postgres.role import Role
-from duetime.store.quotas import column_values
-from duetime.store.schema import WITH_LIMITS, check_versions
-from duetime.store.sql import Migration, migrations
+from duetime.store.rules.quotas import column_values
+from duetime.store.shared.schema_version import WITH_LIMITS, check_versions
+from duetime.store.shared.statements import Migration, migrations
 
 MIGRATIONS = migrations("duetime.store.postgres")
 VERSION = MIGRATIONS[-1].version
@@ -36,9 +36,9 @@ class SchemaRole(Role):
         applied = []
         for migration in MIGRATIONS:
             what = f"migration {migration.version}"
-            if await patiently(self.database, what, partial(self._apply, migration)):
+            if await with_lock_wait(self.database, what, partial(self._apply, migration)):
                 applied.append(migration.version)
-        await patiently(self.database, "making room for history", partial(keep_room_ahead, self.database))
+        await with_lock_wait(self.database, "making room for history", partial(keep_room_ahead, self.database))
         return applied
 
     async def _apply(self, migration: Migration) -> bool:

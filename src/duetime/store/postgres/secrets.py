@@ -3,11 +3,11 @@
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.envelope import WrappedKey
+from duetime.crypto.envelope import WrappedKey
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
 from duetime.store.postgres.database import SQL, Row, affected
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import no_secret
+from duetime.store.shared.service_rows import no_secret
 
 
 class SecretRole(Role):

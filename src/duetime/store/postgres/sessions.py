@@ -9,7 +9,7 @@ from duetime.model.session import MOST_LINKS, MOST_SESSIONS, NewSession, Opened,
 from duetime.store.postgres.access import key_of
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.role import Role
-from duetime.store.service_views import LAST_ID, no_session, stored_session
+from duetime.store.shared.service_rows import LAST_ID, no_session, stored_session
 
 
 class SessionRole(Role):

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from duetime.model.job import lane_of
-from duetime.store.graphs import Ended, Settlement, following, is_paused, settle, wanted_follows
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL, Connection, Row, columns
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Role
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.dependents import Ended, Settlement, following, is_paused, settle, wanted_follows
 
 _MANY = 1000
 """Edges of a graph that are not counted on the event loop."""
 
 
 class SettlingRole(Role):
-    @again_after_clash
+    @retry_on_deadlock
     async def settle(self, limit: int) -> int:
         async with self.database.transaction() as connection:
             count = await self._hand_on(connection, await connection.fetch(SQL["take_ended"], limit))

@@ -7,47 +7,47 @@ from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.answers import AnswerRole
 from duetime.store.postgres.breakers import BreakerRole
 from duetime.store.postgres.calendars import CalendarRole
-from duetime.store.postgres.coalescing import CoalescingRole
+from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
+from duetime.store.postgres.dealer_claims import DealerClaimsRole
 from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.figures import FigureRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
-from duetime.store.postgres.guests import GuestRole
-from duetime.store.postgres.handing_over import HandingOverRole
-from duetime.store.postgres.holding import HoldingRole
+from duetime.store.postgres.hand_over import HandOverRole
+from duetime.store.postgres.held_runs import HeldRunsRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
-from duetime.store.postgres.listing import ListingRole
-from duetime.store.postgres.mending import MendingRole
-from duetime.store.postgres.notifying import NotifyingRole
+from duetime.store.postgres.lists import ListingRole
+from duetime.store.postgres.notifications import NotifyingRole
 from duetime.store.postgres.payloads import PayloadRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
-from duetime.store.postgres.resealing import ResealingRole
+from duetime.store.postgres.reencryption import ResealingRole
+from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.secrets import SecretRole
 from duetime.store.postgres.sessions import SessionRole
-from duetime.store.postgres.surveying import SurveyRole
+from duetime.store.postgres.survey import SurveyRole
 from duetime.store.postgres.tenancy import TenancyRole
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
 
 
 class PostgresStore(
     SchemaRole,
     IntakeRole,
     FiringRole,
-    CoalescingRole,
+    DealerClaimsRole,
     LeasingRole,
-    HoldingRole,
+    HeldRunsRole,
     CompletingRole,
     ReapingRole,
-    MendingRole,
+    ReplayRole,
     AnswerRole,
     CalendarRole,
     PruningRole,
-    GuestRole,
+    CallerTransactionRole,
     TenancyRole,
     AllowanceRole,
     AccessRole,
@@ -60,7 +60,7 @@ class PostgresStore(
     PayloadRole,
     GraphRole,
     NotifyingRole,
-    HandingOverRole,
+    HandOverRole,
     SecretRole,
     ResealingRole,
     SurveyRole,

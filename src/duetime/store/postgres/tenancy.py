@@ -6,11 +6,11 @@ from uuid import UUID
 import asyncpg
 
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
-from duetime.store.postgres.clashes import again_after_clash
 from duetime.store.postgres.database import SQL
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
-from duetime.store.quotas import column_values
-from duetime.store.service_views import no_tenant, stored_tenant, taken
+from duetime.store.rules.quotas import column_values
+from duetime.store.shared.service_rows import no_tenant, stored_tenant, taken
 
 _COUNTS = {
     "stored_jobs": "count_jobs",
@@ -52,7 +52,7 @@ class TenancyRole(LimitingRole):
     async def tenants(self, after: int = 0, limit: int = 100) -> list[Tenant]:
         return [stored_tenant(row) for row in await self.database.fetch("list_tenants", after, limit)]
 
-    @again_after_clash
+    @retry_on_deadlock
     async def update_tenant(self, tenant_id: int, change: TenantChange) -> Tenant:
         async with self.database.transaction() as connection:
             try:

@@ -9,7 +9,7 @@ import msgspec
 
 from duetime.model.access import ApiKey, NewKey
 from duetime.model.audit import Audited, AuditEntry
-from duetime.store.service_views import (
+from duetime.store.shared.service_rows import (
     DEAD_KEYS,
     FIRST_ID,
     LAST_ID,

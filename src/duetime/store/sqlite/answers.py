@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from duetime.model.idempotency import KeyedRequest
-from duetime.store.keys import IDEMPOTENCY, REPEAT, Repeated, answer_of, decode_answer
+from duetime.store.rules.caller_keys import IDEMPOTENCY, REPEAT, Repeated, answer_of, decode_answer
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity

@@ -15,8 +15,8 @@ from duetime.model.breaker import (
     after_attempts,
     after_time,
 )
-from duetime.store.limiting import LEFT_AT_ONCE, Stepped
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.limit_scopes import LEFT_AT_ONCE, Stepped
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.limiting import unpark
 from duetime.store.sqlite.role import Role

@@ -9,9 +9,9 @@ import msgspec
 
 from duetime.errors import CalendarInUse, NotFound
 from duetime.model.calendar import Calendar
-from duetime.store.recomputing import BATCH
+from duetime.store.rules.cursor_changes import BATCH
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.recomputing import RecomputingRole, read_dates
+from duetime.store.sqlite.recompute import RecomputingRole, read_dates
 from duetime.store.sqlite.values import listed
 
 

@@ -9,12 +9,12 @@ import msgspec
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Sight
-from duetime.store.protocol import Hint, Look
+from duetime.store.protocol.store import Hint, Look
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
+from duetime.store.sqlite.event_log import is_heard, tell_of_runs
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.limiting import Limited, LimitingRole, read_rules
-from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import identity, listed, moment, places
 
 _heads = msgspec.json.Decoder(list[tuple[int, UUID]])

@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from duetime.clock import monotonic
-from duetime.store.protocol import Hint
-from duetime.store.roles import ClockSeen
+from duetime.store.protocol.service import ClockSeen
+from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import maybe_moment, moment, stamp

@@ -9,14 +9,14 @@ from duetime.model.attempt import Completion, RunNote
 from duetime.model.event import EventKind
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event, RunState
-from duetime.store.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
-from duetime.store.protocol import Completed, Hint
+from duetime.store.protocol.store import Completed, Hint
+from duetime.store.rules.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
+from duetime.store.sqlite.event_log import is_heard, tell_of_runs
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.settling import note_ends
-from duetime.store.sqlite.telling import is_heard, tell_of_runs
 from duetime.store.sqlite.values import Texts, listed, microseconds, packed
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
-from duetime.store.quotas import QUOTAS, REFUSED, limits_of, over_quota
-from duetime.store.sql import statements
+from duetime.store.rules.quotas import QUOTAS, REFUSED, limits_of, over_quota
+from duetime.store.shared.statements import statements
 from duetime.store.sqlite.values import record
 
 OLDEST_SQLITE = (3, 38, 0)

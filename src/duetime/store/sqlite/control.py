@@ -11,26 +11,26 @@ from duetime.model.event import EventKind
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
-from duetime.model.owed import Withdrawn
-from duetime.store.completions import CANCELLED_BY_REQUEST
-from duetime.store.protocol import Hint
-from duetime.store.sqlite.answers import first_answer, keep_answer
-from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.editing import steerable
-from duetime.store.sqlite.limiting import free_holds
-from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
-from duetime.store.sqlite.reading import ReadingRole, read_job, read_run
-from duetime.store.sqlite.suspecting import put_on_trial
-from duetime.store.sqlite.telling import tell
-from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
-from duetime.store.steering import (
+from duetime.model.withdrawn_runs import Withdrawn
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.completions import CANCELLED_BY_REQUEST
+from duetime.store.rules.job_control import (
     MISSED_BY_PAUSE,
     backfilled,
     cursor_after_pause,
     held_cursor,
     manual_run,
 )
-from duetime.store.views import Fields
+from duetime.store.shared.job_rows import Fields
+from duetime.store.sqlite.answers import first_answer, keep_answer
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.edits import steerable
+from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.limiting import free_holds
+from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
+from duetime.store.sqlite.reads import ReadingRole, read_job, read_run
+from duetime.store.sqlite.suspects import put_on_trial
+from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
 class ControlRole(ReadingRole):

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from duetime.model.event import Event, EventKind, EventMark
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, microseconds, moment, unpacked
 
 

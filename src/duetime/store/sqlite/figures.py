@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from duetime.model.figures import Ahead, AheadPage, ComingJob, Recent, Standing
-from duetime.model.listing import RunEnd
-from duetime.store.figure_views import (
+from duetime.model.lists import RunEnd
+from duetime.model.overview import Ahead, AheadPage, ComingJob, Recent, Standing
+from duetime.store.shared.figure_rows import (
     CAP,
     COUNTED,
     LOOKED_AT,
@@ -18,8 +18,8 @@ from duetime.store.figure_views import (
     sample_bound,
     waiting,
 )
-from duetime.store.list_views import run_end
-from duetime.store.service_views import FIRST_ID, LAST_ID
+from duetime.store.shared.list_rows import run_end
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, microseconds, moment, places, stamp

@@ -10,16 +10,16 @@ import msgspec
 from duetime.model.event import EventKind
 from duetime.model.firing import DueJob, Fire, LiveRun, PassedBy, SetAside
 from duetime.model.job import lane_of
-from duetime.store.completions import REPLACED
-from duetime.store.protocol import Hint, PlanFires, Scan
+from duetime.store.protocol.store import Hint, PlanFires, Scan
+from duetime.store.rules.completions import REPLACED
 from duetime.store.sqlite.backlogs import Due, Turns
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
+from duetime.store.sqlite.event_log import is_heard, tell
 from duetime.store.sqlite.limiting import free_parked
 from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.suspecting import put_on_trial
-from duetime.store.sqlite.telling import is_heard, tell
+from duetime.store.sqlite.suspects import put_on_trial
 from duetime.store.sqlite.values import duration, identity, listed, maybe_stamp, moment, packed, stamp
 
 _live = msgspec.json.Decoder(list[tuple[UUID, UUID, int]])

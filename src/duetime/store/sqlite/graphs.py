@@ -11,19 +11,19 @@ from duetime.model.event import EventKind
 from duetime.model.graph import Graph, GraphItem, NewGraph
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
-from duetime.model.listing import Page
-from duetime.store.graphs import Dependent, graph_item, no_graph, node, nothing_kept, parent, plan_rerun
-from duetime.store.keys import IDEMPOTENCY, answer_known_graph
-from duetime.store.mending import repeat
-from duetime.store.protocol import Hint
-from duetime.store.service_views import FIRST_ID, LAST_ID
+from duetime.model.lists import Page
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.caller_keys import IDEMPOTENCY, answer_known_graph
+from duetime.store.rules.dependents import Dependent, graph_item, no_graph, node, nothing_kept, parent, plan_rerun
+from duetime.store.rules.replays import repeat
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import stop_run
-from duetime.store.sqlite.depending import insert_runs, put_dependents, put_edges
-from duetime.store.sqlite.labelling import put_labels
+from duetime.store.sqlite.dependent_intake import insert_runs, put_dependents, put_edges
+from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.label_rows import put_labels
 from duetime.store.sqlite.lanes import LaneBook
 from duetime.store.sqlite.settling import SettlingRole
-from duetime.store.sqlite.telling import tell
 from duetime.store.sqlite.values import identity, moment
 
 

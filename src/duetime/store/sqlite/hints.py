@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from threading import Lock
 
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
 
 
 class _Listener:

@@ -11,8 +11,8 @@ from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
-from duetime.store.editing import answer_edit, check_replaced, must_not_be_waited_for
-from duetime.store.keys import (
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
     KEY,
     Editable,
@@ -25,14 +25,14 @@ from duetime.store.keys import (
     meet,
     waves,
 )
-from duetime.store.placing import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
-from duetime.store.protocol import Hint
+from duetime.store.rules.edits import answer_edit, check_replaced, must_not_be_waited_for
+from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
 from duetime.store.sqlite.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.depending import insert_dependents, insert_follower
-from duetime.store.sqlite.editing import EditingRole, live_runs
-from duetime.store.sqlite.labelling import put_labels
-from duetime.store.sqlite.telling import tell
+from duetime.store.sqlite.dependent_intake import insert_dependents, insert_follower
+from duetime.store.sqlite.edits import EditingRole, live_runs
+from duetime.store.sqlite.event_log import tell
+from duetime.store.sqlite.label_rows import put_labels
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 

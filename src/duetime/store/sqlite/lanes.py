@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from duetime.clock import Clock, monotonic
 from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, NO_TURN, Lane, LaneChanges, LaneKey, LaneTurn
 from duetime.model.notification import QUEUE as NOTIFICATIONS
-from duetime.store.limiting import lanes_are_used_up
-from duetime.store.quotas import over_quota
+from duetime.store.rules.limit_scopes import lanes_are_used_up
+from duetime.store.rules.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.values import microseconds, stamp
 

@@ -8,12 +8,12 @@ from uuid import UUID
 from duetime.errors import LeaseLost
 from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
-from duetime.store.protocol import Hint
-from duetime.store.quotas import over_quota
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.sweeping import set_apart
+from duetime.store.sqlite.sweep import set_apart
 from duetime.store.sqlite.values import identity, listed, microseconds, moment, names, packed, places, unpacked
 
 

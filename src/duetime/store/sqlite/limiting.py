@@ -8,7 +8,7 @@ from uuid import UUID
 from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.limits import Book, Candidate, Line, Scope, Terms, admit, give_back, room_for, room_of
-from duetime.store.limiting import (
+from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
     LINE,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from duetime.clock import monotonic
 from duetime.errors import StoreError, StoreLocked, StoreUnavailable
-from duetime.forking import begin_anew_in_children
+from duetime.process.forks import reset_in_children
 
 log = logging.getLogger("duetime.sqlite")
 
@@ -41,7 +41,7 @@ class _Here:
 
     def __init__(self) -> None:
         self.begin_anew()
-        begin_anew_in_children(self)
+        reset_in_children(self)
 
     def begin_anew(self) -> object:
         self.guard = Lock()

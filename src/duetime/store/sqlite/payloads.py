@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from duetime.store.service_views import no_payload
+from duetime.store.shared.service_rows import no_payload
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 

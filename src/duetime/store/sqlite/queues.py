@@ -3,8 +3,8 @@
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
-from duetime.store.protocol import Hint
-from duetime.store.queue_views import stored_queues, task_infos
+from duetime.store.protocol.store import Hint
+from duetime.store.shared.queue_rows import stored_queues, task_infos
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.limiting import hold_running
 from duetime.store.sqlite.role import Role

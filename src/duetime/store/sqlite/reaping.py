@@ -6,20 +6,20 @@ from typing import Any
 
 from duetime.model.lane import LaneKey
 from duetime.model.suspicion import Loss
-from duetime.store.losses import lost_with_worker, not_held, past_timeout
-from duetime.store.protocol import Hint
-from duetime.store.roles import JudgeLost
+from duetime.store.protocol.service import JudgeLost
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
+from duetime.store.rules.strays import NOT_HELD
 from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
-from duetime.store.sqlite.handing_over import reap_late
-from duetime.store.sqlite.suspecting import suspect, tend_suspects
-from duetime.store.sqlite.sweeping import SweepingRole
+from duetime.store.sqlite.hand_over import reap_late
+from duetime.store.sqlite.suspects import suspect, tend_suspects
+from duetime.store.sqlite.sweep import SweepRole
 from duetime.store.sqlite.values import identity, microseconds, places
-from duetime.store.sweeping import NOT_HELD
 
 
-class ReapingRole(SweepingRole, ClockRole):
+class ReapingRole(SweepRole, ClockRole):
     async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
         this = {"limit": limit, "overdue": microseconds(overdue)}
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from duetime.clock import Clock, SystemClock
 from duetime.model.lane import LANES_PER_TENANT
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
 from duetime.store.sqlite.lanes import LaneBook

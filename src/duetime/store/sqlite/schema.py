@@ -6,9 +6,9 @@ from functools import partial
 from duetime.errors import SchemaMismatch
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import FIRST_LIMITS
-from duetime.store.quotas import column_values
-from duetime.store.schema import WITH_LIMITS, check_versions
-from duetime.store.sql import Migration, migrations
+from duetime.store.rules.quotas import column_values
+from duetime.store.shared.schema_version import WITH_LIMITS, check_versions
+from duetime.store.shared.statements import Migration, migrations
 from duetime.store.sqlite.connection import Connection, split
 from duetime.store.sqlite.role import Role
 

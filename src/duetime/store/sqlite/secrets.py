@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from duetime.envelope import WrappedKey
+from duetime.crypto.envelope import WrappedKey
 from duetime.model.secret import SecretBinding, SecretInfo, SigningSecret, StoredSecret
-from duetime.store.service_views import no_secret
+from duetime.store.shared.service_rows import no_secret
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import identity, listed, maybe_moment, microseconds, moment, names

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from duetime.model.access import ApiKey
 from duetime.model.session import EVERYWHERE, MOST_LINKS, MOST_SESSIONS, NewSession, Opened, Session, SessionScope
-from duetime.store.service_views import LAST_ID, no_session, stored_session
+from duetime.store.shared.service_rows import LAST_ID, no_session, stored_session
 from duetime.store.sqlite.access import key_of
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from duetime.model.event import EventKind
 from duetime.model.job import lane_of
-from duetime.store.graphs import Ended, Settlement, following, is_paused, settle, wanted_follows
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
+from duetime.store.rules.dependents import Ended, Settlement, following, is_paused, settle, wanted_follows
 from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.event_log import is_heard, tell, tell_of_runs
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.telling import is_heard, tell, tell_of_runs
 from duetime.store.sqlite.values import identity, maybe_moment, maybe_stamp, moment, stamp
 
 

@@ -3,35 +3,35 @@
 import copy
 from collections.abc import Callable
 
-from duetime.store.protocol import Hint
+from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.access import AccessRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.answers import AnswerRole
 from duetime.store.sqlite.breakers import BreakerRole
 from duetime.store.sqlite.calendars import CalendarRole
-from duetime.store.sqlite.coalescing import CoalescingRole
+from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
+from duetime.store.sqlite.dealer_claims import DealerClaimsRole
 from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.figures import FigureRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
-from duetime.store.sqlite.guests import GuestRole
-from duetime.store.sqlite.handing_over import HandingOverRole
-from duetime.store.sqlite.holding import HoldingRole
+from duetime.store.sqlite.hand_over import HandOverRole
+from duetime.store.sqlite.held_runs import HeldRunsRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
-from duetime.store.sqlite.listing import ListingRole
-from duetime.store.sqlite.mending import MendingRole
-from duetime.store.sqlite.notifying import NotifyingRole
+from duetime.store.sqlite.lists import ListingRole
+from duetime.store.sqlite.notifications import NotifyingRole
 from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
-from duetime.store.sqlite.resealing import ResealingRole
+from duetime.store.sqlite.reencryption import ResealingRole
+from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.secrets import SecretRole
 from duetime.store.sqlite.sessions import SessionRole
-from duetime.store.sqlite.surveying import SurveyRole
+from duetime.store.sqlite.survey import SurveyRole
 from duetime.store.sqlite.tenancy import TenancyRole
 
 
@@ -39,16 +39,16 @@ class SqliteStore(
     SchemaRole,
     IntakeRole,
     FiringRole,
-    CoalescingRole,
+    DealerClaimsRole,
     LeasingRole,
-    HoldingRole,
+    HeldRunsRole,
     CompletingRole,
     ReapingRole,
-    MendingRole,
+    ReplayRole,
     AnswerRole,
     CalendarRole,
     PruningRole,
-    GuestRole,
+    CallerTransactionRole,
     TenancyRole,
     AllowanceRole,
     AccessRole,
@@ -61,7 +61,7 @@ class SqliteStore(
     PayloadRole,
     GraphRole,
     NotifyingRole,
-    HandingOverRole,
+    HandOverRole,
     SecretRole,
     ResealingRole,
     SurveyRole,

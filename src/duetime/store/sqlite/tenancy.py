@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from duetime.model.tenant import NO_LIMITS, NewTenant, Tenant, TenantChange
-from duetime.store.keys import IDEMPOTENCY, KEY, REPEAT
-from duetime.store.quotas import column_values
-from duetime.store.service_views import FIRST_ID, LAST_ID, no_tenant, stored_tenant, taken
+from duetime.store.rules.caller_keys import IDEMPOTENCY, KEY, REPEAT
+from duetime.store.rules.quotas import column_values
+from duetime.store.shared.service_rows import FIRST_ID, LAST_ID, no_tenant, stored_tenant, taken
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.limiting import hold_running
 from duetime.store.sqlite.role import Role

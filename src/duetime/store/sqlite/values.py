@@ -12,10 +12,10 @@ from uuid import UUID, SafeUUID
 
 import msgspec
 
-from duetime.model.moments import maybe_moment as maybe_moment
-from duetime.model.moments import maybe_stamp as maybe_stamp
-from duetime.model.moments import moment as moment
-from duetime.model.moments import stamp as stamp
+from duetime.model.microseconds import maybe_moment as maybe_moment
+from duetime.model.microseconds import maybe_stamp as maybe_stamp
+from duetime.model.microseconds import moment as moment
+from duetime.model.microseconds import stamp as stamp
 
 _MICROSECOND = timedelta(microseconds=1)
 _ID_LENGTH = 16

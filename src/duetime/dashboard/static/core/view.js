@@ -4,7 +4,7 @@ import { html as build } from "../vendor/preact.js";
 
 export { render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
-// As in visible_text.py. Line breaks and tabs stay, in what is laid out by them.
+// As in text/visible.py. Line breaks and tabs stay, in what is laid out by them.
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 const SPOKEN = ["title", "aria-label", "alt", "placeholder"];

@@ -21,7 +21,7 @@ from duetime.model.schedule.words.repeated import REPEATED
 from duetime.model.schedule.words.single import SINGLE
 from duetime.model.schedule.words.tokens import NotUnderstood, Place, Words, split
 from duetime.model.schedule.words.vocabulary import PHRASES, VOCABULARY
-from duetime.suggesting import patience
+from duetime.text.suggestions import patience
 
 LONGEST = 200
 LONGEST_WORD = 20

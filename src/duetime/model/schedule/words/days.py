@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from duetime.model.schedule.field import WEEKDAYS
+from duetime.model.schedule.cron_field import WEEKDAYS
 from duetime.model.schedule.words.tokens import NotUnderstood, Words
 from duetime.model.schedule.words.vocabulary import (
     MONTH_NAMES,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import time, timedelta
 
 from duetime.model.schedule.cron import make_cron
+from duetime.model.schedule.cron_line import read_line
 from duetime.model.schedule.every import Every
-from duetime.model.schedule.line import read_line
 from duetime.model.schedule.moment import SECOND
 from duetime.model.schedule.period import Period
 from duetime.model.schedule.stored import Recurring

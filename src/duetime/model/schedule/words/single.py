@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 
-from duetime.model.schedule.making import delayed, once_at
 from duetime.model.schedule.moment import DAY
 from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.parts import delayed, once_at
 from duetime.model.schedule.period import MOST_DAYS, MOST_MONTHS, Period
 from duetime.model.schedule.words.clock import read_time
 from duetime.model.schedule.words.days import read_weekday

@@ -8,7 +8,7 @@ alter table duetime.tenants
     add column running_runs integer,
     add column submissions_per_second double precision,
     add column fires_per_second double precision,
-    add column quotas jsonb, -- the other limits by name (store/quotas.py); a name that is missing: no limit
+    add column quotas jsonb, -- the other limits by name (store/rules/quotas.py); a name that is missing: no limit
     add column encrypt_args boolean not null default false;
 
 -- What all nodes must agree on and nobody else may know.
@@ -17,7 +17,7 @@ create table duetime.secrets (
     value bytea not null
 );
 
--- Keys that encrypt, wrapped by a key provider: `envelope.py`.
+-- Keys that encrypt, wrapped by a key provider: `crypto/envelope.py`.
 create table duetime.data_keys (
     name text primary key,
     wrapped_by text not null,
@@ -133,7 +133,7 @@ create table duetime.payload_refs (
     primary key (payload_id, job_id)
 );
 
--- How much a tenant has of what is bounded by a quota, by the name of the limit (store/quotas.py).
+-- How much a tenant has of what is bounded by a quota, by the name of the limit (store/rules/quotas.py).
 create function duetime.usage(tenant integer, kind text) returns bigint language plpgsql
 set enable_seqscan = off set jit = off
 as $$

@@ -123,7 +123,7 @@ end $$;
 revoke execute on function duetime.running_runs from public;
 grant execute on function duetime.running_runs to duetime_tenant;
 
--- The running runs on a stretch of pages that neither a claim nor a handover lists: see `store/sweeping.py`. Those that have
+-- The running runs on a stretch of pages that neither a claim nor a handover lists: see `store/rules/strays.py`. Those that have
 -- started just now are passed over, unless the clock went back behind their start. Joined by hashing what the claims list:
 -- a claim lists hundreds of runs in one value, which is not to be opened for each of them.
 create function duetime.stray_runs(first bigint, after bigint, settled interval)

@@ -7,7 +7,7 @@ alter table tenants add column stored_jobs integer;
 alter table tenants add column running_runs integer;
 alter table tenants add column submissions_per_second real;
 alter table tenants add column fires_per_second real;
-alter table tenants add column quotas text; -- the other limits by name, as JSON (store/quotas.py); missing: no limit
+alter table tenants add column quotas text; -- the other limits by name, as JSON (store/rules/quotas.py); missing: no limit
 alter table tenants add column encrypt_args integer not null default 0;
 
 -- What must stay the same, and nobody else may know.
@@ -16,7 +16,7 @@ create table secrets (
     value blob not null
 ) strict, without rowid;
 
--- Keys that encrypt, wrapped by a key provider: `envelope.py`.
+-- Keys that encrypt, wrapped by a key provider: `crypto/envelope.py`.
 create table data_keys (
     name text primary key,
     wrapped_by text not null,
@@ -133,7 +133,7 @@ create table payload_refs (
     primary key (payload_id, job_id)
 ) strict, without rowid;
 
--- Refuse what would be more than a tenant may have (store/quotas.py).
+-- Refuse what would be more than a tenant may have (store/rules/quotas.py).
 create trigger payloads_within_quota after insert on payloads
 when (select count(*) from payloads where tenant_id = new.tenant_id)
     > (select quotas ->> '$.payloads' from tenants where id = new.tenant_id)

@@ -1,0 +1,240 @@
+"""Who asks, and whether they may: keys, sessions, addresses, roles, tenants.
+
+A key is looked up by its hash and remembered for a few seconds, so one that was revoked elsewhere stops working within
+that time, and at once on the node that revoked it; so is the session of a browser, by the hash of its token. For a
+request that makes or ends keys they are looked up anew: a key that was revoked elsewhere makes no other. A request that
+lasts (a stream, a claim that waits) is admitted again before it is told anything, so it ends with its key: elsewhere
+within twice that time. A key of a tenant acts in that tenant only. A root key acts in the tenant that the request names
+(`Duetime-Tenant`), or in `default`.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from uuid import UUID
+
+from duetime.api.browser_sessions import session_hash
+from duetime.api.caller import NOBODY, Caller
+from duetime.api.endpoint import Call, Endpoint
+from duetime.api.lookup_cache import Memory
+from duetime.api.origin import is_own, refusal
+from duetime.api.peer import Peer
+from duetime.api.problems import ADDRESS, FORBIDDEN, SUSPENDED, UNAUTHENTICATED, Problem
+from duetime.clock import SystemClock, monotonic
+from duetime.errors import NotFound, StoreError
+from duetime.ids import show
+from duetime.model.access import Action, ApiKey, Role, may
+from duetime.model.job import DEFAULT_TENANT
+from duetime.model.key_text import hash_of, looks_like_key
+from duetime.model.network import is_inside
+from duetime.model.session import Opened
+from duetime.model.tenant import Tenant, TenantState
+from duetime.store.protocol.store import Store
+
+log = logging.getLogger("duetime.api")
+_clock = SystemClock()
+
+REMEMBERED = 3.0
+"""Seconds for which a key or a tenant is not asked for again."""
+_WARN_EVERY = 86_400.0
+_LAST_PART = 10
+"""A key that is used in the last tenth of its life is told to the log: its user is about to be locked out."""
+_CHALLENGE = {"www-authenticate": 'Bearer realm="duetime"'}
+_WHILE_SUSPENDED = frozenset({Action.READ, Action.READ_AUDIT, Action.WORK, Action.MANAGE_TENANTS})
+
+
+class Gate:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: Memory[bytes, ApiKey | None] = Memory(REMEMBERED)
+        self._sessions: Memory[bytes, Opened | None] = Memory(REMEMBERED)
+        self._tenants: Memory[int | str, Tenant] = Memory(REMEMBERED)
+        self._warned: Memory[UUID, bool] = Memory(_WARN_EVERY)
+        self._used: set[UUID] = set()
+        self._used_sessions: set[UUID] = set()
+        self.changes = 0
+        """How often something was changed here."""
+
+    async def admit(self, endpoint: Endpoint, headers: Mapping[bytes, bytes], peer: Peer) -> Caller:
+        """The caller, once it is known that they may do this."""
+        if endpoint.may is None:
+            return NOBODY
+        changes = endpoint.method != "GET"
+        anew = changes and endpoint.may is Action.MANAGE_KEYS
+        session_id = None
+        if b"authorization" not in headers and b"cookie" in headers:
+            session_id, key = await self._key_of_session(headers, peer, changes=changes, anew=anew)
+        else:
+            key = await self._key(headers, anew=anew)
+        refuse_elsewhere(key, peer)
+        if not may(key.role, endpoint.may):
+            raise Problem(
+                FORBIDDEN,
+                f"a key with the role {key.role.name.lower()} may not do this",
+                remedy="use a key with another role",
+            )
+        tenant = await self._tenant_of(key, headers)
+        if tenant.state is TenantState.SUSPENDED and endpoint.may not in _WHILE_SUSPENDED:
+            raise Problem(SUSPENDED, remedy="ask the operator of this service")
+        self._used.add(key.id)
+        if session_id is not None:
+            self._used_sessions.add(session_id)
+        return Caller(key.id, key.role, tenant.id, key.name, key.queues, key.expires_at, key.networks, session_id)
+
+    async def tenant(self, tenant_id: int) -> Tenant:
+        """A tenant, as it was a few seconds ago at most."""
+        found = self._tenants.get(tenant_id)
+        if found is None:
+            found = self._tenants.put(tenant_id, await self._store.tenant_by_id(tenant_id))
+        return found
+
+    def forget(self) -> None:
+        """Ask the store again for everything: something was changed here."""
+        self.forget_sessions()
+        self._keys.clear()
+        self._tenants.clear()
+
+    def forget_sessions(self) -> None:
+        self.changes += 1
+        self._sessions.clear()
+
+    @contextmanager
+    def ending_sessions(self) -> Iterator[None]:
+        """Ask the store again for sessions after the block, also where its answer was lost: it may have happened."""
+        try:
+            yield
+        except StoreError:
+            self.forget_sessions()
+            raise
+        self.forget_sessions()
+
+    def used(self) -> list[UUID]:
+        """The keys that were used since the last time this was asked."""
+        used, self._used = self._used, set()
+        return list(used)
+
+    def used_sessions(self) -> list[UUID]:
+        """The sessions that were used since the last time this was asked."""
+        used, self._used_sessions = self._used_sessions, set()
+        return list(used)
+
+    async def _key(self, headers: Mapping[bytes, bytes], *, anew: bool) -> ApiKey:
+        scheme, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the request carries no key",
+                field="Authorization",
+                remedy="send Authorization: Bearer dt_live_…",
+                headers=_CHALLENGE,
+            )
+        key = await self._known(hash_of(text), text, anew=anew)
+        if key is None:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the key is unknown, expired or revoked",
+                field="Authorization",
+                remedy="ask an admin for a new one",
+                headers=_CHALLENGE,
+            )
+        return key
+
+    async def _key_of_session(
+        self, headers: Mapping[bytes, bytes], peer: Peer, *, changes: bool, anew: bool
+    ) -> tuple[UUID, ApiKey]:
+        hash = session_hash(headers, peer)
+        found = None if hash is None else await self._opened(hash, anew=anew)
+        if found is None:
+            raise Problem(
+                UNAUTHENTICATED,
+                "the session is over",
+                field="Cookie",
+                remedy="log in with a new link",
+                headers=_CHALLENGE,
+            )
+        if changes and not is_own(headers):
+            raise refusal("use this server's own page; a proxy before it has to pass the header Host on")
+        return found.session_id, found.key
+
+    async def _opened(self, hash: bytes, *, anew: bool) -> Opened | None:
+        """The session with this hash, and its key."""
+        if not anew and (remembered := self._sessions.look(hash)) is not None:
+            return remembered[0]
+        changes = self.changes
+        found = await self._store.session_of(hash)
+        return self._sessions.put(hash, found) if changes == self.changes else found
+
+    async def _known(self, hash: bytes, text: str, *, anew: bool) -> ApiKey | None:
+        """The key with this hash. What was never issued, by its text, is not asked for; what was a moment ago needs no
+        second look."""
+        if not anew and (remembered := self._keys.look(hash)) is not None:
+            return remembered[0]
+        if not looks_like_key(text):
+            return None
+        changes = self.changes
+        key = await self._store.key_by_hash(hash)
+        if key is not None:
+            self._warn(key)
+        # What was read before a change here is not remembered beyond it.
+        return self._keys.put(hash, key) if changes == self.changes else key
+
+    def _warn(self, key: ApiKey) -> None:
+        if key.expires_at is None or self._warned.get(key.id):
+            return
+        left = key.expires_at - _clock.now()
+        if left * _LAST_PART < key.expires_at - key.created_at:
+            self._warned.put(key.id, True)
+            when = f"{key.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+            log.warning("the key %s is in use and expires at %s: rotate it", show("key", key.id), when)
+
+    async def _tenant_of(self, key: ApiKey, headers: Mapping[bytes, bytes]) -> Tenant:
+        named = headers.get(b"duetime-tenant", b"").decode("latin-1")
+        if key.role is Role.ROOT and named:
+            return await self._tenant_named(named)
+        tenant = await self.tenant(DEFAULT_TENANT if key.tenant_id is None else key.tenant_id)
+        if named and named != tenant.name:
+            raise Problem(
+                FORBIDDEN,
+                "the key belongs to another tenant",
+                field="Duetime-Tenant",
+                remedy="leave the header out",
+            )
+        return tenant
+
+    async def _tenant_named(self, name: str) -> Tenant:
+        found = self._tenants.get(name)
+        if found is None:
+            try:
+                found = self._tenants.put(name, await self._store.tenant(name))
+            except NotFound:
+                raise NotFound("there is no such tenant", field="Duetime-Tenant") from None
+        return found
+
+
+def refuse_elsewhere(key: ApiKey, peer: Peer) -> None:
+    """Refuse a key that may not be used from where the request comes from."""
+    if key.networks and not is_inside(peer.address, key.networks):
+        raise Problem(
+            ADDRESS,
+            f"the key may not be used from {peer.address or 'an unknown address'}",
+            remedy="use it from one of its networks, or ask an admin for another key",
+        )
+
+
+class Admission:
+    """Somebody who was let in just now, with a request that lasts."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._gate = gate = call.service.gate
+        self._changes = gate.changes
+        self._until = monotonic() + REMEMBERED
+
+    async def renew(self) -> None:
+        """Ask again, if that was a few seconds ago or something was changed here; raises what the gate raises."""
+        changes = self._gate.changes
+        if changes == self._changes and monotonic() < self._until:
+            return
+        await self._gate.admit(self._call.endpoint, self._call.headers, self._call.peer)
+        self._changes, self._until = changes, monotonic() + REMEMBERED

@@ -1,0 +1,107 @@
+"""From a request to a job that can be stored: everything that can be refused is refused here."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from itertools import compress, repeat
+from operator import attrgetter, is_not
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.model import json
+from duetime.model.defaults import NOTHING_SAID, Defaults
+from duetime.model.job import NewJob
+from duetime.model.target import check_not_reserved
+from duetime.spec.derived import OPTIONS
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, base_of, is_told_by_day, resolve
+from duetime.targets.validation import TargetRules
+from duetime.wire.jobs import JobRequest
+from duetime.wire.workers import TaskDefaults
+
+_NO_ARGS: Mapping[str, Any] = {}
+_options: Callable[[JobRequest], tuple[Any, ...]] = attrgetter(*OPTIONS)
+_NO_OPTIONS = _options(JobRequest())
+_MOST_KEPT = 1000
+
+
+def needs_the_day(request: JobRequest) -> bool:
+    """Whether its schedule can only be told from the day on which it is submitted."""
+    if request.when is None and request.run_in is None:
+        return False
+    return is_told_by_day({"when": request.when, "run_in": request.run_in, "tz": request.tz})
+
+
+class JobMaker:
+    """Makes the jobs of one request: one job, or a batch, whose items often have the same options."""
+
+    def __init__(
+        self,
+        *,
+        tenant_id: int,
+        max_payload: int,
+        targets: TargetRules,
+        defaults: Mapping[str, Defaults],
+        now: datetime | None = None,
+    ) -> None:
+        self._tenant_id = tenant_id
+        self._max_payload = max_payload
+        self._targets = targets
+        self._defaults = defaults
+        self.now = now
+        """Needed for a request that `needs_the_day`."""
+        self._resolved: dict[tuple[str | None, tuple[Any, ...]], Resolved] = {}
+
+    def make(self, request: JobRequest, *, idempotency_key: str | None = None, job_id: UUID | None = None) -> NewJob:
+        """A job ready to be stored; what the request leaves out is as its task says."""
+        task, args = self._what(request)
+        body = json.encode(args, field="args", limit=self._max_payload)
+        usual = self._defaults.get(task, NOTHING_SAID)
+        resolved = self._resolve(task, base_of(usual), request)
+        job = resolved.job(self._tenant_id, task, body, job_id=job_id, idempotency_key=idempotency_key)
+        if usual is NOTHING_SAID or job.idempotency_key is None:
+            return job
+        # The same request stays the same after a deployment that changes the defaults of the task.
+        return msgspec.structs.replace(job, request_fingerprint=self.as_asked(request, job).fingerprint)
+
+    def as_asked(self, request: JobRequest, job: NewJob) -> NewJob:
+        """A job without the defaults of its task: by this a request is recognised, whatever the task says then."""
+        try:
+            asked = self._resolve(None, NOTHING_GIVEN, request)
+        except InvalidInput:
+            return job  # its options make sense only beside those of the task, such as a rate for the task's rate_key
+        made = asked.job(self._tenant_id, job.lane.task, job.args, job_id=job.id, idempotency_key=job.idempotency_key)
+        return msgspec.structs.replace(made, fingerprint=asked.fingerprint(job.lane.task, job.args))
+
+    def _resolve(self, task: str | None, base: Resolved, request: JobRequest) -> Resolved:
+        values = _options(request)
+        if values == _NO_OPTIONS:
+            return base
+        asked = (task, values)
+        found = self._resolved.get(asked)
+        if found is None:
+            given = dict(compress(zip(OPTIONS, values, strict=True), map(is_not, values, repeat(None))))
+            found = resolve(base, given, now=self.now, decoded=True)
+            if len(self._resolved) < _MOST_KEPT:
+                self._resolved[asked] = found
+        return found
+
+    def _what(self, request: JobRequest) -> tuple[str, Mapping[str, Any]]:
+        """The task and its arguments; a target is a reserved task."""
+        if request.target is None and request.callback_url is None:
+            if request.task is None:
+                raise InvalidInput(
+                    "`task` or `target` is required", field="task", remedy="give task, target or callback_url"
+                )
+            return check_not_reserved(request.task), request.args or _NO_ARGS
+        if request.task is not None:
+            raise InvalidInput("`task` and `target` exclude each other", field="task", remedy="give one of them")
+        if request.payload_ref is not None:
+            raise InvalidInput("goes with a task", field="payload_ref", remedy="put the body into the target")
+        return self._targets.make(request.target, request.callback_url, request.args)
+
+
+def read_defaults(body: TaskDefaults) -> Defaults:
+    """What a task says of its jobs, checked as what a job says."""
+    return resolve(NOTHING_GIVEN, msgspec.structs.asdict(body), decoded=True).defaults

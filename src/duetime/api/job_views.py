@@ -1,0 +1,111 @@
+"""Jobs and runs as answers show them, made from what the store reads back."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.ids import show
+from duetime.model import json
+from duetime.model.job import Job, NewJob, Submitted
+from duetime.model.lane import Tier
+from duetime.model.lists import JobItem, JobStatus
+from duetime.model.schedule import (
+    After,
+    Cron,
+    Every,
+    Exclusion,
+    Once,
+    RRule,
+    Schedule,
+    UnusableSchedule,
+    exact_form,
+    explain,
+)
+from duetime.model.target import decode_target, is_target
+from duetime.spec.bodies import ExcludeBody
+from duetime.spec.shown import shown_options
+from duetime.wire.jobs import JobSummary, JobView, Receipt, ScheduleView
+
+_KINDS: dict[type, Literal["once", "cron", "every", "after", "rrule"]] = {
+    Once: "once",
+    Cron: "cron",
+    Every: "every",
+    After: "after",
+    RRule: "rrule",
+}
+
+
+def receipt(job: NewJob, answer: Submitted, warnings: tuple[str, ...] = ()) -> Receipt:
+    once = isinstance(job.schedule, Once)
+    run_id = None if answer.run_id is None else show("run", answer.run_id)
+    status = JobStatus.PENDING if once else JobStatus.ACTIVE
+    if answer.next_run is None and not isinstance(job.schedule, Once | After) and answer.run_id is None:
+        status = JobStatus.ENDED
+    if job.depends_on is not None and answer.next_run is None:
+        status = JobStatus.BLOCKED if answer.note is None else JobStatus.CANCELLED
+    created = answer.created or (answer.replayed and job.key is None)
+    notes = warnings if answer.note is None else (*warnings, answer.note)
+    return Receipt(show("job", answer.job_id), status, answer.next_run, run_id, created, notes)
+
+
+def schedule_view(schedule: Schedule, zone: str = "UTC") -> ScheduleView:
+    """A schedule as answers show it; one that has no zone of its own is told in the given one."""
+    zone = getattr(schedule, "zone", zone)
+    try:
+        told = explain(schedule, zone)
+    except (UnusableSchedule, InvalidInput, OSError) as error:
+        told = f"cannot be told: {error}"  # one row must not keep a whole list from being read
+    view = ScheduleView(_KINDS[type(schedule)], exact_form(schedule), told, zone)
+    if isinstance(schedule, Once):
+        return view
+    return msgspec.structs.replace(
+        view,
+        words=schedule.said,
+        counted_from=schedule.anchor if isinstance(schedule, Every) else None,
+        start_at=schedule.start_at,
+        end_at=schedule.end_at,
+        exclude=None if schedule.exclude is None else _exclude(schedule.exclude),
+    )
+
+
+def _exclude(days: Exclusion) -> ExcludeBody:
+    return ExcludeBody(dates=days.dates, weekdays=days.weekdays, calendars=days.calendars, instead=days.instead)
+
+
+def job_summary(job: JobItem) -> JobSummary:
+    return JobSummary(**_common(job, job.status))
+
+
+def job_view(job: Job, status: JobStatus) -> JobView:
+    shut = job.args_problem is not None
+    return JobView(
+        **(shown_options(job) | _common(job, status)),
+        args={} if shut or is_target(job.task) else json.decode(job.args),
+        args_problem=job.args_problem,
+        target=decode_target(job.args) if is_target(job.task) and not shut else None,
+        made=job.made,
+        missed=job.missed,
+    )
+
+
+def _common(job: Job | JobItem, status: JobStatus) -> dict[str, Any]:
+    options = job.options
+    return {
+        "job_id": show("job", job.id),
+        "name": options.name,
+        "owner": options.owner,
+        "task": job.task,
+        "queue": job.queue,
+        "priority": Tier(job.tier).name,
+        "status": status,
+        "recurring": not isinstance(job.schedule, Once),
+        "schedule": schedule_view(job.schedule),
+        "next_run": job.next_run,
+        "key": options.key,
+        "tags": options.tags,
+        "payload_ref": options.payload_ref,
+        "version": job.version,
+        "created_at": job.created_at,
+        "problem": job.problem,
+    }

@@ -1,0 +1,119 @@
+"""Cursors: where the next page of a list begins, as a text that only we can write.
+
+A cursor is bound to its tenant, its list and its filter by a signature whose key all nodes share. One that was edited,
+or that belongs to another list, another filter or another tenant, is refused.
+
+Where a page begins is hidden under a mask that only holders of the key can make from the signature: a look that went
+over everybody's runs may have stopped at one of another tenant, whose id and moment are not for the caller to know.
+
+The places of a stream of events are hidden in the same way: they count the events of all tenants.
+"""
+
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import blake2b
+from hmac import compare_digest
+from uuid import UUID
+
+import msgspec
+
+from duetime.api.endpoint import Call
+from duetime.api.problems import INVALID_CURSOR, Problem
+from duetime.model.event import EventMark
+from duetime.store.protocol.store import Store
+
+_PLACE = 16
+_MARK = 8
+_TAG = 16
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class Cursors:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secret: bytes | None = None
+
+    async def read(self, call: Call) -> UUID | None:
+        """Where the page that is asked for begins; None for the first."""
+        given = call.query.cursor
+        if given is None:
+            return None
+        place = _shown(given, _about_list(call), await self._key())
+        if place is None:
+            raise _refused()
+        return UUID(bytes=place)
+
+    async def write(self, call: Call, place: UUID | None) -> str | None:
+        """The cursor of the page that begins there."""
+        if place is None:
+            return None
+        return _hidden(place.bytes, _about_list(call), await self._key())
+
+    async def of_events(self, tenant_id: int) -> "EventCursors":
+        """The cursors of a tenant's events."""
+        return EventCursors(tenant_id, await self._key())
+
+    async def _key(self) -> bytes:
+        if self._secret is None:
+            self._secret = await self._store.secret("cursors", os.urandom(32))
+        return self._secret
+
+
+class EventCursors:
+    """Places in the stream of events, as one tenant sees them."""
+
+    def __init__(self, tenant_id: int, key: bytes) -> None:
+        self._about = _encoder.encode([tenant_id, "events"])
+        self._key = key
+
+    def write(self, mark: EventMark, *, fresh: bool = False) -> str:
+        """The same text for the same event; or (`fresh`) one that does not tell whether the place has changed."""
+        blur = os.urandom(_PLACE - _MARK) if fresh else bytes(_PLACE - _MARK)
+        return _hidden(mark.to_bytes(_MARK, "big") + blur, self._about, self._key)
+
+    def read(self, given: str) -> EventMark | None:
+        """None for a text that was not written for this tenant."""
+        place = _shown(given, self._about, self._key)
+        return None if place is None else EventMark(int.from_bytes(place[:_MARK], "big"))
+
+
+def _about_list(call: Call) -> bytes:
+    # The page size may change on the way; everything else may not.
+    asked = msgspec.structs.replace(call.query, cursor=None, page_size=1)
+    return _encoder.encode([call.tenant_id, call.endpoint.name, sorted(call.path.items()), asked])
+
+
+def _hidden(place: bytes, about: bytes, key: bytes) -> str:
+    tag = _sign(place, about, key)
+    return urlsafe_b64encode(_masked(place, tag, key) + tag).decode().rstrip("=")
+
+
+def _shown(given: str, about: bytes, key: bytes) -> bytes | None:
+    try:
+        raw = urlsafe_b64decode(given.encode("ascii") + b"=" * (-len(given) % 4))
+    except ValueError:
+        return None
+    hidden, tag = raw[:-_TAG], raw[-_TAG:]
+    if len(hidden) != _PLACE:
+        return None
+    place = _masked(hidden, tag, key)
+    return place if compare_digest(tag, _sign(place, about, key)) else None
+
+
+def _sign(place: bytes, about: bytes, key: bytes) -> bytes:
+    return blake2b(place + about, digest_size=_TAG, key=key, person=b"duetime cursor").digest()
+
+
+def _masked(place: bytes, tag: bytes, key: bytes) -> bytes:
+    """A place hidden, or a hidden one shown."""
+    mask = blake2b(tag, digest_size=_PLACE, key=key, person=b"duetime place").digest()
+    return bytes(each ^ over for each, over in zip(place, mask, strict=True))
+
+
+def _refused() -> Problem:
+    return Problem(
+        INVALID_CURSOR,
+        "is not a cursor of this list with this filter",
+        field="cursor",
+        remedy="begin again without a cursor",
+    )

@@ -1,0 +1,73 @@
+"""Editing jobs by id, guarded by their version."""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from duetime.api.endpoint import Call, Reply, Routes
+from duetime.api.job_views import job_view
+from duetime.api.problems import INVALID_INPUT, Problem
+from duetime.errors import InvalidInput
+from duetime.ids import show
+from duetime.model import json
+from duetime.model.access import Action
+from duetime.model.job import Job
+from duetime.model.target import is_target
+from duetime.spec.resolved import TIMES, edit
+from duetime.wire.jobs import JobPatch, JobView
+
+routes = Routes("Jobs")
+_VERSION = re.compile(r'"?([0-9]{1,9})"?')
+
+
+@routes.patch(
+    "/v1/jobs/{job_id}",
+    Action.CONTROL,
+    body=JobPatch,
+    body_limit="job",
+    answer=JobView,
+    problems=(409, 412),
+    headers={"If-Match": "The version (ETag) that the change is meant for: 412 when it is not the current one."},
+)
+async def change_job(call: Call) -> Reply:
+    """Change a job: its schedule, arguments or policies. What is not given stays as it is."""
+    store, job_id = call.service.store, call.identity("job")
+    given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
+    found = await store.job(call.tenant_id, job_id)
+    what = await _what(call, found, given)
+    now = None if TIMES.isdisjoint(given) else await store.now()
+    changes = msgspec.structs.replace(edit(found, given, now=now, decoded=True), **what)
+    job = await store.edit_job(call.tenant_id, job_id, changes, _version(call))
+    changed = sorted({*given, *what.keys() - {"task"}})
+    await call.act("jobs.change", show("job", job_id), ", ".join(changed) or None)
+    report = await store.job_status(call.tenant_id, job_id)
+    return Reply(job_view(job, report.status), headers={"etag": f'"{job.version}"'})
+
+
+async def _what(call: Call, job: Job, given: dict[str, Any]) -> dict[str, Any]:
+    """Other arguments, or another target. A job keeps its kind: a task stays a task."""
+    limit = call.service.settings.max_payload
+    if "args" in given:
+        if is_target(job.task):
+            raise InvalidInput("a target has no arguments", field="args", remedy="give target")
+        return {"args": json.encode(given.pop("args"), field="args", limit=limit)}
+    if "target" not in given:
+        return {}
+    if not is_target(job.task):
+        raise InvalidInput("the job does a task", field="target", remedy="create another job")
+    target = given.pop("target")
+    made = call.service.targets.make(target)
+    await call.service.secrets.check(call.who, target)
+    return {"task": made.task, "args": json.encode(made.args, field="target", limit=limit)}
+
+
+def _version(call: Call) -> int | None:
+    given = call.header(b"if-match")
+    if given is None or given.strip() == "*":
+        return None
+    match = _VERSION.fullmatch(given.strip())
+    if match is None:
+        raise Problem(INVALID_INPUT, "is not a version", field="If-Match", remedy='the ETag of the job, such as "3"')
+    return int(match[1])

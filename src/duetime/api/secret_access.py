@@ -1,0 +1,60 @@
+"""Whether a caller's job may use the secrets that its target names.
+
+They must be there, the caller's role must be one that may name them, and the host that is called one that may receive
+them. The host is checked again when it is called.
+"""
+
+from duetime.api.caller import Caller
+from duetime.api.lookup_cache import Memory
+from duetime.errors import InvalidInput
+from duetime.model.secret import SecretBinding
+from duetime.model.target import GrpcTarget, HttpTarget, Target
+from duetime.store.protocol.store import Store
+from duetime.targets.address_guard import AddressGuard
+from duetime.targets.secret_hosts import check_receives, may_receive
+from duetime.targets.url import Place, check_address, check_url
+from duetime.targets.values import named_secrets
+
+_REMEMBERED = 5.0
+_NONE: dict[str, SecretBinding] = {}
+
+
+class KnownSecrets:
+    def __init__(self, store: Store, guard: AddressGuard) -> None:
+        self._store = store
+        self._guard = guard
+        self._known: Memory[int, dict[str, SecretBinding]] = Memory(_REMEMBERED)
+
+    async def check(self, who: Caller, target: Target | None) -> None:
+        """Raises `InvalidInput` for a secret that the tenant does not have, or that this target may not use."""
+        if target is None:
+            return
+        for field, name in named_secrets(target):
+            place = self._place(target)
+            bound = (self._known.get(who.tenant_id) or _NONE).get(name)
+            if bound is None or not (bound.may_be_named_by(who.role) and may_receive(bound.hosts, place)):
+                bound = await self._look(who.tenant_id, name)  # it may be new, or another one by now
+            if bound is None:
+                remedy = f"PUT /v1/secrets/{name}, or mend the name"
+                raise InvalidInput(f"there is no secret {name!r}", field=field, remedy=remedy)
+            if not bound.may_be_named_by(who.role):
+                remedy = f"a key with one of these roles may: {', '.join(bound.roles)}"
+                raise InvalidInput(f"this key may not use the secret {name!r}", field=field, remedy=remedy)
+            check_receives(name, bound.hosts, place, field)
+
+    def changed(self) -> None:
+        """A secret was set or deleted here: jobs are checked by what it is now."""
+        self._known.clear()
+
+    async def _look(self, tenant_id: int, name: str) -> SecretBinding | None:
+        found = await self._store.tenant_secrets(tenant_id)
+        return self._known.put(tenant_id, {each.name: each.binding for each in found}).get(name)
+
+    def _place(self, target: Target) -> Place:
+        match target:
+            case HttpTarget():
+                return check_url(target.url, self._guard)
+            case GrpcTarget():
+                return check_address(target.address, self._guard)
+            case _:
+                raise AssertionError("only calls name secrets")

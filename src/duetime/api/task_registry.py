@@ -1,0 +1,86 @@
+"""What is known of tasks: whether any worker has one, and what it says of its jobs.
+
+A job for a task that nobody has is stored with a warning, or refused (a setting). The name that was probably meant is
+told, too; looking for it holds up everybody else on the event loop, so that it is done seldom, and never for long.
+"""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+
+from duetime.api.lookup_cache import Memory
+from duetime.errors import InvalidInput
+from duetime.model.defaults import Defaults
+from duetime.model.target import kind_of
+from duetime.settings import Settings
+from duetime.store.protocol.store import Store
+
+REMEMBERED = 2.0
+"""Seconds: a worker that starts, and what it tells, is known within that time."""
+_MEANT_REMEMBERED = 60.0
+_MOST_MEANT = 10
+"""Of many names in one request, so many are looked at: who has misspelt more has most often misspelt one way."""
+_MOST_COMPARED = 100_000
+"""Characters of a name times those of all known ones: about 20 ms of work."""
+
+
+class Tasks:
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._refuse = settings.unknown_tasks == "refuse"
+        self._known: Memory[int, frozenset[str]] = Memory(REMEMBERED)
+        self._defaults: Memory[int, Mapping[str, Defaults]] = Memory(REMEMBERED)
+        self._meant: Memory[tuple[int, str], str] = Memory(_MEANT_REMEMBERED)
+
+    async def check(self, tenant_id: int, task: str) -> tuple[str, ...]:
+        """What to warn of. Raises `InvalidInput` where unknown tasks are refused."""
+        return (await self.check_all(tenant_id, [task]))[task]
+
+    async def check_all(self, tenant_id: int, tasks: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """What to warn of, by task. Raises `InvalidInput` where unknown tasks are refused."""
+        known = await self._names(tenant_id)
+        warnings: dict[str, tuple[str, ...]] = {}
+        unknown = 0
+        for given in tasks:
+            task, warnings[given] = kind_of(given), ()
+            if task not in known:
+                unknown += 1
+                meant = self._nearest(tenant_id, task, known) if unknown <= _MOST_MEANT else None
+                warnings[given] = (self._warning(task, meant),)
+        return warnings
+
+    def _warning(self, task: str, meant: str | None) -> str:
+        if self._refuse:
+            remedy = "start a worker that has it, or mend the name" if meant is None else f"did you mean {meant!r}?"
+            raise InvalidInput(f"no worker has the task {task!r}", field="task", remedy=remedy)
+        asked = "" if meant is None else f"; did you mean {meant!r}?"
+        return f"no worker has the task {task!r} now: the job waits until one does{asked}"
+
+    def _nearest(self, tenant_id: int, task: str, known: Collection[str]) -> str | None:
+        meant = self._meant.get((tenant_id, task))
+        if meant is None:
+            meant = self._meant.put((tenant_id, task), _nearest(task, known) or "")
+        return meant or None
+
+    async def has(self, tenant_id: int, task: str) -> bool:
+        """Whether a live worker has this task."""
+        return task in await self._names(tenant_id)
+
+    async def _names(self, tenant_id: int) -> frozenset[str]:
+        known = self._known.get(tenant_id)
+        if known is None:
+            found = await self._store.tasks(tenant_id)
+            known = self._known.put(tenant_id, frozenset(info.name for info in found))
+        return known
+
+    async def defaults(self, tenant_id: int) -> Mapping[str, Defaults]:
+        """What tasks say of a tenant's jobs, by name."""
+        known = self._defaults.get(tenant_id)
+        return known if known is not None else self._defaults.put(tenant_id, await self._store.task_defaults(tenant_id))
+
+
+def _nearest(task: str, known: Collection[str]) -> str | None:
+    """The task that was probably meant: one of that name in some module, else one that is spelt much like it."""
+    close = sorted(name for name in known if name.endswith(f".{task}"))
+    if not close and len(task) * sum(map(len, known)) <= _MOST_COMPARED:
+        close = difflib.get_close_matches(task, sorted(known), n=1)
+    return close[0] if close else None

@@ -1,0 +1,193 @@
+"""How much of the service a tenant and a key may use: the table of limits, and what is counted against them.
+
+Which limit an endpoint counts against is said in one place (`limit_of`). What a tenant may submit is exact across all
+servers: tokens are leased from the store (`engine/token_leases.py`). Everything else is counted by each server alone,
+since it protects that server. A key may use a part of what its tenant may. A root key belongs to no tenant: it has an
+allowance of its own, so that a tenant which has used up its own does not lock its operator out.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from duetime.api.caller import Caller
+from duetime.api.endpoint import Endpoint
+from duetime.api.problems import RATE_LIMITED, Problem
+from duetime.api.ratelimit_fields import Standings
+from duetime.clock import monotonic
+from duetime.engine.token_leases import Bucket, TokenLeases
+from duetime.model.access import Action, Role
+from duetime.model.tenant import Tenant
+from duetime.model.token_bucket import HELD
+from duetime.settings import Settings
+from duetime.store.protocol.service import Allowances
+
+LimitName = Literal["reads", "changes", "work", "submissions", "streams", "polls", "logins"]
+
+BURST = 2.0
+"""Seconds' worth that may be used at once."""
+_MOST = 10_000
+"""Tenants and keys that are counted; those that came first are forgotten first, and begin anew."""
+_NOW_AND_THEN = 1.0
+"""Seconds: about when one of those that are open at once may have ended."""
+
+
+class Limit(NamedTuple):
+    words: str
+    """What it counts, in a refusal."""
+    setting: str | None = None
+    """How much a tenant may use of it on one server; None: it is not a setting."""
+    at_once: bool = False
+    """It counts what is open, not what comes in."""
+
+
+LIMITS: dict[LimitName, Limit] = {
+    "reads": Limit("requests that read", "reads_per_second"),
+    "changes": Limit("requests that change something", "changes_per_second"),
+    "work": Limit("requests of workers", "worker_requests_per_second"),
+    "streams": Limit("event streams", "event_streams", at_once=True),
+    "polls": Limit("waiting claims", "long_polls", at_once=True),
+    "submissions": Limit("jobs"),  # by the tenant's own `submissions_per_second`
+    "logins": Limit("failed authentications"),  # by address: see `failed_logins.py`
+}
+_BY_NAME: dict[str, LimitName] = {
+    "create_job": "submissions",
+    "create_jobs": "submissions",
+    "create_graph": "submissions",
+    "watch_events": "streams",
+    "claim_runs": "polls",
+    "login": "logins",
+    "login_with_key": "logins",
+}
+_BY_ACTION: dict[Action, LimitName] = {Action.READ: "reads", Action.READ_AUDIT: "reads", Action.WORK: "work"}
+
+
+def limit_of(endpoint: Endpoint) -> LimitName | None:
+    """What a request counts against; None for what is open to everybody."""
+    if endpoint.name in _BY_NAME:
+        return _BY_NAME[endpoint.name]
+    if endpoint.may is None:
+        return None
+    return "reads" if endpoint.method == "GET" else _BY_ACTION.get(endpoint.may, "changes")
+
+
+class _Allowance(NamedTuple):
+    """How much a tenant or a key may use of something."""
+
+    holder: Literal["tenant", "key"]
+    id: int | UUID
+    most: float
+
+
+class _Bucket:
+    __slots__ = ("filled_at", "level")
+
+    def __init__(self, level: float, filled_at: float) -> None:
+        self.level = level
+        self.filled_at = filled_at
+
+
+class Limits:
+    def __init__(self, store: Allowances, settings: Settings, on_refusal: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._on_refusal = on_refusal
+        self._buckets: dict[tuple[str, int | UUID], _Bucket] = {}
+        self._open: dict[tuple[str, int | UUID], int] = {}
+        self._leases = TokenLeases(store)
+        self.give_back = self._leases.give_back
+
+    def spend(self, name: LimitName, who: Caller) -> dict[str, str]:
+        """Count a request; returns the headers that tell of the limit. Raises a problem when it is used up."""
+        now = monotonic()
+        standings = Standings()
+        spent: list[_Bucket] = []
+        for holder, holder_id, rate in self._allowances(name, who):
+            size = rate * BURST
+            bucket = self._bucket(name, holder_id, size, now)
+            bucket.level = min(size, bucket.level + (now - bucket.filled_at) * rate)
+            bucket.filled_at = now
+            standings.add_rate(f"{holder}-{name}", rate, size, bucket.level - 1.0)
+            if bucket.level < 1.0:
+                told = f"the {holder} may send {rate:g} {LIMITS[name].words} a second to this server"
+                raise self._refusal(name, told, standings, (1.0 - bucket.level) / rate)
+            spent.append(bucket)
+        for bucket in spent:
+            bucket.level -= 1.0
+        return standings.fields()
+
+    @contextmanager
+    def opened(self, name: LimitName, who: Caller) -> Iterator[dict[str, str]]:
+        """Count a request for as long as the block lasts; as `spend` otherwise."""
+        standings = Standings()
+        held: list[tuple[str, int | UUID]] = []
+        for holder, holder_id, most in self._allowances(name, who):
+            place: tuple[str, int | UUID] = (name, holder_id)
+            left = int(most) - self._open.get(place, 0)
+            standings.add_at_once(f"{holder}-{name}", int(most), left - 1)
+            if left < 1:
+                told = f"the {holder} may have {most:g} {LIMITS[name].words} open at once on this server"
+                raise self._refusal(name, told, standings, _NOW_AND_THEN)
+            held.append(place)
+        for place in held:
+            self._open[place] = self._open.get(place, 0) + 1
+        try:
+            yield standings.fields()
+        finally:
+            for place in held:
+                self._open[place] -= 1
+                if not self._open[place]:
+                    del self._open[place]
+
+    async def submit(self, tenant: Tenant, who: Caller, count: int) -> dict[str, str]:
+        """Count so many jobs, exactly, whichever servers the others come to; as `spend` otherwise."""
+        most = tenant.limits.submissions_per_second
+        if most is None:
+            return {}
+        standings = Standings()
+        taken: list[Bucket] = []
+        share = self._settings.key_submission_share
+        parts = [(None, 1.0)] if share == 100 or who.role is Role.ROOT else [(who.key_id, share / 100), (None, 1.0)]
+        for key_id, part in parts:
+            rate = most * part
+            # What nodes hold of it comes on top.
+            bucket = Bucket(tenant.id, key_id, rate, max(1.0, rate * (BURST - HELD)))
+            holder = "tenant" if key_id is None else "key"
+            left, wait = await self._leases.take(bucket, count)
+            standings.add_rate(f"{holder}-submissions", rate, bucket.size, left)
+            if wait:
+                for other in taken:
+                    self._leases.put_back(other, count)
+                told = f"the {holder} may submit {rate:g} jobs a second"
+                raise self._refusal("submissions", told, standings, wait)
+            taken.append(bucket)
+        return standings.fields()
+
+    def _allowances(self, name: LimitName, who: Caller) -> list[_Allowance]:
+        setting = LIMITS[name].setting
+        assert setting is not None
+        most: int = getattr(self._settings, setting)
+        if not most or who.key_id is None:
+            return []
+        if who.role is Role.ROOT:
+            return [_Allowance("key", who.key_id, most)]
+        found = [_Allowance("tenant", who.tenant_id, most)]
+        if self._settings.key_share < 100:
+            found.insert(0, _Allowance("key", who.key_id, max(1.0, most * self._settings.key_share / 100)))
+        return found
+
+    def _bucket(self, name: LimitName, holder_id: int | UUID, size: float, now: float) -> _Bucket:
+        bucket = self._buckets.get((name, holder_id))
+        if bucket is None:
+            if len(self._buckets) >= _MOST:
+                del self._buckets[next(iter(self._buckets))]
+            bucket = self._buckets[name, holder_id] = _Bucket(size, now)
+        return bucket
+
+    def _refusal(self, name: LimitName, told: str, standings: Standings, wait: float) -> Problem:
+        self._on_refusal(name)
+        headers = standings.fields(wait)
+        remedy = f"ask again in {headers['retry-after']} s"
+        if name == "submissions":
+            remedy += ", or ask the operator for a higher limit"
+        return Problem(RATE_LIMITED, told, remedy=remedy, headers=headers)

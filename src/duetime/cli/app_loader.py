@@ -1,0 +1,68 @@
+"""Finding what a command works on: settings, and an app named `module:attribute`."""
+
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duetime.cli.output import err
+from duetime.errors import DuetimeError, InvalidInput
+from duetime.settings import Settings, load
+
+if TYPE_CHECKING:
+    from duetime.sdk.app import App
+
+_LONGEST = 200
+
+
+def load_settings(config: Path | None, **flags: Any) -> Settings:
+    return load(config, os.environ, flags)
+
+
+def load_app(name: str, settings: Settings) -> "App":
+    """Import `module:app`; the working folder comes first, as it does for `python -m`."""
+    from duetime.sdk.app import App
+
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise InvalidInput(
+            f"{name!r} does not name an app", field="app", remedy="module:attribute, such as shop.jobs:app"
+        )
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise _not_imported(module_name, error) from None
+    found = getattr(module, attribute, None)
+    if found is None:
+        apps = [key for key, value in vars(module).items() if isinstance(value, App)]
+        remedy = f"it has: {', '.join(apps)}" if apps else "it has no App at all"
+        raise InvalidInput(f"{module_name} has no {attribute!r}", field="app", remedy=remedy)
+    if not isinstance(found, App):
+        raise InvalidInput(f"{name} is {type(found).__name__}, not a duetime.App", field="app")
+    found.configure(settings)
+    return found
+
+
+def _not_imported(module_name: str, error: Exception) -> DuetimeError:
+    """What to say of it. Where the module is at fault, what led there is shown first, from the module on."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+        remedy = "run it from the folder that holds it"
+        return InvalidInput(f"there is no module {module_name!r} here", field="app", remedy=remedy)
+    if isinstance(error, DuetimeError) and not isinstance(error, InvalidInput):
+        return error  # it reached for a database: that it could not says enough
+    told = traceback.TracebackException.from_exception(error)
+    frames = [each for each in told.stack if each.filename not in (__file__, importlib.__file__)]
+    frames = [each for each in frames if not each.filename.startswith("<frozen importlib")]
+    lines = [*traceback.format_list(frames), *told.format_exception_only()]
+    err.print("".join(lines).rstrip(), markup=False, soft_wrap=True)
+    return InvalidInput(f"{module_name} cannot be imported: {_in_short(error)}", field="app")
+
+
+def _in_short(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,188 @@
+"""Commands that talk to a server: which one and with which key, and how answers are shown."""
+
+import functools
+import inspect
+import io
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from duetime.cli.app_loader import load_settings
+from duetime.cli.job_options import flags_of, read_flags
+from duetime.cli.options import ClientCert, ClientKey, DataDir, Json, Key, ServerCa, Url
+from duetime.cli.output import clear_errors, is_terminal, out, print_json, say
+from duetime.errors import DuetimeError, InvalidInput
+from duetime.spec.derived import declarations
+from duetime.text.visible import visible, visible_json, visible_lines
+
+if TYPE_CHECKING:
+    from duetime.client import Client
+
+Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in, with a root key.")]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+_ADDED: dict[str, tuple[Any, Any]] = {
+    "url": (Url, None),
+    "key": (Key, None),
+    "server_ca": (ServerCa, None),
+    "client_cert": (ClientCert, None),
+    "client_key": (ClientKey, None),
+    "tenant": (Tenant, None),
+    "data_dir": (DataDir, None),
+    "json": (Json, False),
+}
+
+_WIDE = 1000
+_LONGEST = 60
+
+
+class Talk:
+    """A command's side of the conversation: the client, and how to show what it answers."""
+
+    def __init__(self, client: "Client", *, json: bool) -> None:
+        self.client = client
+        self.json = json
+
+    def say(self, text: str, **facts: Any) -> None:
+        say(text, json=self.json, **facts)
+
+    def asks(self, *, yes: bool) -> bool:
+        """Whether somebody is there to be asked before what cannot be undone; a script has said what it wants."""
+        return not yes and is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+    def agree(self, question: str) -> None:
+        """Go on only where the answer is yes."""
+        typer.confirm(visible(question), abort=True, err=True)
+
+    def show(self, value: msgspec.Struct) -> None:
+        """One thing, field by field."""
+        if self.json:
+            print_json(value)
+            return
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for name, field in msgspec.to_builtins(value, builtin_types=(datetime,)).items():
+            if field not in (None, "", [], (), {}):
+                table.add_row(f"[dim]{name.replace('_', ' ')}[/]", escape(shown(field)))
+        out.print(table)
+
+    def table(self, items: Iterable[Any], columns: Mapping[str, Callable[[Any], object]]) -> None:
+        """Many things: a row each for people, an object a line for scripts."""
+        if self.json:
+            for item in items:
+                print_json(item)
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in columns:
+            table.add_column(heading, no_wrap=True)
+        for item in items:
+            table.add_row(*(escape(_shortened(shown(value(item)))) for value in columns.values()))
+        if table.row_count:
+            # As wide as it is, whatever the terminal's width: half an id or a folded time helps nobody.
+            out.width = max(out.width, _WIDE)
+            out.print(table)
+        else:
+            out.print("[dim]none[/]")
+
+
+def talks(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is the talk: it gets --url, --key, --tenant, --data-dir and
+    --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for each option."""
+
+    signature = inspect.signature(function)
+    own = dict(list(signature.parameters.items())[1:])
+    flags: dict[str, inspect.Parameter] = {}
+    for name, parameter in list(own.items()):
+        if parameter.kind is parameter.VAR_KEYWORD:
+            del own[name]
+            flags = flags_of(declarations(get_args(parameter.annotation)[0]).values(), own)
+
+    @functools.wraps(function)
+    def command(*args: Any, **given: Any) -> None:
+        from duetime.client import Client
+        from duetime.client.server_address import find_server
+        from duetime.crypto.tls import ClientTls
+
+        added = {name: given.pop(name) for name in _ADDED}
+        tenant, json = added.pop("tenant"), added.pop("json")
+        with clear_errors(json=json):
+            settings = load_settings(None, **added)
+            address, found = find_server(settings)
+            try:
+                with Client(address, found, tenant=tenant, tls=ClientTls.of(settings)) as client:
+                    options = read_flags({name: given.pop(flag.name) for name, flag in flags.items()})
+                    function(Talk(client, json=json), *args, **given, **options)
+            except TimeoutError as error:
+                raise DuetimeError(str(error)) from None
+
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in _ADDED.items()
+    ]
+    both = [*own.values(), *flags.values()]
+    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in both]
+    command.__signature__ = signature.replace(parameters=[*keyword, *added])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*both, *added]}
+    return command
+
+
+def limited(items: Iterable[Any], limit: int) -> list[Any]:
+    """The first of what may be a long list: pages beyond it are not asked for."""
+    found = []
+    for item in items:
+        found.append(item)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case datetime():
+            # With its offset: schedules beside it go by clocks of their own.
+            return value.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case str():
+            return value
+        case list() | tuple() if all(isinstance(each, str) for each in value):
+            return ", ".join(value)
+        case Sequence() | Mapping():
+            return visible_json(value)
+        case _:
+            return str(getattr(value, "value", value))
+
+
+def read_lines(file: Path) -> list[str]:
+    """The lines of a file, or of what is piped in for `-`."""
+    try:
+        content = _piped_in() if str(file) == "-" else file.read_bytes()
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", field=str(file)) from None
+    except UnicodeDecodeError:
+        raise InvalidInput("cannot be read: it is not UTF-8", field=str(file)) from None
+    # Not `splitlines`, which also ends a line at characters that JSON may have inside a text.
+    return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+
+
+def _piped_in() -> bytes:
+    if sys.stdin is None:
+        raise InvalidInput("cannot be read: standard input is closed", field="-", remedy="pipe it in, or name a file")
+    return sys.stdin.buffer.read()
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(visible_lines(text).split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

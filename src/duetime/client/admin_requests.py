@@ -1,0 +1,226 @@
+"""The requests of operators, and those of workers: tenants, keys, the audit log, the worker protocol, health."""
+
+from typing import Any
+
+from duetime.client.request import Ask, Length, Moment, given, job_fields, path
+from duetime.wire.admin import (
+    AuditPage,
+    KeyCreated,
+    KeyPage,
+    KeyView,
+    LoginLink,
+    SessionPage,
+    SessionView,
+    TenantPage,
+    TenantView,
+)
+from duetime.wire.encryption import EncryptionView
+from duetime.wire.service import Health
+from duetime.wire.workers import (
+    TOKEN_HEADER,
+    AskParents,
+    Beat,
+    Beaten,
+    Compare,
+    Dealt,
+    HandBack,
+    HandedBack,
+    Left,
+    Notes,
+    Parents,
+    Refusals,
+    Registered,
+    Registration,
+    Reports,
+    Unaccounted,
+)
+from duetime.wire.workers import (
+    Ask as ClaimRequest,
+)
+
+_SLACK = 10.0
+
+
+# Tenants, keys and the audit log.
+
+
+def list_tenants(*, page_size: int | None = None, cursor: str | None = None) -> Ask[TenantPage]:
+    """A page of tenants."""
+    return Ask("GET", "/v1/admin/tenants", TenantPage, given(page_size=page_size, cursor=cursor))
+
+
+def create_tenant(name: str, **fields: Any) -> Ask[TenantView]:
+    """Add a tenant: `tier`, `weight`, `limits`, `encrypt_args`."""
+    return Ask("POST", "/v1/admin/tenants", TenantView, body=job_fields(name=name, **fields), repeatable=False)
+
+
+def get_tenant(tenant: str) -> Ask[TenantView]:
+    """One tenant."""
+    return Ask("GET", path("/v1/admin/tenants/{}", tenant), TenantView)
+
+
+def change_tenant(tenant: str, **fields: Any) -> Ask[TenantView]:
+    """Change what is given: `name`, `state`, `tier`, `weight`, `limits`, `encrypt_args`."""
+    return Ask("PATCH", path("/v1/admin/tenants/{}", tenant), TenantView, body=job_fields(**fields))
+
+
+def list_keys(*, root: bool = False, page_size: int | None = None, cursor: str | None = None) -> Ask[KeyPage]:
+    """A page of keys, oldest first; without their text, which nobody knows."""
+    return Ask("GET", "/v1/admin/keys", KeyPage, given(root=root or None, page_size=page_size, cursor=cursor))
+
+
+def create_key(
+    role: str,
+    name: str,
+    *,
+    queues: tuple[str, ...] = (),
+    expires_at: Moment | None = None,
+    networks: tuple[str, ...] | None = None,
+) -> Ask[KeyCreated]:
+    """Create a key. Its text is in the answer, and never shown again.
+
+    It expires at a moment, at `"never"`, or after the server's `key_lifetime`; it works from `networks` only.
+    """
+    body = job_fields(
+        role=role, name=name, queues=list(queues) or None, expires_at=expires_at, networks=_listed(networks)
+    )
+    return Ask("POST", "/v1/admin/keys", KeyCreated, body=body, repeatable=False)
+
+
+def rotate_key(
+    key_id: str,
+    *,
+    overlap: Length | None = None,
+    name: str | None = None,
+    expires_at: Moment | None = None,
+    networks: tuple[str, ...] | None = None,
+    root: bool = False,
+) -> Ask[KeyCreated]:
+    """Make a key that takes the place of another, which goes on working for `overlap`."""
+    body = job_fields(overlap=overlap, name=name, expires_at=expires_at, networks=_listed(networks))
+    target = path("/v1/admin/keys/{}/rotate", key_id)
+    return Ask("POST", target, KeyCreated, given(root=root or None), body, repeatable=False)
+
+
+def revoke_key(key_id: str, *, root: bool = False) -> Ask[KeyView]:
+    """It cannot be used any more."""
+    return Ask("POST", path("/v1/admin/keys/{}/revoke", key_id), KeyView, given(root=root or None))
+
+
+def list_sessions(
+    *, of: str | None = None, page_size: int | None = None, cursor: str | None = None
+) -> Ask[SessionPage]:
+    """A page of browsers' sessions, newest first: of this `key`, of all keys of the `tenant`, or of `all` tenants."""
+    return Ask("GET", "/v1/sessions", SessionPage, given(of=of, page_size=page_size, cursor=cursor))
+
+
+def revoke_session(session_id: str) -> Ask[SessionView]:
+    """End a session of a browser."""
+    return Ask("POST", path("/v1/sessions/{}/revoke", session_id), SessionView, repeatable=False)
+
+
+def create_login_link() -> Ask[LoginLink]:
+    """A link that logs a browser in once, as the key of this client."""
+    return Ask("POST", "/v1/login-links", LoginLink, repeatable=False)
+
+
+def list_audit(*, all: bool = False, page_size: int | None = None, cursor: str | None = None) -> Ask[AuditPage]:
+    """A page of who did what to which object, newest first."""
+    return Ask("GET", "/v1/audit", AuditPage, given(all=all or None, page_size=page_size, cursor=cursor))
+
+
+def _listed(networks: tuple[str, ...] | None) -> list[str] | None:
+    return None if networks is None else list(networks)
+
+
+# The worker protocol.
+
+
+def register_worker(registration: Registration) -> Ask[Registered]:
+    """Begin to work: a lease, under a fresh id."""
+    return Ask("POST", "/v1/workers", Registered, body=registration, repeatable=False)
+
+
+def claim_runs(worker_id: str, token: str, request: ClaimRequest) -> Ask[Dealt]:
+    """Wait for runs; asking again with the same number gives the same ones."""
+    target = path("/v1/workers/{}/claim", worker_id)
+    return Ask("POST", target, Dealt, body=request, headers=_session(token), patience=request.wait + _SLACK)
+
+
+def heartbeat(worker_id: str, token: str, beat: Beat) -> Ask[Beaten]:
+    """Renew the lease."""
+    return Ask("POST", path("/v1/workers/{}/heartbeat", worker_id), Beaten, body=beat, headers=_session(token))
+
+
+def complete_runs(worker_id: str, token: str, reports: Reports) -> Ask[Refusals]:
+    """Report how attempts ended."""
+    return Ask("POST", path("/v1/workers/{}/complete", worker_id), Refusals, body=reports, headers=_session(token))
+
+
+def note_progress(worker_id: str, token: str, notes: Notes) -> Ask[Refusals]:
+    """Say how far running attempts are."""
+    return Ask("POST", path("/v1/workers/{}/note", worker_id), Refusals, body=notes, headers=_session(token))
+
+
+def hand_back_runs(worker_id: str, token: str, runs: HandBack) -> Ask[HandedBack]:
+    """Give runs back as if they had not been claimed."""
+    return Ask("POST", path("/v1/workers/{}/hand-back", worker_id), HandedBack, body=runs, headers=_session(token))
+
+
+def compare_runs(worker_id: str, token: str, held: Compare) -> Ask[Unaccounted]:
+    """Which other runs the server has under claims of this worker."""
+    return Ask("POST", path("/v1/workers/{}/compare", worker_id), Unaccounted, body=held, headers=_session(token))
+
+
+def get_held_parents(worker_id: str, token: str, request: AskParents) -> Ask[Parents]:
+    """What a run depended on that this worker holds."""
+    return Ask("POST", path("/v1/workers/{}/parents", worker_id), Parents, body=request, headers=_session(token))
+
+
+def delete_worker(worker_id: str, token: str) -> Ask[Left]:
+    """End the lease."""
+    return Ask("DELETE", path("/v1/workers/{}", worker_id), Left, headers=_session(token), repeatable=False)
+
+
+def get_held_payload(worker_id: str, token: str, payload_ref: str) -> Ask[bytes]:
+    """The payload of a run that this worker holds."""
+    return Ask("GET", path("/v1/workers/{}/payloads/{}", worker_id, payload_ref), bytes, headers=_session(token))
+
+
+def _session(token: str) -> dict[str, str]:
+    """The header that every request of a worker's session carries."""
+    return {TOKEN_HEADER: token}
+
+
+# The server itself.
+
+
+def livez() -> Ask[Health]:
+    """Whether the server answers."""
+    return Ask("GET", "/livez", Health, repeatable=False)
+
+
+def readyz() -> Ask[Health]:
+    """Whether it can do its work."""
+    return Ask("GET", "/readyz", Health, repeatable=False)
+
+
+def metrics() -> Ask[bytes]:
+    """Its figures, as Prometheus reads them."""
+    return Ask("GET", "/metrics", bytes)
+
+
+def openapi() -> Ask[dict[str, Any]]:
+    """The document of the API."""
+    return Ask("GET", "/openapi.json", dict[str, Any])
+
+
+def get_encryption() -> Ask[EncryptionView]:
+    """How far the last re-encryption has come, and which keys can be retired."""
+    return Ask("GET", "/v1/admin/encryption", EncryptionView)
+
+
+def re_encrypt(*, restart: bool = False, fresh_data_key: bool = False) -> Ask[EncryptionView]:
+    """Encrypt a part of what is encrypted with other keys with the current one; repeat until it is `done`."""
+    body = {"restart": restart, "fresh_data_key": fresh_data_key}
+    return Ask("POST", "/v1/admin/encryption/re-encrypt", EncryptionView, body=body)

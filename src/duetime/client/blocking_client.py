@@ -1,0 +1,81 @@
+"""`Client`: the same for code that is not async. One event loop on one background thread serves all callers."""
+
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from duetime.client.client import AsyncClient
+from duetime.client.endpoints import BlockingSender, Endpoints
+from duetime.client.event_stream import Change
+from duetime.client.request import Ask, Length, PageOf, next_page
+from duetime.crypto.tls import ClientTls
+from duetime.errors import Closed
+from duetime.process.background_loop import BackgroundLoop
+from duetime.wire.events import HEARTBEAT
+from duetime.wire.runs import RunView
+
+T = TypeVar("T")
+
+
+class Client(Endpoints, BlockingSender):
+    """`with duetime.Client() as client: client.create_job("greet", args={"to": "you"})`"""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        tenant: str | None = None,
+        tries: int = 5,
+        tls: ClientTls | None = None,
+    ) -> None:
+        self._client = AsyncClient(url, key, tenant=tenant, tries=tries, tls=tls)
+        self._background = BackgroundLoop("the client", "duetime-client", self._client.close)
+
+    @property
+    def url(self) -> str:
+        return self._client.url
+
+    def send(self, ask: Ask[T]) -> T:
+        """Send a request, and read its answer."""
+        return self._run(self._client.send(ask))
+
+    def walk(self, ask: Ask[PageOf[T]]) -> Iterator[T]:
+        """Go through all pages of a list."""
+        while True:
+            page = self.send(ask)
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            ask = next_page(ask, page.next_cursor)
+
+    def close(self) -> None:
+        """Close the connections and end the background thread; the next call starts them again. Threads that wait for
+        an answer get `Closed`."""
+        self._background.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait(self, job_id: str, timeout: Length | None = None) -> RunView:
+        """Wait until the newest run of a job has ended; raises `TimeoutError` when that takes too long."""
+        return self._run(self._client.wait(job_id, timeout))
+
+    def watch_events(self, last_event_id: str | None = None, *, patience: float = 3 * HEARTBEAT) -> Iterator[Change]:
+        """What changes, as it changes. When the connection breaks, or says nothing for `patience` seconds, it goes on
+        after the last event that was seen."""
+        events = self._client.watch_events(last_event_id, patience=patience)
+        while True:
+            yield self._run(_next(events))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._background.run(work)
+
+
+async def _next(events: AsyncIterator[Change]) -> Change:
+    try:
+        return await anext(events)
+    except StopAsyncIteration:  # it has no other end
+        raise Closed("the client was closed, and this watching with it", remedy="watch anew") from None

@@ -1,0 +1,43 @@
+"""What may be asked about graphs and what runs depended on."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from duetime.client.request import Ask, given, job_fields, path
+from duetime.wire.graphs import GraphPage, GraphView, ParentPage
+
+
+def create_graph(
+    nodes: Mapping[str, Mapping[str, Any]], *, name: str | None = None, idempotency_key: str | None = None
+) -> Ask[GraphView]:
+    """Create jobs that depend on each other: the fields of a job for each local name, with `depends_on` a list of names
+    or `{"nodes": […], "need": "all" or "any", "on": "success" or "finished", "otherwise": "cancel" or "run"}`."""
+    body = {**given(name=name), "nodes": {node: job_fields(**fields) for node, fields in nodes.items()}}
+    headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
+    return Ask("POST", "/v1/graphs", GraphView, body=body, headers=headers, patience=120.0)
+
+
+def list_graphs(*, page_size: int | None = None, cursor: str | None = None) -> Ask[GraphPage]:
+    """A page of graphs, newest first."""
+    return Ask("GET", "/v1/graphs", GraphPage, given(page_size=page_size, cursor=cursor))
+
+
+def get_graph(graph_id: str) -> Ask[GraphView]:
+    """A graph with its nodes as they stand."""
+    return Ask("GET", path("/v1/graphs/{}", graph_id), GraphView)
+
+
+def cancel_graph(graph_id: str) -> Ask[GraphView]:
+    """End what waits, and ask what runs to stop."""
+    return Ask("POST", path("/v1/graphs/{}/cancel", graph_id), GraphView)
+
+
+def rerun_graph(graph_id: str) -> Ask[GraphView]:
+    """Run again what did not succeed, and all that depends on it."""
+    return Ask("POST", path("/v1/graphs/{}/rerun", graph_id), GraphView, repeatable=False)
+
+
+def list_parents(run_id: str, *, page_size: int | None = None, cursor: str | None = None) -> Ask[ParentPage]:
+    """A page of what a run depended on, with the results."""
+    return Ask("GET", path("/v1/runs/{}/parents", run_id), ParentPage, given(page_size=page_size, cursor=cursor))

@@ -1,0 +1,171 @@
+"""What may be asked about jobs: each request by the name of its operation, without sending it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from duetime.client.request import Ask, Length, Moment, given, job_fields, moment, once, path, plain
+from duetime.model.target import Target
+from duetime.wire.jobs import (
+    Backfilled,
+    BatchAnswer,
+    Deleted,
+    JobPage,
+    JobView,
+    Receipt,
+    StatusAnswer,
+)
+from duetime.wire.runs import JobStatusAnswer, RunView
+
+_encoder = msgspec.json.Encoder()
+
+
+def create_job(
+    task: str | None = None,
+    *,
+    target: Mapping[str, Any] | Target | None = None,
+    callback_url: str | None = None,
+    args: Mapping[str, Any] | None = None,
+    run_at: Moment | None = None,
+    run_in: Length | None = None,
+    cron: str | None = None,
+    every: Length | None = None,
+    when: str | None = None,
+    rrule: str | None = None,
+    tz: str | None = None,
+    idempotency_key: str | None = None,
+    **options: Any,
+) -> Ask[Receipt]:
+    """Create a job: now, at a time, after a while, on a cron line or a recurrence rule, at an interval, or `when`
+    in words.
+
+    It does a task that workers have, or duetime does it itself: a `target` is a call or a command, a `callback_url` is
+    short for a POST of the arguments.
+
+    Other options are fields of the API: `name`, `owner`, `queue`, `priority`, `retries`, `retry`, `timeout`, `key`,
+    `tags`, `payload_ref`, `misfire`, `overlap`, `jitter`, `max_runs`, `delivery`, `day_match`, `start_at`, `end_at`,
+    `exclude`, `concurrency_key`, `concurrency`, `rate_key`, `rate`,
+    `warn_after`. It is sent with an idempotency key, so that trying again after a lost answer creates nothing twice.
+    """
+    body = job_fields(
+        task=task,
+        target=target,
+        callback_url=callback_url,
+        args=args,
+        run_at=run_at,
+        run_in=run_in,
+        cron=cron,
+        every=every,
+        when=when,
+        rrule=rrule,
+        tz=tz,
+        **options,
+    )
+    return Ask("POST", "/v1/jobs", Receipt, body=body, headers=once(idempotency_key))
+
+
+def create_jobs(
+    jobs: Iterable[Mapping[str, Any]], *, partial: bool = False, idempotency_key: str | None = None
+) -> Ask[BatchAnswer]:
+    """Create up to 10,000 jobs in one transaction: all or nothing, or with `partial` all that can be stored."""
+    lines = [_encoder.encode(job_fields(**job)) for job in jobs]
+    headers = {**once(idempotency_key), "Content-Type": "application/x-ndjson"}
+    query = {"partial": partial} if partial else {}
+    body = b"\n".join(lines)
+    return Ask("POST", "/v1/jobs/batch", BatchAnswer, query, body, headers, patience=120.0)
+
+
+def list_jobs(
+    *,
+    status: str | None = None,
+    owner: str | None = None,
+    name: str | None = None,
+    task: str | None = None,
+    queue: str | None = None,
+    tag: str | None = None,
+    key: str | None = None,
+    recurring: bool | None = None,
+    start_time: Moment | None = None,
+    end_time: Moment | None = None,
+    fires_from: Moment | None = None,
+    fires_until: Moment | None = None,
+    page_size: int | None = None,
+    cursor: str | None = None,
+) -> Ask[JobPage]:
+    """A page of jobs, newest first. `fires_from` and `fires_until` ask for those with a run in that time: the ones that
+    `list_fires` counts."""
+    query = given(
+        status=status,
+        owner=owner,
+        name=name,
+        task=task,
+        queue=queue,
+        tag=tag,
+        key=key,
+        recurring=recurring,
+        start_time=start_time,
+        end_time=end_time,
+        fires_from=fires_from,
+        fires_until=fires_until,
+        page_size=page_size,
+        cursor=cursor,
+    )
+    return Ask("GET", "/v1/jobs", JobPage, query)
+
+
+def get_job(job_id: str) -> Ask[JobView]:
+    """A job as it stands now."""
+    return Ask("GET", path("/v1/jobs/{}", job_id), JobView)
+
+
+def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Ask[JobView]:
+    """Change a job's schedule, arguments or policies; what is not given stays, and None takes a thing away. With
+    `version`, only if nobody else was faster: raises `StaleVersion`."""
+    headers = {} if version is None else {"If-Match": f'"{version}"'}
+    body = {name: plain(value) for name, value in fields.items()}
+    return Ask("PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None)
+
+
+def delete_job(job_id: str) -> Ask[Deleted]:
+    """Delete a job; its history stays until its retention is over."""
+    return Ask("DELETE", path("/v1/jobs/{}", job_id), Deleted, repeatable=False)
+
+
+def cancel_job(job_id: str) -> Ask[StatusAnswer]:
+    """No further run; a run under way is asked to stop."""
+    return Ask("POST", path("/v1/jobs/{}/cancel", job_id), StatusAnswer)
+
+
+def pause_job(job_id: str) -> Ask[StatusAnswer]:
+    """Fire no more until it is resumed."""
+    return Ask("POST", path("/v1/jobs/{}/pause", job_id), StatusAnswer)
+
+
+def resume_job(job_id: str) -> Ask[StatusAnswer]:
+    """Go on; what was missed meanwhile is for the misfire policy to decide."""
+    return Ask("POST", path("/v1/jobs/{}/resume", job_id), StatusAnswer)
+
+
+def trigger_job(job_id: str, *, idempotency_key: str | None = None) -> Ask[RunView]:
+    """Make an extra run now, without touching the rhythm."""
+    return Ask("POST", path("/v1/jobs/{}/trigger", job_id), RunView, headers=once(idempotency_key))
+
+
+def backfill_job(
+    job_id: str,
+    start: Moment,
+    end: Moment,
+    *,
+    limit: int | None = None,
+    rate: float | None = None,
+    idempotency_key: str | None = None,
+) -> Ask[Backfilled]:
+    """Make the runs of a past range, `rate` a second."""
+    body = given(start=moment(start), end=moment(end), limit=limit, rate=rate)
+    return Ask("POST", path("/v1/jobs/{}/backfill", job_id), Backfilled, body=body, headers=once(idempotency_key))
+
+
+def get_job_status(job_id: str) -> Ask[JobStatusAnswer]:
+    """How a job stands: its last run, its next one, and why it failed."""
+    return Ask("GET", path("/v1/jobs/{}/status", job_id), JobStatusAnswer)

@@ -1,0 +1,229 @@
+"""What may be asked about runs, dead letters, schedules, queues, workers and payloads."""
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from duetime.client.request import Ask, Moment, given, job_fields, moment, once, path, plain
+from duetime.wire.breakers import BreakerList, BreakerView
+from duetime.wire.calendars import CalendarList, CalendarView
+from duetime.wire.jobs import Deleted
+from duetime.wire.runs import DeadLetterGroups, DeadLetterPage, Discarded, ReplayAnswer, RunPage, RunView
+from duetime.wire.service import PayloadStored, Preview, QueueList, QueueView, TaskList, WorkerList
+
+
+def list_runs(
+    *,
+    status: str | None = None,
+    task: str | None = None,
+    queue: str | None = None,
+    start_time: Moment | None = None,
+    end_time: Moment | None = None,
+    page_size: int | None = None,
+    cursor: str | None = None,
+) -> Ask[RunPage]:
+    """A page of runs, newest first."""
+    query = given(
+        status=status,
+        task=task,
+        queue=queue,
+        start_time=start_time,
+        end_time=end_time,
+        page_size=page_size,
+        cursor=cursor,
+    )
+    return Ask("GET", "/v1/runs", RunPage, query)
+
+
+def list_runs_of_job(
+    job_id: str,
+    *,
+    status: str | None = None,
+    start_time: Moment | None = None,
+    end_time: Moment | None = None,
+    page_size: int | None = None,
+    cursor: str | None = None,
+) -> Ask[RunPage]:
+    """A page of the runs of one job, newest first."""
+    query = given(status=status, start_time=start_time, end_time=end_time, page_size=page_size, cursor=cursor)
+    return Ask("GET", path("/v1/jobs/{}/runs", job_id), RunPage, query)
+
+
+def get_run(run_id: str) -> Ask[RunView]:
+    """A run with its attempts, logs and result."""
+    return Ask("GET", path("/v1/runs/{}", run_id), RunView)
+
+
+def cancel_run(run_id: str) -> Ask[RunView]:
+    """Cancel a run that waits, or ask a running one to stop."""
+    return Ask("POST", path("/v1/runs/{}/cancel", run_id), RunView)
+
+
+def retry_run(run_id: str, *, idempotency_key: str | None = None) -> Ask[RunView]:
+    """Try a run again: one that waits for its retry now, one that is over as a new run. A run is repeated once: asked
+    again, the answer is the run that repeats it."""
+    return Ask("POST", path("/v1/runs/{}/retry", run_id), RunView, headers=once(idempotency_key))
+
+
+def list_dead_letters(
+    *,
+    job_id: str | None = None,
+    task: str | None = None,
+    queue: str | None = None,
+    failure: str | None = None,
+    error: str | None = None,
+    fingerprint: str | None = None,
+    start_time: Moment | None = None,
+    end_time: Moment | None = None,
+    page_size: int | None = None,
+    cursor: str | None = None,
+) -> Ask[DeadLetterPage]:
+    """A page of runs whose attempts are spent."""
+    query = given(
+        job_id=job_id,
+        task=task,
+        queue=queue,
+        failure=failure,
+        error=error,
+        fingerprint=fingerprint,
+        start_time=start_time,
+        end_time=end_time,
+        page_size=page_size,
+        cursor=cursor,
+    )
+    return Ask("GET", "/v1/dead-letters", DeadLetterPage, query)
+
+
+def group_dead_letters(*, limit: int | None = None) -> Ask[DeadLetterGroups]:
+    """Dead letters grouped by what went wrong, the largest groups first."""
+    return Ask("GET", "/v1/dead-letters/groups", DeadLetterGroups, given(limit=limit))
+
+
+def replay_dead_letters(
+    *,
+    limit: int | None = None,
+    rate: float | None = None,
+    delay: float | None = None,
+    idempotency_key: str | None = None,
+    **filters: Any,
+) -> Ask[ReplayAnswer]:
+    """Repeat the dead letters that match (`run_id`, `job_id`, `task`, `queue`, `failure`, `error`, `fingerprint`,
+    `start_time`, `end_time`), `rate` a second, the first after `delay` seconds."""
+    body = given(limit=limit, rate=rate, delay=delay, **_moments(filters))
+    return Ask("POST", "/v1/dead-letters/replay", ReplayAnswer, body=body, headers=once(idempotency_key))
+
+
+def discard_dead_letters(*, limit: int | None = None, **filters: Any) -> Ask[Discarded]:
+    """Remove the dead letters that match."""
+    body = given(limit=limit, **_moments(filters))
+    return Ask("POST", "/v1/dead-letters/discard", Discarded, body=body, repeatable=False)
+
+
+def preview_schedule(
+    schedule: str | None = None,
+    *,
+    tz: str | None = None,
+    start: Moment | None = None,
+    count: int | None = None,
+    **fields: Any,
+) -> Ask[Preview]:
+    """What a schedule means, and its next fires."""
+    body = given(schedule=schedule, tz=tz, start=None if start is None else moment(start), count=count)
+    return Ask("POST", "/v1/schedules/preview", Preview, body={**body, **job_fields(**fields)})
+
+
+def list_calendars() -> Ask[CalendarList]:
+    """The calendars of the tenant."""
+    return Ask("GET", "/v1/calendars", CalendarList)
+
+
+def get_calendar(calendar: str) -> Ask[CalendarView]:
+    """One calendar."""
+    return Ask("GET", path("/v1/calendars/{}", calendar), CalendarView)
+
+
+def put_calendar(calendar: str, dates: Iterable[date | str]) -> Ask[CalendarView]:
+    """Say which days a calendar holds."""
+    body = {"dates": [str(day) for day in dates]}
+    return Ask("PUT", path("/v1/calendars/{}", calendar), CalendarView, body=body)
+
+
+def delete_calendar(calendar: str) -> Ask[Deleted]:
+    """Remove a calendar that no job goes by."""
+    return Ask("DELETE", path("/v1/calendars/{}", calendar), Deleted, repeatable=False)
+
+
+def list_queues() -> Ask[QueueList]:
+    """The queues, with what waits in them."""
+    return Ask("GET", "/v1/queues", QueueList)
+
+
+def get_queue(queue: str) -> Ask[QueueView]:
+    """One queue."""
+    return Ask("GET", path("/v1/queues/{}", queue), QueueView)
+
+
+def put_queue(
+    queue: str,
+    *,
+    paused: bool | UnsetType = UNSET,
+    running: int | UnsetType | None = UNSET,
+    rate: str | UnsetType | None = UNSET,
+) -> Ask[QueueView]:
+    """Say how a queue shall be: paused or not, how many may run at once, how many may start (`100/m`). What is not
+    given stays; None takes a limit away."""
+    said = {"paused": paused, "running": running, "rate": rate}
+    body = {name: value for name, value in said.items() if value is not UNSET}
+    return Ask("PUT", path("/v1/queues/{}", queue), QueueView, body=body)
+
+
+def list_breakers() -> Ask[BreakerList]:
+    """The targets that are left alone, and those that were tried within 30 seconds."""
+    return Ask("GET", "/v1/breakers", BreakerList)
+
+
+def reset_breaker(target: str) -> Ask[BreakerView]:
+    """Close a breaker at once, and forget what was counted."""
+    return Ask("POST", "/v1/breakers/reset", BreakerView, body={"target": target})
+
+
+def pause_queue(queue: str) -> Ask[QueueView]:
+    """Start nothing more from a queue; what runs goes on."""
+    return Ask("POST", path("/v1/queues/{}/pause", queue), QueueView)
+
+
+def resume_queue(queue: str) -> Ask[QueueView]:
+    """Start again what waits in a queue."""
+    return Ask("POST", path("/v1/queues/{}/resume", queue), QueueView)
+
+
+def list_workers() -> Ask[WorkerList]:
+    """The workers that work for this tenant."""
+    return Ask("GET", "/v1/workers", WorkerList)
+
+
+def list_tasks() -> Ask[TaskList]:
+    """What the live workers can do."""
+    return Ask("GET", "/v1/tasks", TaskList)
+
+
+def create_payload(body: bytes) -> Ask[PayloadStored]:
+    """Store a payload, encrypted; a job refers to it with `payload_ref`."""
+    headers = {"Content-Type": "application/octet-stream"}
+    return Ask("POST", "/v1/payloads", PayloadStored, body=body, headers=headers, repeatable=False, patience=120.0)
+
+
+def get_payload(payload_ref: str) -> Ask[bytes]:
+    """The bytes of a payload."""
+    return Ask("GET", path("/v1/payloads/{}", payload_ref), bytes)
+
+
+def erase_payload(payload_ref: str) -> Ask[Deleted]:
+    """Erase a payload, whoever refers to it."""
+    return Ask("DELETE", path("/v1/payloads/{}", payload_ref), Deleted, repeatable=False)
+
+
+def _moments(filters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in filters.items()}

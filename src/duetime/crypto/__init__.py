@@ -1,0 +1,1 @@
+"""Encryption of what is stored, and TLS of what is sent."""

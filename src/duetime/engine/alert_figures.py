@@ -1,0 +1,158 @@
+"""The figures that alert rules watch, each read with bounded effort, and once for all the rules of a round."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from duetime.engine.watcher import unserved_lanes
+from duetime.ids import first_id_at
+from duetime.model.alert import Alert, Figure
+from duetime.model.lane import Lane
+from duetime.model.lists import RunFilter, RunItem
+from duetime.model.notification import QUEUE
+from duetime.model.worker import Worker
+from duetime.store.protocol.store import Store
+
+WINDOW = timedelta(minutes=5)
+_BEFORE = timedelta(days=1)
+_SAMPLE = 1000
+_SLICES = 10
+_CAP = 1_000_000
+_MORE = 10_000
+"""How far beyond its threshold a figure is counted."""
+_INSTANT = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+_FEW = 20
+"""Fewer runs than this say nothing about how long they usually take."""
+
+
+class Readings:
+    """The figures of one round: what several rules need is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._workers: dict[int, list[Worker]] = {}
+        self._lately: dict[tuple[int, str | None], list[RunItem]] = {}
+        self._lanes: list[Lane] | None = None
+        self._held: dict[UUID, int] | None = None
+
+    async def of(self, alert: Alert) -> float | None:
+        """The value now; None when there is nothing to judge by."""
+        tenant_id, queue = alert.tenant_id, alert.rule.queue
+        match alert.rule.figure:
+            case Figure.DEAD_LETTERS:
+                return float(await self._store.count_dead_letters(tenant_id, queue, _cap(alert)))
+            case Figure.BACKLOG:
+                return float(await self._store.count_ready(tenant_id, queue, _cap(alert), without=QUEUE))
+            case Figure.WORKERS:
+                return float(len(await self._alive(tenant_id, queue)))
+            case Figure.FREE_SLOTS:
+                return float(await self._free_slots(tenant_id, queue))
+            case Figure.LAG_P95:
+                return await self._lag(tenant_id, queue)
+            case Figure.DURATION:
+                return await self._duration(tenant_id, queue)
+            case Figure.UNSERVED:
+                return float(await self._unserved(tenant_id, queue))
+
+    async def _alive(self, tenant_id: int, queue: str | None) -> list[Worker]:
+        if tenant_id not in self._workers:
+            now = await self._store.now()
+            found = await self._store.workers(tenant_id)
+            self._workers[tenant_id] = [each for each in found if each.lease_until > now and each.runs_tasks]
+        return [each for each in self._workers[tenant_id] if queue is None or not each.queues or queue in each.queues]
+
+    async def _free_slots(self, tenant_id: int, queue: str | None) -> int:
+        if self._held is None:
+            self._held = await self._store.held_slots()
+        workers = await self._alive(tenant_id, queue)
+        return sum(max(0, worker.slots - self._held.get(worker.id, 0)) for worker in workers)
+
+    async def _lag(self, tenant_id: int, queue: str | None) -> float:
+        """Of the runs that were due in the last minutes, and of those that have waited since before; one that waits has
+        waited until now at least."""
+        now = await self._store.now()
+        lags = [((run.first_started_at or now) - run.due_at) for run in await self._due_lately(tenant_id, queue)]
+        paused = await self._store.paused_lanes()
+        lanes = [lane.id for lane in await self._lanes_of(tenant_id, queue) if lane.id not in paused]
+        look = await self._store.look(lanes, _SAMPLE // _SLICES)
+        lags += [now - ready for sight in look.sights for ready in sight.ready_at if ready < now - WINDOW]
+        return percentile((lag.total_seconds() for lag in lags), 0.95) if lags else 0.0
+
+    async def _duration(self, tenant_id: int, queue: str | None) -> float | None:
+        """The worst task: how many times longer its runs of the last minutes took than the ones before."""
+        now = await self._store.now()
+        recent: dict[str, list[float]] = defaultdict(list)
+        before: dict[str, list[float]] = defaultdict(list)
+        for run in await self._usual(tenant_id, queue, now) + await self._due_lately(tenant_id, queue):
+            if run.started_at is not None and run.finished_at is not None:
+                took = (run.finished_at - run.started_at).total_seconds()
+                (recent if run.finished_at > now - WINDOW else before)[run.task].append(took)
+        ratios = [
+            percentile(took, 0.95) / max(percentile(before[task], 0.95), 0.001)
+            for task, took in recent.items()
+            if len(before[task]) >= _FEW
+        ]
+        return max(ratios, default=None)
+
+    async def _unserved(self, tenant_id: int, queue: str | None) -> int:
+        lanes = {lane.id: lane for lane in await self._lanes_of(tenant_id, queue, letters=True)}
+        return len(await unserved_lanes(self._store, lanes))
+
+    async def _lanes_of(self, tenant_id: int, queue: str | None, *, letters: bool = False) -> list[Lane]:
+        if self._lanes is None:
+            self._lanes = await self._store.lanes()
+        keys = ((lane, lane.key) for lane in self._lanes)
+        return [
+            lane
+            for lane, key in keys
+            if key.tenant_id == tenant_id and queue in (None, key.queue) and (letters or key.queue != QUEUE)
+        ]
+
+    async def _due_lately(self, tenant_id: int, queue: str | None) -> list[RunItem]:
+        """Runs from all over the last minutes: the newest alone would be of the last second where many are due."""
+        if (tenant_id, queue) not in self._lately:
+            now = await self._store.now()
+            wanted = RunFilter(queue=queue, due_from=now - WINDOW, due_until=now + _INSTANT)
+            # Ids are drawn by the clock of who submits: where that is ahead, the newest are to be had in no other way.
+            newest = await self._page(tenant_id, wanted, None, _SAMPLE // _SLICES)
+            found = {run.id: run for run in newest + await self._spread(tenant_id, wanted, now - WINDOW, now)}
+            self._lately[tenant_id, queue] = list(found.values())
+        return self._lately[tenant_id, queue]
+
+    async def _usual(self, tenant_id: int, queue: str | None, now: datetime) -> list[RunItem]:
+        """The newest runs of the time before; where those are of its last moments only, some from all over a day."""
+        until = now - WINDOW
+        wanted = RunFilter(queue=queue, due_until=until)
+        newest = await self._page(tenant_id, wanted, until, _SAMPLE)
+        if len(newest) < _SAMPLE:
+            return newest
+        wanted = RunFilter(queue=queue, due_from=until - _BEFORE, due_until=until)
+        return await self._spread(tenant_id, wanted, until - _BEFORE, until)
+
+    async def _spread(self, tenant_id: int, wanted: RunFilter, start: datetime, end: datetime) -> list[RunItem]:
+        """Some runs from all over the time between two moments, as many of each slice of it at the most: those below
+        each of its bounds. A slice with few of them reads on into the one before, where the same are found again."""
+        found: dict[UUID, RunItem] = {}
+        for part in range(_SLICES, 0, -1):
+            bound = start + (end - start) * part / _SLICES
+            found |= {run.id: run for run in await self._page(tenant_id, wanted, bound, _SAMPLE // _SLICES)}
+        return list(found.values())
+
+    async def _page(self, tenant_id: int, wanted: RunFilter, bound: datetime | None, limit: int) -> list[RunItem]:
+        """The newest below a moment, as far as one page reads: an id begins with what the run was due at, so that those
+        due later are not looked at. With a jitter it is due later than its id says, and is found all the same."""
+        before = None if bound is None else first_id_at(bound + _MILLISECOND)
+        page = await self._store.list_runs(tenant_id, wanted, before, limit)
+        return [run for run in page.items if run.queue != QUEUE]
+
+
+def _cap(alert: Alert) -> int:
+    return min(_CAP, int(alert.rule.threshold) + _MORE)
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)]

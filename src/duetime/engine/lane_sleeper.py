@@ -1,0 +1,22 @@
+"""The lane tender: lets lanes without runs fall asleep, so that nothing is paid for them."""
+
+from datetime import timedelta
+
+from duetime.clock import monotonic
+from duetime.model.lane import LANES_AT_ONCE
+from duetime.store.protocol.store import Claiming
+
+_SHARE = 0.1
+"""It takes this part of the time at the most, however many lanes are awake."""
+
+
+class LaneSleeper:
+    def __init__(self, store: Claiming, *, interval: timedelta = timedelta(seconds=2)) -> None:
+        self._store = store
+        self._interval = interval.total_seconds()
+
+    async def tick(self) -> float:
+        began = monotonic()
+        rested = await self._store.tidy_lanes()
+        pause = (monotonic() - began) / _SHARE
+        return pause if rested >= LANES_AT_ONCE else max(self._interval, pause)

@@ -1,0 +1,122 @@
+"""Gathering: single submissions that arrive together are stored together.
+
+While one transaction of a tenant is under way, what arrives for that tenant waits, and is stored by the next one. So
+a lone caller waits for nobody, and under load a commit serves many. When the store refuses a batch because of one of
+its jobs, they are stored one by one, so that each caller gets its own answer.
+
+What waits is bounded, for each tenant and in all: beyond that, or when the store has not answered a tenant for too
+long, its callers are refused at once (`Overloaded`) instead of being kept. What one tenant waits for is not held
+against another.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from duetime.clock import monotonic
+from duetime.engine.key_wait import in_turn
+from duetime.errors import Conflict, InvalidInput, NotFound, Overloaded, QuotaExceeded, StoreRejected
+from duetime.model.job import NewJob, Submitted
+from duetime.process.loop import not_missed
+from duetime.store.protocol.store import Store
+
+ABOUT_ONE_JOB = (InvalidInput, NotFound, Conflict, StoreRejected, QuotaExceeded)
+"""What the store says about one of the jobs that it was given: the others may be stored without it. Of jobs
+that are too many together, some may be stored."""
+MOST_TOGETHER = 500
+MOST_WAITING = 20_000
+MOST_OF_ONE = MOST_WAITING // 2
+"""How many of one tenant may wait."""
+LONGEST_WAIT = 2.0
+"""Seconds: when the transaction under way has taken this long, the database has fallen behind."""
+PATIENCE = 10.0
+"""Seconds after which a caller is told that the store did not answer; whether the job is stored is not known then."""
+
+
+class _Waiting(NamedTuple):
+    job: NewJob
+    answer: asyncio.Future[Submitted]
+
+
+class SubmitBatcher:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lines: dict[int, deque[_Waiting]] = {}
+        """What waits, for each tenant that has a transaction under way."""
+        self._waiting = 0
+        self._since: dict[int, float] = {}
+        """Since when the transaction of each tenant is under way."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
+        """Store a job, together with others where there are any; where another transaction holds its `key`, it waits
+        its turn, and those that arrived with it do not."""
+        return await in_turn(lambda: self._line_up(tenant_id, job))
+
+    async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """Store all of these jobs or none of them, at once."""
+        self._check(tenant_id)
+        return await in_turn(lambda: self._submit(tenant_id, jobs))
+
+    async def _line_up(self, tenant_id: int, job: NewJob) -> Submitted:
+        self._check(tenant_id)
+        answer: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
+        line = self._lines.get(tenant_id)
+        if line is None:
+            line = self._lines[tenant_id] = deque()
+            task = asyncio.create_task(self._store_line(tenant_id, line))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        line.append(_Waiting(job, answer))
+        self._waiting += 1
+        return await answer
+
+    def _check(self, tenant_id: int) -> None:
+        """Refuse more while the store is behind."""
+        too_many = self._waiting >= MOST_WAITING or len(self._lines.get(tenant_id, ())) >= MOST_OF_ONE
+        if too_many or monotonic() - self._since.get(tenant_id, float("inf")) > LONGEST_WAIT:
+            raise Overloaded("the database has fallen behind", remedy="ask again in a moment")
+
+    async def _store_line(self, tenant_id: int, line: deque[_Waiting]) -> None:
+        await asyncio.sleep(0)  # what arrived in the same breath goes along
+        while line:
+            batch = [line.popleft() for _ in range(min(len(line), MOST_TOGETHER))]
+            self._waiting -= len(batch)
+            self._since[tenant_id] = monotonic()
+            try:
+                await self._store_batch(tenant_id, batch)
+            finally:
+                del self._since[tenant_id]
+        del self._lines[tenant_id]
+
+    async def _store_batch(self, tenant_id: int, batch: Sequence[_Waiting]) -> None:
+        try:
+            answers = await self._submit(tenant_id, [waiting.job for waiting in batch])
+        except ABOUT_ONE_JOB as error:
+            if len(batch) == 1:
+                _refuse(batch, error)
+                return
+            for waiting in batch:
+                await self._store_batch(tenant_id, [waiting])
+        except Exception as error:
+            _refuse(batch, error)
+        else:
+            for waiting, answer in zip(batch, answers, strict=True):
+                if not waiting.answer.done():
+                    waiting.answer.set_result(answer)
+
+    async def _submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        storing = asyncio.ensure_future(self._store.submit(tenant_id, jobs))
+        done, _ = await asyncio.wait((storing,), timeout=PATIENCE)
+        if not done:
+            # What was begun goes on: a caller that asks again finds it by its idempotency key.
+            storing.add_done_callback(not_missed)
+            raise Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key")
+        return storing.result()
+
+
+def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)

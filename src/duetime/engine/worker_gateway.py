@@ -1,0 +1,226 @@
+"""The desk: where remote workers come to register, wait for runs, and report what became of them.
+
+A worker that speaks HTTP gets what one with a database connection gets: a lease, numbered claims, fences. Its session
+belongs to the key that opened it and has a token of its own: to every other key, and without the token, the worker is
+a missing one (`session`). The desk keeps nothing that matters: any server that reaches the same store can go on where
+this one was.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from hmac import compare_digest
+from uuid import UUID
+
+from duetime.clock import monotonic
+from duetime.engine.dealer import Dealer
+from duetime.engine.heartbeat_batcher import HeartbeatBatcher
+from duetime.engine.report_batcher import Reports
+from duetime.engine.wait_queue import Capabilities, Turn, Waiting
+from duetime.errors import InvalidInput, LeaseLost, NotFound
+from duetime.ids import show
+from duetime.model.attempt import Completion, RunNote
+from duetime.model.breaker import DEFAULT_BREAKERS, BreakerPolicy
+from duetime.model.completion import complete
+from duetime.model.dependency import Parent
+from duetime.model.outcome import Outcome, Succeeded
+from duetime.model.run import Event
+from duetime.model.target_health import Health, Target, target_of
+from duetime.model.worker import Renewal, Worker, WorkerInfo
+from duetime.process.loop import Loop
+from duetime.store.protocol.store import Completed, Hint, Store
+from duetime.store.shared.health_reporter import Reporter
+
+_FORGET_AFTER = 600.0
+_FORGET_EVERY = 60.0
+_MOST_TARGETS = 100_000
+
+_ENDED: dict[Event, Outcome] = {Event.SUCCEED: Succeeded()}
+
+Reported = tuple[UUID, int, Outcome, bytes | None]
+"""A run, its fence, what the attempt came to, and its log."""
+
+
+class WorkerGateway:
+    def __init__(
+        self, store: Store, *, poll: timedelta, strict: bool = False, breakers: BreakerPolicy = DEFAULT_BREAKERS
+    ) -> None:
+        self._store = store
+        self._health = Health(breakers)
+        self._targets: dict[UUID, tuple[Target, int]] = {}
+        """What the runs that were dealt out here are aimed at, and which attempts they are."""
+        self._dealer = Dealer(store, poll, strict=strict)
+        self._beats = HeartbeatBatcher(store)
+        self._reports = Reports(store)
+        self._workers: dict[UUID, Worker] = {}
+        self._seen: dict[UUID, float] = {}
+        self._claims: dict[UUID, int] = {}
+        """The highest claim number that each worker came with: one that is not above it may have been answered."""
+        reporter = Reporter(store.report_attempts, self._health, breakers)
+        self.loops = (self._dealer.loop, Loop("desk", self._forget), reporter.loop)
+
+    def hint(self, hint: Hint) -> None:
+        self._dealer.hint(hint)
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        self._dealer.close()
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
+        assert worker.tenant_id is not None
+        lease_until = await self._store.register(worker, lease)
+        known = Worker(
+            worker.id,
+            worker.name,
+            worker.tasks,
+            worker.queues,
+            worker.slots,
+            lease_until - lease,
+            lease_until,
+            worker.tenant_id,
+            worker.version,
+            lease_until - lease,
+            worker.key_id,
+            worker.token_hash,
+        )
+        self._remember(known)
+        self._claims[worker.id] = 0
+        return known
+
+    async def session(self, tenant_id: int, worker_id: UUID, key_id: UUID | None, token_hash: bytes) -> Worker:
+        """The worker, for the key that opened its session and with the session's token. Raises `NotFound`, whatever of
+        these is wrong: an id alone tells nothing and allows nothing."""
+        known = self._workers.get(worker_id)
+        if known is None:
+            known = await self._store.worker(worker_id)
+            if known.tenant_id == tenant_id:
+                self._remember(known)
+        knows_token = known.token_hash is not None and compare_digest(known.token_hash, token_hash)
+        if known.tenant_id != tenant_id or known.key_id != key_id or not knows_token:
+            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
+        self._seen[worker_id] = monotonic()
+        return known
+
+    async def claim(
+        self,
+        worker: Worker,
+        tasks: Sequence[str] | None,
+        waiting: Waiting,
+        wait: float,
+        gone: asyncio.Future[None],
+    ) -> Turn:
+        """Runs for a worker, once there are any; or what it is asked to stop."""
+        worker_id = worker.id
+        if waiting.claim_no:
+            if not waiting.room:
+                return await self._what_became_of(worker_id, waiting.claim_no)
+            if waiting.claim_no <= self._claims.get(worker_id, waiting.claim_no):
+                before = await self._claimed_before(worker_id, waiting.claim_no)
+                if before.runs:
+                    return before
+                waiting.unanswered = True  # it may be on its way still
+            self._claims[worker_id] = max(waiting.claim_no, self._claims.get(worker_id, 0))
+        elif asked := await self._store.cancellations(worker_id):
+            return Turn([], asked)
+        chosen = frozenset(worker.tasks)
+        if tasks is not None:
+            if unknown := sorted(set(tasks) - chosen):
+                raise InvalidInput(f"{unknown[0]!r} was not registered", field="tasks", remedy="register with it first")
+            chosen = frozenset(tasks)
+        assert worker.tenant_id is not None
+        wants = Capabilities(worker.tenant_id, chosen, frozenset(worker.queues))
+        turn = await self._dealer.wait(wants, waiting, wait, gone)
+        for lane, run in turn.runs:
+            self._targets[run.run_id] = (target_of(lane, run.options), run.attempt)
+        return turn
+
+    async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
+        try:
+            return await self._beats.renew(worker_id, lease, open_claims, answered)
+        except LeaseLost:
+            self._forget_worker(worker_id)
+            self._dealer.turn_away(worker_id)
+            raise
+
+    async def complete(
+        self, worker_id: UUID, ended: Sequence[Completion], judged: Sequence[Reported], closed: Sequence[int]
+    ) -> Completed:
+        """Take reports: those that need no decision, and those that the job's retry policy has to judge."""
+        completions = [self._weighed(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
+        unknown: list[UUID] = []
+        if judged:
+            held = {run.run_id: run for run in await self._store.held_runs(worker_id, [item[0] for item in judged])}
+            for run_id, fence, outcome, logs in judged:
+                run = held.get(run_id)
+                if run is None or run.fence != fence:
+                    unknown.append(run_id)
+                else:
+                    completions.append(self._weighed(run_id, outcome, complete(run, outcome, logs)))
+        refused: frozenset[UUID] = frozenset(unknown)
+        if completions or closed:
+            refused |= (await self._reports.complete(worker_id, completions, closed)).refused
+        return Completed(refused)
+
+    def _weighed(self, run_id: UUID, outcome: Outcome | None, completion: Completion) -> Completion:
+        """Count what an attempt came to, where it is known what it was aimed at."""
+        target, attempt = self._targets.pop(run_id, (None, 0))
+        if target is None or outcome is None:
+            return completion
+        return self._health.weigh(target, attempt, outcome, completion)
+
+    async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
+        return await self._store.note(worker_id, notes)
+
+    async def parents(self, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
+        """What a run that the worker holds depended on, a part at a time."""
+        return await self._store.held_parents(worker_id, run_id, after)
+
+    async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
+        """What the store has under claims of a worker, other than what that worker holds."""
+        return await self._store.unaccounted(worker_id, claim_nos, run_ids)
+
+    async def hand_back(
+        self,
+        worker_id: UUID,
+        runs: Sequence[tuple[UUID, int]],
+        claim_nos: Sequence[int] = (),
+        not_held: Sequence[UUID] = (),
+    ) -> int:
+        """Take back runs, whatever was claimed under numbers whose answer never came, and what the worker does not
+        hold, though the store says so."""
+        released = await self._store.release(worker_id, claim_nos)
+        if not_held:
+            released += await self._store.disown(worker_id, not_held)
+        return released + await self._store.hand_back(worker_id, runs)
+
+    async def leave(self, worker_id: UUID) -> None:
+        await self._store.leave(worker_id)
+        self._forget_worker(worker_id)
+        self._dealer.turn_away(worker_id)
+
+    async def _what_became_of(self, worker_id: UUID, claim_no: int) -> Turn:
+        """A worker that wants no more asks whether a claim that it gave up has brought something."""
+        if await self._dealer.call_out(worker_id, claim_no):
+            return Turn([])
+        return await self._claimed_before(worker_id, claim_no)
+
+    async def _claimed_before(self, worker_id: UUID, claim_no: int) -> Turn:
+        """The runs of a claim that was made before, if it was: its answer was lost on the way."""
+        return Turn(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
+
+    def _remember(self, worker: Worker) -> None:
+        self._workers[worker.id] = worker
+        self._seen[worker.id] = monotonic()
+
+    def _forget_worker(self, worker_id: UUID) -> None:
+        for book in (self._workers, self._seen, self._claims):
+            book.pop(worker_id, None)
+
+    async def _forget(self) -> float:
+        """What has not been heard of for a while is read again when it comes back."""
+        before = monotonic() - _FORGET_AFTER
+        if len(self._targets) > _MOST_TARGETS:
+            self._targets.clear()  # runs whose workers never came back; what is not counted opens nothing
+        for worker_id in [worker_id for worker_id, seen in self._seen.items() if seen < before]:
+            self._forget_worker(worker_id)
+        return _FORGET_EVERY

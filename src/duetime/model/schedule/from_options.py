@@ -1,0 +1,101 @@
+"""From what a caller wrote, option by option, to a schedule; or a refusal that names the option at fault."""
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from duetime.errors import InvalidInput
+from duetime.model.schedule.cron import Cron, make_cron, on_both_days
+from duetime.model.schedule.cron_hash import is_hashed
+from duetime.model.schedule.dialect import read_cron
+from duetime.model.schedule.exclusion import Exclusion
+from duetime.model.schedule.moment import check_moment
+from duetime.model.schedule.once import NOW, Once
+from duetime.model.schedule.parse import parse_schedule
+from duetime.model.schedule.parts import bounded, counts_in_calendar, delayed, make_every
+from duetime.model.schedule.rrule import make_rrule
+from duetime.model.schedule.stored import Schedule
+from duetime.model.schedule.zone import check_zone
+
+Length = timedelta | str | float
+DayMatch = Literal["either", "both"]
+KINDS = ("run_at", "run_in", "cron", "every", "when", "rrule")
+"""The options that say when; a schedule has one of them."""
+BOUNDS = ("tz", "start_at", "end_at", "exclude", "day_match")
+"""The options that go with one of them."""
+
+
+def make_schedule(
+    *,
+    run_at: datetime | str | None = None,
+    run_in: Length | None = None,
+    cron: str | None = None,
+    every: Length | None = None,
+    when: str | None = None,
+    rrule: str | None = None,
+    tz: str | None = None,
+    day_match: DayMatch | None = None,
+    start_at: datetime | str | None = None,
+    end_at: datetime | str | None = None,
+    exclude: Exclusion | dict[str, Any] | None = None,
+    now: datetime | None = None,
+) -> Schedule:
+    """Turn what a caller wrote into a schedule, or say which part cannot be used.
+
+    `now` is for what is counted from the day on which it is said: see `needs_now`.
+    """
+    kinds = zip(KINDS, (run_at, run_in, cron, every, when, rrule), strict=True)
+    given = [name for name, value in kinds if value is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"{' and '.join(given)} exclude each other", field=given[1], remedy="give one of them")
+    if tz is not None and (not given or given == ["run_at"]):
+        raise InvalidInput(
+            "a time zone goes with cron, rrule, every, when or run_in", field="tz", remedy="leave it out"
+        )
+    zone = "UTC" if tz is None else check_zone(tz)
+    schedule: Schedule = NOW
+    if cron is not None:
+        schedule = read_cron(cron, tz)
+    elif rrule is not None:
+        schedule = make_rrule(rrule, tz, None if start_at is None else check_moment(start_at, "start_at"))
+    elif every is not None:
+        schedule = make_every(every, zone)
+    elif when is not None:
+        schedule = _said(when, tz, now)
+    elif run_at is not None:
+        schedule = Once(at=check_moment(run_at, "run_at"))
+    elif run_in is not None:
+        schedule = delayed(run_in, zone, now)
+    if day_match is not None:
+        schedule = match_days(schedule, day_match)
+    bounds: dict[str, Any] = {"start_at": start_at, "end_at": end_at, "exclude": exclude}
+    if not isinstance(schedule, Once):
+        return bounded(schedule, **bounds)
+    for name, value in bounds.items():
+        if value is not None:
+            raise InvalidInput("goes with what repeats: cron, rrule, every or when", field=name, remedy="leave it out")
+    return schedule
+
+
+def needs_now(*, run_in: Length | None = None, when: str | None = None, tz: str | None = None) -> bool:
+    """Whether these options mean something else on another day: words, and delays in days or months of a calendar."""
+    if when is not None:
+        return True
+    return run_in is not None and counts_in_calendar(run_in, "UTC" if tz is None else check_zone(tz))
+
+
+def match_days(schedule: Schedule, match: object) -> Schedule:
+    """A cron line whose day of month and day of week must both match, or either of them, as it is by itself."""
+    if match not in ("either", "both"):
+        raise InvalidInput(f"{str(match)[:20]!r} is not known", field="day_match", remedy="either or both")
+    if not isinstance(schedule, Cron) or (schedule.said is not None and not is_hashed(schedule.line)):
+        raise InvalidInput("goes with a cron line", field="day_match", remedy="leave it out")
+    return schedule if match == "either" else make_cron(on_both_days(schedule.line), schedule.zone)
+
+
+def _said(text: str, zone: str | None, now: datetime | None) -> Schedule:
+    if now is None:
+        raise InvalidInput("words need to know the day", field="when", remedy="give now=, or cron, every or run_at")
+    try:
+        return parse_schedule(text, zone=zone, now=now)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, field="when", remedy=error.remedy) from None

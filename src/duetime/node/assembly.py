@@ -1,0 +1,373 @@
+"""Builds the objects of a process and runs them: the only place where engine and worker meet."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from datetime import timedelta
+from typing import TypedDict, Unpack
+
+import msgspec
+
+from duetime.api.http_server import HttpServer
+from duetime.api.service import Service
+from duetime.client.transport import Transport
+from duetime.crypto.tls import ClientTls
+from duetime.engine.alarm import Alarm
+from duetime.engine.breaker_timer import BreakerTimer, breaker_policy
+from duetime.engine.canary import Canary
+from duetime.engine.clock_guard import ClockGuard
+from duetime.engine.fire_quota import FireQuota
+from duetime.engine.lane_sleeper import LaneSleeper
+from duetime.engine.notifier import Notifier, OpenBreakers, SlowRuns
+from duetime.engine.outbox import Outbox
+from duetime.engine.pruner import Pruner
+from duetime.engine.reaper import Reaper
+from duetime.engine.recomputer import Recomputer
+from duetime.engine.scanner import Scanner
+from duetime.engine.settler import settling
+from duetime.engine.surveyor import LoopLag, Surveyor
+from duetime.engine.watcher import Watcher
+from duetime.errors import AccessDenied, SettingsError, reason_of
+from duetime.model.notification import QUEUE as NOTIFICATIONS
+from duetime.process.loop import Loop
+from duetime.process.signals import stopped_by_signals
+from duetime.sdk.app import App
+from duetime.settings import Settings
+from duetime.store.address import open_ready, store_for
+from duetime.store.protocol.store import Store
+from duetime.store.wrappers.observed import ObservedStore
+from duetime.targets.completion_link import CompletionLinks
+from duetime.targets.runner import TargetRunner
+from duetime.telemetry.exposition import registry_of
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.metrics_server import metrics_shown
+from duetime.telemetry.traces import Tracer, make_tracer
+from duetime.worker.attempts import Observer
+from duetime.worker.capacity import WorkerLimits
+from duetime.worker.http_source import HttpSource
+from duetime.worker.source import Source
+from duetime.worker.store_source import StoreSource
+from duetime.worker.worker import Worker
+
+log = logging.getLogger("duetime")
+
+
+_PATIENCE = 15.0
+"""Seconds that a node waits for an embedded file which an app has for a moment."""
+Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
+
+
+class Seen(TypedDict, total=False):
+    """Who looks at what a worker does."""
+
+    observe: Observer | None
+    meters: Meters | None
+    tracer: Tracer | None
+
+
+async def _nothing(store: Store, server: HttpServer | None) -> None:
+    """Nobody waits for this node."""
+
+
+class RemoteNode:
+    """What a process runs that reaches its jobs over HTTP: a worker."""
+
+    def __init__(self, settings: Settings, app: App, *, observe: Observer | None = None) -> None:
+        assert settings.url is not None
+        self._meters = Meters()
+        self._tracer = _tracer(settings)
+        self._app = app
+        self._server = Transport(settings.url, settings.key, tls=ClientTls.of(settings))
+        self._settings = settings
+        self._observe = observe
+        self._worker: Worker | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Run until a signal, or `stop`."""
+        await self._server.open()
+        source, settings = HttpSource(self._server), self._settings
+        self._worker = worker = make_worker(
+            self._app, source, settings, observe=self._observe, meters=self._meters, tracer=self._tracer
+        )
+        meters = self._meters
+        where = settings.host, settings.metrics_port, settings.metrics_token
+        shown = metrics_shown(registry_of(meters), meters.pulse, *where)
+        try:
+            with stopped_by_signals(self.stop), shown:
+                async with _looking_at_itself(meters), asyncio.TaskGroup() as group:
+                    group.create_task(worker.run(), name="duetime worker")
+                    self._starting = group.create_task(self._start(ready), name="duetime start hooks")
+        finally:
+            await self._app.close()
+            await self._server.close()
+
+    def stop(self) -> None:
+        """Stop in good order; called again, stop at once."""
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def _start(self, ready: Callable[[], None]) -> None:
+        try:
+            await self._app.started()
+        except AccessDenied as error:
+            # A worker's key may only work: what shall be scheduled at start is for somebody else to schedule.
+            log.warning("what this app does at its start was refused: %s", reason_of(error))
+        ready()
+
+
+class Node:
+    """What one process runs: the engine's loops, the HTTP server, a worker, on one store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        app: App | None = None,
+        loops: bool = True,
+        serve: bool = False,
+        observe: Observer | None = None,
+        migrate: bool = False,
+        targets: bool = False,
+        forget_address: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`forget_address` is called when an embedded file comes to belong to this process, and when it stops: what
+        says where the file is served is of another process, or will soon be in vain."""
+        if serve or targets:
+            require_encryption(settings)
+        self._forget_address = forget_address
+        self._has_file = False
+        self._settings = settings
+        self._with_targets = targets
+        self.meters = Meters()
+        self.metrics_port: int | None = None
+        """The port that shows metrics, once there is one."""
+        self._tracer = _tracer(settings)
+        self._app = app
+        self._with_loops = loops
+        self._serve = serve
+        self._observe = observe
+        self._migrate = migrate
+        self._loops: list[Loop] = []
+        self._workers: list[Worker] = []
+        self._server: HttpServer | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    async def run(self, ready: Ready = _nothing) -> None:
+        """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
+        own = store_for(self._settings, serves=self._serve, patience=_PATIENCE)
+        observed = ObservedStore(own, self.meters, self._tracer)
+        store = observed.as_store
+        try:
+            with stopped_by_signals(self.stop):
+                # Who was stopped meanwhile has nothing yet that could have been told.
+                if await self._open(store) and not self._stopped:
+                    await self._run_on(observed, ready)
+        finally:
+            if self._app is not None:
+                await self._app.shut_down()  # tasks may have used it from threads, on connections of its own
+            if self._has_file:
+                self._forget_address()  # while the file is still this process's: the next owner has its own
+            await store.close()
+
+    def stop(self) -> None:
+        """Stop in good order; called again, stop at once."""
+        self._stopped = True
+        if self._has_file:
+            self._forget_address()  # apps wait for the file from now on
+        if self._starting is not None:
+            self._starting.cancel()
+        for loop in self._loops:
+            loop.stop()
+        for worker in self._workers:
+            worker.stop()
+        if self._server is not None:
+            self._server.stop()
+
+    async def _open(self, store: Store) -> bool:
+        """Open the store, however long a shared database is away; no, when stopped before. An embedded file that
+        cannot be opened is in use or broken, and waiting does not help."""
+        if store.embedded:
+            await open_ready(store, migrate=self._migrate)
+            self._has_file = True
+            self._forget_address()
+            return True
+        opened = False
+
+        async def attempt() -> float:
+            nonlocal opened
+            await open_ready(store, migrate=self._migrate)
+            opened = True
+            opening.stop()
+            return 0.0
+
+        opening = Loop("start", attempt)
+        self._loops = [opening]
+        await opening.run()
+        return opened
+
+    async def _run_on(self, observed: ObservedStore, ready: Ready) -> None:
+        store = observed.as_store
+        watcher = Watcher(store)
+        self._loops = engine_loops(store, self._settings, watcher) if self._with_loops else []
+        self._loops += self._looking(observed, watcher)
+        service: Service | None = None
+        if self._serve:
+            service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
+            self._server = HttpServer(service, self._settings)
+            self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
+            store.listen(service.desk.hint)
+        registry = registry_of(self.meters) if service is None else service.metrics.registry
+        where = self._settings.host, self._settings.metrics_port, self._settings.metrics_token
+        shown = metrics_shown(registry, self.meters.pulse, *where)
+        runner = self._target_runner(store) if self._with_targets else None
+        with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
+            seen: Seen = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
+            if self._app is not None:
+                self._workers.append(make_worker(self._app, StoreSource(store), self._settings, **seen))
+            if runner is not None:
+                # Beside the app's own: neither takes the other's slots.
+                self._workers.append(make_target_worker(runner, store, self._settings, self._app, **seen))
+            async with _looking_at_itself(self.meters), asyncio.TaskGroup() as group:
+                for loop in self._loops:
+                    group.create_task(loop.run(), name=f"duetime {loop.name}")
+                for worker in self._workers:
+                    group.create_task(worker.run(), name="duetime worker")
+                if self._server is not None:
+                    group.create_task(self._server.run(), name="duetime server")
+                self._starting = group.create_task(self._start(store, ready), name="duetime start hooks")
+        if runner is not None:
+            await runner.close()
+        if service is not None:
+            await service.close()
+
+    def _target_runner(self, store: Store) -> TargetRunner:
+        public_url = self._settings.public_url or (None if self._server is None else self._server.url)
+        return TargetRunner(store, self._settings, CompletionLinks(store, public_url))
+
+    def _looking(self, observed: ObservedStore, watcher: Watcher) -> list[Loop]:
+        """What looks at this node and its database, so that others can see them."""
+        store, gauges, settings = observed.as_store, self.meters.gauges, self._settings
+        gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
+        gauges["duetime_pool_connections"] = lambda: {(): float(store.connections()[1])}
+        loops = []
+        if self._with_loops:
+            surveyor = Surveyor(store, self.meters, know_tiers=observed.know_tiers, unserved=lambda: watcher.unserved)
+            loops.append(Loop("surveyor", surveyor.tick, jitter=0.2))
+            if settings.canary:
+                canary = Canary(store, self.meters, interval=settings.canary)
+                loops.append(Loop("canary", canary.tick))
+        return loops
+
+    async def _start(self, store: Store, ready: Ready) -> None:
+        if self._app is not None:
+            await self._app.started()
+        await ready(store, self._server)
+
+
+def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = None) -> list[Loop]:
+    """The loops of one node; any number of nodes may run them at the same time."""
+    scanner = Scanner(FireQuota(store).as_store, interval=settings.poll)
+    # A short lease asks for a reaper that looks more often.
+    interval = min(timedelta(milliseconds=500), settings.lease / 4)
+    guard = ClockGuard(store, lease=settings.lease)
+    reaper = Reaper(store, lease=settings.lease, interval=interval, guard=guard)
+    pruner = Pruner(
+        store,
+        retention=settings.retention,
+        dead_letter_retention=settings.dead_letter_retention,
+        idempotency_retention=settings.idempotency_retention,
+        guard=guard,
+    )
+    return [
+        Loop("scanner", scanner.tick, jitter=0.1),
+        settling(store, interval=settings.poll),
+        Loop("reaper", reaper.tick, jitter=0.2),
+        Loop("pruner", pruner.tick, jitter=0.2),
+        Loop("lanes", LaneSleeper(store).tick, jitter=0.2),
+        Loop("recomputer", Recomputer(store).tick, jitter=0.2),
+        Loop("breakers", BreakerTimer(store).tick, jitter=0.2),
+        Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),
+        *_telling_loops(store),
+    ]
+
+
+def _telling_loops(store: Store) -> list[Loop]:
+    """What tells people what they want to know."""
+    letters = Outbox(store)
+    return [
+        Loop("notifier", Notifier(store, letters).tick, jitter=0.2),
+        Loop("slow runs", SlowRuns(store).tick, jitter=0.2),
+        Loop("open breakers", OpenBreakers(store, letters).tick, jitter=0.2),
+        Loop("alarm", Alarm(store, letters).tick, jitter=0.2),
+    ]
+
+
+def require_encryption(settings: Settings) -> None:
+    """What signs (sessions, cursors, requests, links) is encrypted in the database: without a key nothing is served and
+    nothing is called. Raises `SettingsError`."""
+    if not settings.has_encryption:
+        raise SettingsError(
+            "servers and targets need a key to encrypt what they sign with",
+            field="encryption_keys",
+            remedy="set DUETIME_ENCRYPTION_KEYS, the same for all processes; `duetime encryption new-key` makes one",
+        )
+
+
+def _tracer(settings: Settings) -> Tracer | None:
+    return make_tracer() if settings.traces == "on" else None
+
+
+def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Seen]) -> Worker:
+    tasks = {name: task.definition for name, task in app.tasks.items()}
+    defaults = {name: task.defaults for name, task in app.tasks.items()}
+    return Worker(source, tasks, _limits(settings), defaults=defaults, on_failure=app.failure_hooks, **seen)
+
+
+def make_target_worker(
+    runner: TargetRunner, store: Store, settings: Settings, app: App | None = None, **seen: Unpack[Seen]
+) -> Worker:
+    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are.
+
+    Whatever queues it is told to serve, it sends notifications: nobody else would.
+    """
+    limits = _limits(settings)
+    if limits.queues:
+        limits = msgspec.structs.replace(limits, queues=tuple(dict.fromkeys((*limits.queues, NOTIFICATIONS))))
+    hooks = () if app is None else app.failure_hooks
+    return Worker(StoreSource(store), {}, limits, targets=runner, on_failure=hooks, **seen)
+
+
+def _limits(settings: Settings) -> WorkerLimits:
+    return WorkerLimits(
+        slots=settings.slots,
+        threads=settings.threads,
+        processes=settings.processes,
+        queues=settings.queues,
+        lease=settings.lease,
+        heartbeat=settings.heartbeat,
+        grace=settings.grace,
+        poll=settings.poll,
+        max_result=settings.max_result,
+        max_log_lines=settings.max_log_lines,
+        strict=settings.priorities == "strict",
+        breakers=breaker_policy(settings),
+        calls=settings.target_slots,
+        commands=settings.shell_slots,
+    )
+
+
+@asynccontextmanager
+async def _looking_at_itself(meters: Meters) -> AsyncIterator[None]:
+    """Until everything else has ended: a worker that is stopping, and lets its runs finish, is alive."""
+    lag = Loop("loop lag", LoopLag(meters).tick)
+    looking = asyncio.create_task(lag.run(), name=f"duetime {lag.name}")
+    try:
+        yield
+    finally:
+        lag.stop()
+        await looking

@@ -1,0 +1,1 @@
+"""One operating-system process: its event loops, threads, signals and forks."""

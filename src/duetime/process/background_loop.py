@@ -1,0 +1,115 @@
+"""One event loop on a thread of its own, for callers that are not async: any number of threads share it.
+
+It is started when it is first needed. Closing it leaves no caller waiting: those that wait for an answer get `Closed`.
+The next call starts it again. One that is still open when the program ends is closed then.
+"""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from duetime.errors import Closed
+from duetime.process.forks import reset_in_children
+
+T = TypeVar("T")
+
+_AT_EXIT = 2.0
+"""Seconds that the end of the program waits for a loop that was not closed."""
+
+
+class BackgroundLoop:
+    def __init__(self, owner: str, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """`owner` is what callers know it as; `name` is that of the thread; `last` is done before it ends."""
+        self._owner = owner
+        self._name = name
+        self._last = last
+        self._running: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+        self.begin_anew()
+        reset_in_children(self)
+
+    def begin_anew(self) -> object:
+        before = self._running
+        self._guard = threading.Lock()
+        self._running = None
+        self._asked: set[asyncio.Task[Any]] = set()
+        """What callers wait for. Only the loop's own thread looks at it."""
+        return before
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run this on the loop, and wait for its result."""
+        with self._guard:
+            # Asked under the guard, it is on the loop before `close` looks for what is there.
+            answer = asyncio.run_coroutine_threadsafe(self._do(work), self._started())
+        return answer.result()
+
+    def close(self) -> None:
+        """Let no caller wait any more, do the last thing, and end the thread; new callers wait until then."""
+        with self._guard:
+            self._close(None)
+
+    def _close(self, timeout: float | None) -> None:
+        if self._running is None:
+            return
+        (loop, thread), self._running = self._running, None
+        atexit.unregister(self._close_at_exit)
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(), loop).result(timeout)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+
+    def _close_at_exit(self) -> None:
+        # A fork has no such thread, only a copy of this object: nothing there would answer.
+        if self._running is None or not self._running[1].is_alive() or not self._guard.acquire(timeout=_AT_EXIT):
+            return
+        try:
+            self._close(_AT_EXIT)
+        except Exception:
+            pass  # the program ends anyway, and its connections with it
+        finally:
+            self._guard.release()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._running is None:
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_serve, args=(loop,), name=self._name, daemon=True)
+            self._running = loop, thread
+            thread.start()
+            atexit.register(self._close_at_exit)
+        return self._running[0]
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._asked.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise Closed(f"{self._owner} was closed while this waited for it") from None
+        finally:
+            self._asked.discard(task)
+
+    async def _end(self) -> None:
+        # Callers first: what else runs here belongs to what is closed now, which knows how to end it.
+        await _cancel(self._asked)
+        try:
+            await self._last()
+        finally:
+            await _cancel(asyncio.all_tasks() - {asyncio.current_task()})
+            await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    ended = list(tasks)
+    for task in ended:
+        task.cancel()
+    await asyncio.gather(*ended, return_exceptions=True)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

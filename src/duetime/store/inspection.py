@@ -1,0 +1,36 @@
+"""What is found in a database, for who only wants to know: looking changes nothing."""
+
+import asyncio
+
+import msgspec
+
+from duetime.clock import SystemClock
+from duetime.settings import Settings
+from duetime.store.address import store_for
+
+
+class Findings(msgspec.Struct, frozen=True):
+    schema_version: int | None
+    """None when an embedded file has not been made yet: whoever starts first makes it."""
+    clock_offset: float
+    """By how many seconds the database's clock is ahead of this process's."""
+    workers: int
+    owner: str | None = None
+    """The process that an embedded file belongs to at this moment."""
+
+
+async def inspect(settings: Settings) -> Findings:
+    """Look at the database. Raises `StoreError` when it cannot be used, also `SchemaMismatch`."""
+    if settings.sqlite_file is not None:
+        from duetime.store.sqlite.file_inspection import inspect_file
+
+        found = await asyncio.to_thread(inspect_file, settings.sqlite_file)
+        return Findings(found.schema_version, 0.0, found.workers, found.owner)
+    store = store_for(settings)
+    await store.open()
+    try:
+        version = await store.check_schema()
+        apart = (await store.now() - SystemClock().now()).total_seconds()
+        return Findings(version, apart, len(await store.workers()))
+    finally:
+        await store.close()

@@ -1,0 +1,97 @@
+"""Parked runs: their lanes are given back when the limit that they wait for has room.
+
+A completion ends its runs first, and then gives lanes back without waiting for any limit. A limit that another
+transaction holds is left out: that transaction may have counted before the completion was committed, and may be parking
+one more run at this moment. So this process comes back for it until it has held the limit once. What a process leaves
+behind that ends in between is found by every scanner (`sweep`), which starts from the parked runs.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Collection
+
+from duetime.clock import monotonic
+from duetime.errors import StoreError, reason_of
+from duetime.store.postgres.database import Database
+from duetime.store.postgres.hints import Hints
+from duetime.store.protocol.store import Hint
+
+log = logging.getLogger("duetime.store")
+
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.5
+_CHEAP_SWEEP = 0.05
+_SWEEP_SHARE = 0.1
+"""A sweep that takes longer than `_CHEAP_SWEEP` seconds is made less often: it takes this share of the time at most."""
+
+
+class ParkedRuns:
+    def __init__(self, database: Database, hints: Hints) -> None:
+        self._database = database
+        self._hints = hints
+        self._busy: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._sweep_at = 0.0
+
+    async def free(self, limit_ids: Collection[int]) -> None:
+        """Give lanes back that these limits have room for, now where they are not held, else soon. It never fails: what
+        made room is committed already."""
+        if not limit_ids:
+            return
+        try:
+            self.free_later(await self._unpark(limit_ids))
+        except StoreError:
+            self.free_later(limit_ids)
+
+    def free_later(self, limit_ids: Collection[int]) -> None:
+        """The same for limits that were busy a moment ago."""
+        if limit_ids:
+            self._busy.update(limit_ids)
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._come_back(), name="duetime parking: come back")
+
+    async def sweep(self, most: int) -> int:
+        """Give lanes back that no process gave back; how many."""
+        began = monotonic()
+        if began < self._sweep_at:
+            return 0
+        limit_ids = [row[0] for row in await self._database.fetch("parked_limits", most)]
+        given = (await self._unpark_all(limit_ids))[0] if limit_ids else 0
+        took = monotonic() - began
+        if took > _CHEAP_SWEEP:
+            self._sweep_at = monotonic() + took / _SWEEP_SHARE
+        return given
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        self._busy.clear()
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+
+    async def _come_back(self) -> None:
+        pause = _FIRST_PAUSE
+        while self._busy:
+            await asyncio.sleep(pause)
+            limit_ids, self._busy = self._busy, set()
+            try:
+                left = await self._unpark(limit_ids)
+            except StoreError as error:
+                log.debug("%d limits are tried again: %s", len(limit_ids), reason_of(error))
+                left = limit_ids
+            self._busy.update(left)
+            pause = _FIRST_PAUSE if len(left) < len(limit_ids) else min(_LONGEST_PAUSE, pause * 2)
+
+    async def _unpark(self, limit_ids: Collection[int]) -> Collection[int]:
+        """The limits that were busy."""
+        given, busy = await self._unpark_all(limit_ids)
+        if given:
+            self._hints.give(Hint.READY)
+        return busy
+
+    async def _unpark_all(self, limit_ids: Collection[int]) -> tuple[int, Collection[int]]:
+        row = await self._database.fetchrow("unpark", list(limit_ids))
+        assert row is not None
+        return row["given"], row["busy"] or ()

@@ -1,0 +1,1 @@
+"""What a store guarantees, role by role."""

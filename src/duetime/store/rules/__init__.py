@@ -1,0 +1,1 @@
+"""Decisions that every store makes the same way: pure functions over rows."""

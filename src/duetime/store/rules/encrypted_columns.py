@@ -1,0 +1,165 @@
+"""What a database holds encrypted, table by table, so that all of it can be encrypted with another key.
+
+A table is looked through in the order of its key. A row that was written meanwhile is left alone: what is encrypted
+anew takes the place of a value only while that value begins as it did, and a seal's beginning (its key's name and its
+nonce) is never used twice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from duetime.store.wrappers.seal_owners import (
+    ARGUMENTS,
+    CHECKPOINT,
+    ERROR,
+    LOGS,
+    MESSAGE,
+    RESULT,
+    content_owner,
+    payload_owner,
+    secret_owner,
+    shared_owner,
+    signing_owner,
+)
+
+META = "re-encryption"
+"""The row of `meta` that keeps how far it is."""
+FIND = {
+    "secrets": "stale_secrets",
+    "tenant_secrets": "stale_tenant_secrets",
+    "signing_secrets": "stale_signing_secrets",
+    "payloads": "stale_payloads",
+    "jobs": "stale_jobs",
+    "dead_letters": "stale_dead_letters",
+    "runs": "stale_runs",
+    "live_logs": "stale_live_logs",
+    "history": "stale_history",
+}
+PUT = {
+    "secrets": "reseal_secrets",
+    "tenant_secrets": "reseal_tenant_secrets",
+    "signing_secrets": "reseal_signing_secrets",
+    "payloads": "reseal_payloads",
+    "jobs": "reseal_jobs",
+    "dead_letters": "reseal_dead_letters",
+    "runs": "reseal_runs",
+    "live_logs": "reseal_live_logs",
+    "history": "reseal_history",
+}
+
+Key = tuple[Any, ...]
+_NO_ID = UUID(int=0)
+_MANY, _FEW = 50, 2
+
+
+class SealedTable(NamedTuple):
+    """A table with encrypted columns."""
+
+    name: str
+    first: Key
+    """A key below all others."""
+    columns: tuple[str, ...]
+    owner: Callable[[str, Key, int], str]
+    """What a value is bound to: by its column, the row's key and its tenant."""
+    most: int = _MANY
+    """How many rows are encrypted anew in one transaction."""
+
+
+_KINDS = {
+    "args": ARGUMENTS,
+    "result": RESULT,
+    "error": ERROR,
+    "logs": LOGS,
+    "message": MESSAGE,
+    "checkpoint": CHECKPOINT,
+}
+
+
+def _content(column: str, _: Key, tenant_id: int) -> str:
+    return content_owner(_KINDS[column], tenant_id)
+
+
+# In the direction in which rows move, so that few of them move on before they were looked at.
+SEALED_TABLES = (
+    SealedTable("secrets", ("",), ("value",), lambda _, key, __: shared_owner(key[0])),
+    SealedTable(
+        "tenant_secrets",
+        (0, ""),
+        ("value",),
+        lambda _, key, tenant: secret_owner(tenant, key[1]),
+    ),
+    SealedTable(
+        "signing_secrets",
+        (0, _NO_ID),
+        ("value",),
+        lambda _, key, tenant: signing_owner(tenant, key[1]),
+    ),
+    SealedTable(
+        "payloads",
+        (_NO_ID,),
+        ("body",),
+        lambda _, key, tenant: payload_owner(tenant, key[0]),
+        _FEW,
+    ),
+    SealedTable("jobs", (_NO_ID,), ("args",), _content),
+    SealedTable("dead_letters", (_NO_ID,), ("args", "error"), _content),
+    SealedTable("runs", (_NO_ID,), ("args", "checkpoint", "message"), _content),
+    SealedTable("live_logs", (_NO_ID,), ("logs",), _content),
+    SealedTable("history", (0, _NO_ID, -1), ("args", "result", "logs", "error"), _content),
+)
+
+
+class SealedRow(NamedTuple):
+    key: Key
+    tenant_id: int
+    values: tuple[bytes | str | None, ...]
+    """By column; those too that are encrypted with the right key, or not at all."""
+
+
+class SealedRows(NamedTuple):
+    """Rows in which something is encrypted with another key."""
+
+    rows: Sequence[SealedRow]
+    after: Key | None
+    """Where to go on; None: this was the end."""
+    seen: int
+    """How many rows were looked at."""
+
+
+class Resealed(NamedTuple):
+    """A row encrypted anew: of each column how its value began, and the new one; None where it stays."""
+
+    key: Key
+    values: tuple[tuple[bytes | str, bytes | str] | None, ...]
+
+
+class Resealing(Protocol):
+    async def sealed_rows(self, table: SealedTable, after: Key, head: bytes, text_head: str, window: int) -> SealedRows:
+        """Of the next `window` rows above a key those in which something is encrypted, and not with the key whose
+        seals begin with `head`; as many as the table says at most."""
+
+    async def reseal_rows(self, table: SealedTable, rows: Sequence[Resealed]) -> None:
+        """Put what was encrypted anew in the place of what it was made from, where that is still there."""
+
+    async def reencryption(self) -> str | None:
+        """What is remembered of a re-encryption."""
+
+    async def keep_reencryption(self, state: str) -> None:
+        """Remember how far a re-encryption has come."""
+
+
+def page_of(table: SealedTable, rows: Sequence[Sequence[Any]], window: int) -> SealedRows:
+    """What a `stale_…` statement returned: how many were seen, the last key, and then key, tenant and values."""
+    if not rows:
+        return SealedRows((), None, 0)
+    keys = len(table.first)
+    seen, last = rows[0][0], tuple(rows[0][1 : 1 + keys])
+    found = [
+        SealedRow(tuple(row[1 + keys : 1 + 2 * keys]), row[1 + 2 * keys] or 0, tuple(row[2 + 2 * keys :]))
+        for row in rows
+        if row[1 + keys] is not None
+    ]
+    if len(found) >= table.most:
+        return SealedRows(found, found[-1].key, len(found))  # those between them were seen, too, and not counted
+    return SealedRows(found, last if seen >= window else None, seen)

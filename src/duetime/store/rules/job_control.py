@@ -1,0 +1,139 @@
+"""Steering a stored job: what pausing, resuming, triggering and backfilling do, decided the same way by every store."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from duetime.errors import Conflict, NotFound
+from duetime.ids import run_id, show, time_of
+from duetime.model.firing import PlannedRun, scan_time
+from duetime.model.job import JobState, decode_options
+from duetime.model.schedule import After, Once, Recurring, Schedule, UnusableSchedule, decode_schedule
+from duetime.model.withdrawn_runs import Withdrawn, encode_owed
+from duetime.store.shared.job_rows import Fields
+
+HELD = datetime(9999, 1, 1, tzinfo=UTC)
+"""When a cursor comes into view that is held: not before its job is resumed."""
+MISSED_BY_PAUSE = "missed: its job was paused"
+"""Why a run was withdrawn whose job runs after another: ends of the other are not made up for."""
+
+
+_MOMENT = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Cursor(NamedTuple):
+    next_fire_at: datetime
+    scan_at: datetime
+    exact: bool
+
+
+def check_steerable(row: Fields | None, job_id: UUID, *, has_runs: bool, has_ended: bool) -> Fields:
+    """A job can be steered while it has a future. One that runs once has none of its own when its run is made: what is
+    left of it are runs, live or ended."""
+    if row is None:
+        if has_runs:
+            raise Conflict(
+                f"{show('job', job_id)} is due: its run exists already", remedy="cancel it, or wait for its end"
+            )
+        if has_ended:
+            raise Conflict(f"{show('job', job_id)} has ended", remedy="retry its run, or submit it again")
+        raise NotFound(f"there is no job {show('job', job_id)}")
+    if row["state"] >= JobState.ENDED:
+        raise Conflict(f"{show('job', job_id)} has ended", remedy="submit it again")
+    return row
+
+
+def last_occurrence(job_id: UUID, row: Fields) -> UUID | None:
+    """The run of the occurrence that was fired last: the only one that may have been made ahead of its time."""
+    return None if row["last_fire_at"] is None else run_id(job_id, row["last_fire_at"])
+
+
+class Held(NamedTuple):
+    """A paused cursor."""
+
+    next_fire_at: datetime
+    last_fire_at: datetime | None
+    owed: bytes | None
+
+
+def held_cursor(job_id: UUID, row: Fields, withdrawn: Sequence[Withdrawn]) -> Held | None:
+    """What a paused cursor is held at, when these runs were withdrawn. Each of them is owed again: the last fire, since
+    the cursor goes back to it (what lies ahead may change with a calendar or an edit), and the others one by one.
+    None for a job without a cursor."""
+    if row["next_fire_at"] is None:
+        return None
+    next_fire_at, last, ahead = row["next_fire_at"], row["last_fire_at"], last_occurrence(job_id, row)
+    if any(run.run_id == ahead for run in withdrawn):
+        next_fire_at, last = last, _fire_before(row, last)
+    return Held(next_fire_at, last, encode_owed(row["owed"], [run for run in withdrawn if run.run_id != ahead]))
+
+
+def _fire_before(row: Fields, fire: datetime) -> datetime | None:
+    try:
+        schedule = decode_schedule(row["schedule"])
+        return None if isinstance(schedule, Once) else schedule.latest_until(fire - _MOMENT)
+    except (UnusableSchedule, OSError):
+        return None
+
+
+def cursor_after_pause(row: Fields, newest: Iterable[UUID], now: datetime) -> Cursor | None:
+    """Where the cursor goes when a job is resumed: back to where it was held, so that the misfire policy decides about
+    everything from there on. One whose rules left it no occurrence goes to the next that they have now. One that was
+    lost starts anew, after `newest`, the newest runs of the job: the clock may have been put back since they were made.
+    None for a job that runs after another: it has no cursor."""
+    exact = decode_options(row["options"]).is_decided_when_due
+    next_fire_at = row["next_fire_at"]
+    if next_fire_at is None or row["problem"] is not None:
+        schedule = _read(row)
+        if isinstance(schedule, After):
+            return None
+        if isinstance(schedule, Once):
+            next_fire_at = next_fire_at or now
+        else:
+            from_here = max([now, *(end_of(run) for run in newest)]) if next_fire_at is None else next_fire_at - _MOMENT
+            next_fire_at = _next_after(schedule, from_here)
+    return Cursor(next_fire_at, in_view_at(row, scan_time(next_fire_at, exact=exact), now), exact)
+
+
+def in_view_at(row: Fields, scan_at: datetime, now: datetime) -> datetime:
+    """When the cursor of an active job comes into view: at once while occurrences before it are owed."""
+    return scan_at if row["owed"] is None else min(scan_at, now)
+
+
+def end_of(run: UUID) -> datetime:
+    """The last moment at which the occurrence of a run may be."""
+    return time_of(run) + _MILLISECOND - _MOMENT
+
+
+def _next_after(schedule: Recurring, moment: datetime) -> datetime:
+    try:
+        found = schedule.next_after(moment)
+    except UnusableSchedule as error:
+        raise Conflict(str(error), remedy="edit it first") from None
+    if found is None:
+        raise Conflict("its schedule has no occurrence left", remedy="edit it first")
+    return found
+
+
+def _read(row: Fields) -> Schedule:
+    try:
+        return decode_schedule(row["schedule"])
+    except UnusableSchedule as error:
+        raise Conflict(str(error), remedy="edit it first") from None
+
+
+def manual_run(job_id: UUID, now: datetime, nonce: bytes) -> PlannedRun:
+    """An extra run, beside the rhythm: the nonce keeps its id apart from that of an occurrence."""
+    return PlannedRun(run_id(job_id, now, nonce), now)
+
+
+def backfilled(
+    job_id: UUID, fires: Sequence[datetime], now: datetime, nonce: bytes, rate: float
+) -> list[tuple[UUID, datetime, datetime]]:
+    """The runs of a past range: each due at its own time, ready one after the other at the given rate a second. What
+    lies ahead is left out: it would run before its time, and once more when the rhythm comes to it."""
+    pause = timedelta(seconds=1 / rate)
+    past = [fire for fire in fires if fire <= now]
+    return [(run_id(job_id, fire, nonce), fire, now + place * pause) for place, fire in enumerate(past)]

@@ -1,0 +1,46 @@
+"""Which runs of a claim are lost, decided the same way by every store."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from duetime.model.worker import Lost
+from duetime.store.shared.job_rows import Fields
+
+
+def lost_with_worker(rows: Iterable[Fields]) -> list[Lost]:
+    """The runs of a worker that is gone: all of them."""
+    return [_lost(row, timed_out=False) for row in rows]
+
+
+def not_held(rows: Iterable[Fields]) -> list[Lost]:
+    """The runs of a living worker that does not hold them, though they may have begun."""
+    return [_lost(row, timed_out=False, not_held=True) for row in rows]
+
+
+def past_timeout(rows: Iterable[Fields], overdue: timedelta) -> list[Lost]:
+    """The runs that their living worker should have stopped long ago."""
+    return [
+        _lost(row, timed_out=True)
+        for row in rows
+        if row["timeout_ms"] is not None and row["ran_for"] > timedelta(milliseconds=row["timeout_ms"]) + overdue
+    ]
+
+
+def handed_over(rows: Iterable[Fields]) -> list[Lost]:
+    """The runs that were handed over: to be finished, or late."""
+    return [_lost(row, timed_out=True, handed_over=True) for row in rows]
+
+
+def _lost(row: Fields, *, timed_out: bool, handed_over: bool = False, not_held: bool = False) -> Lost:
+    return Lost(
+        row["id"],
+        row["fence"],
+        row["attempt"],
+        row["lost"],
+        row["options"],
+        row["cancel_requested"],
+        timed_out,
+        row["ran_for"],
+        handed_over,
+        not_held,
+    )

@@ -1,0 +1,1 @@
+"""What both stores use: decoded rows, named statements, the version of the schema."""

@@ -1,0 +1,97 @@
+"""Figures, made from the rows of any store."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from duetime.model.attempt import AttemptState
+from duetime.model.overview import AheadPage, ComingJob, Count, Failing, Lag, Recent, Step, Waiting
+from duetime.model.run import RunState
+from duetime.store.shared.job_rows import Fields
+
+CAP = 10_000
+"""Up to where jobs, running runs and dead letters are counted."""
+LOOKED_AT = 10_000
+"""Up to so many jobs of a tenant, a forecast looks at each of them."""
+SAMPLED = 4000
+"""How many it looks at where there are more, about."""
+COUNTED = 1_000_000
+"""Up to where those are counted."""
+MOST_MADE = 200_000
+"""How many runs that are made and not yet due are counted."""
+_OTHER_ENDS = {
+    RunState.SUCCEEDED: "succeeded",
+    RunState.FAILED: "failed",
+    RunState.CANCELLED: "cancelled",
+    RunState.SKIPPED: "skipped",
+}
+
+
+def count_to(found: int, cap: int) -> Count:
+    return Count(found) if found <= cap else Count(cap, "at_least")
+
+
+def recent(rows: Iterable[Sequence[Any]], since: datetime, until: datetime, step: timedelta, seen: datetime) -> Recent:
+    """From rows (kind, number, attempt state, end state, name, value); `seen` is from when on nothing is missing."""
+    last = -(-(until - since) // step) - 1
+    counts: dict[int, dict[str, int]] = {}
+    lags: dict[int, timedelta] = {}
+    failing = []
+    for kind, number, attempt_state, end_state, name, value in rows:
+        if kind == "step":
+            found = counts.setdefault(min(number, last), {})  # what ends this very moment counts too
+            word = _word(attempt_state, end_state)
+            if word is not None:
+                found[word] = found.get(word, 0) + int(value)
+            if attempt_state == AttemptState.LOST:
+                found["lost"] = found.get("lost", 0) + int(value)
+        elif kind == "lag":
+            lags[number] = timedelta(seconds=max(0.0, value))
+        elif kind == "failing":
+            failing.append(Failing(name, int(value), number))
+    steps = tuple(Step(since + step * number, **counts.get(number, {})) for number in range(last + 1))
+    lag = Lag(lags[50], lags[95], lags[100]) if lags else None
+    return Recent(seen, until, steps, lag, tuple(failing))
+
+
+def _word(attempt_state: int, end_state: int | None) -> str | None:
+    if end_state is not None:
+        return _OTHER_ENDS[RunState(end_state)]
+    return "retried" if attempt_state == AttemptState.FAILED else None
+
+
+def waiting(rows: Iterable[Sequence[Any]]) -> tuple[Waiting, ...]:
+    """From rows (task, queue, ready_at), longest waiting first; lanes of one task and queue are one."""
+    found: dict[tuple[str, str], Waiting] = {}
+    for task, queue, since in rows:
+        found.setdefault((task, queue), Waiting(task, queue, since))
+    return tuple(found.values())
+
+
+def coming_job(row: Fields) -> ComingJob:
+    return ComingJob(
+        row["job_id"],
+        row["queue"],
+        bool(row["recurring"]),
+        bytes(row["schedule"]),
+        row["options"],
+        row["next_fire_at"],
+        row["made"],
+        row["owed"],
+    )
+
+
+def sample_bound(there: int) -> bytes:
+    """The last two bytes of an id are drawn by lot: of so many jobs, about `SAMPLED` have less than this there."""
+    return min(0xFFFF, max(1, 0x10000 * SAMPLED // there)).to_bytes(2, "big")
+
+
+def ahead_page(
+    now: datetime, jobs: Sequence[ComingJob], made: Sequence[tuple[UUID, str]], horizon: UUID | None, most: int
+) -> AheadPage:
+    """`made` are the jobs of runs that are made, newest first, down to the horizon or `most` of them."""
+    if len(made) >= most and (horizon is None or made[-1][0] > horizon):
+        horizon = made[-1][0]
+        jobs = [job for job in jobs if job.job_id >= horizon]
+    return AheadPage(now, jobs, dict(made), horizon)

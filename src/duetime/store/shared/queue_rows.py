@@ -1,0 +1,48 @@
+"""Queues and tasks as they are read back, made from the rows of any store."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from itertools import groupby
+
+from duetime.model.lane import Tier, tier_of
+from duetime.model.limits import NO_QUEUE_LIMITS, QueueLimits, Rate
+from duetime.model.tenant import Depth, Queue, TaskInfo
+from duetime.store.shared.job_rows import Fields
+
+
+def stored_queues(rows: Iterable[Fields], tenant_id: int, cap: int) -> list[Queue]:
+    """Queues from rows of their lanes, which stand in the order of the queues' names."""
+    found = []
+    for name, lanes in groupby(rows, key=lambda row: row["name"]):
+        waiting = dict.fromkeys(Tier, 0)
+        paused_at, capped, held_back = None, False, 0
+        limits, running = NO_QUEUE_LIMITS, 0
+        for row in lanes:
+            paused_at, running, limits = row["paused_at"], row["live"], queue_limits(row)
+            if row["tier"] is not None:
+                waiting[tier_of(row["tier"])] += row["depth"]
+                held_back += row["held_back"]
+                capped = capped or max(row["depth"], row["held_back"]) >= cap
+        depth = Depth(waiting[Tier.HIGH], waiting[Tier.MEDIUM], waiting[Tier.LOW], capped)
+        found.append(Queue(tenant_id, str(name), paused_at is not None, paused_at, depth, limits, running, held_back))
+    return found
+
+
+def queue_limits(row: Fields) -> QueueLimits:
+    rate, period = row["rate"], row["period"]
+    if rate is None or period is None:
+        return QueueLimits(row["running"])
+    return QueueLimits(
+        row["running"], Rate(rate, period if isinstance(period, timedelta) else timedelta(microseconds=period))
+    )
+
+
+def task_infos(rows: Iterable[tuple[str, Sequence[str]]]) -> list[TaskInfo]:
+    """Tasks from (task, queues of one of its workers), in the order of the tasks' names."""
+    found = []
+    for name, workers in groupby(rows, key=lambda row: row[0]):
+        queues = [served for _, served in workers]
+        everywhere = not all(queues)
+        together = () if everywhere else tuple(sorted({queue for served in queues for queue in served}))
+        found.append(TaskInfo(name, len(queues), together))
+    return found

@@ -1,0 +1,1 @@
+"""Stores around a store: one encrypts content, one observes calls."""

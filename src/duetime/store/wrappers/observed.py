@@ -1,0 +1,255 @@
+"""A store that is looked at while it works: what passes through is counted and, where it is asked for, traced.
+
+Whoever works on a store tells it everything that happens to runs, so here is the place to see it once: for workers that
+claim for themselves, for remote ones that a server claims for, for the scanner and the reaper. A batch is looked at
+after it is done, as a whole; what is not looked at goes straight to the store behind.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from duetime.clock import SystemClock, monotonic
+from duetime.model.attempt import AttemptState, Claimed, Completion
+from duetime.model.firing import Decided, DueJob, Fire
+from duetime.model.job import NewJob, Submitted
+from duetime.model.lane import Lane, LaneChanges, LaneKey, LaneTurn
+from duetime.model.run import Event
+from duetime.model.tenant import DEFAULT_TIER
+from duetime.model.tracing import make_message, message_of
+from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
+from duetime.store.protocol.service import JudgeLost
+from duetime.store.protocol.store import Completed, PlanFires, Scan, Store
+from duetime.telemetry.meters import Meters
+from duetime.telemetry.traces import Message, Tracer
+
+_SUCCEED = Event.SUCCEED
+_ENDS = {Event.SUCCEED: "succeeded", Event.FAIL: "failed", Event.CANCEL: "cancelled", Event.SKIP: "skipped"}
+_MISSED = "missed"
+"""How the reason of an occurrence begins that was skipped because it was late."""
+_MOST_WORKERS = 10_000
+_NOBODY = UUID(int=0)
+_UNKNOWN = "unknown"
+"""The tier of runs that the reaper has judged: it is not told whose they are."""
+_clock = SystemClock()
+
+
+class ObservedStore:
+    """A store with eyes; `as_store` is what everybody else sees of it."""
+
+    def __init__(self, store: Store, meters: Meters, tracer: Tracer | None = None) -> None:
+        self._store = store
+        self._meters = meters
+        self._tracer = tracer
+        self._lanes: dict[int, LaneKey] = {}
+        self._tenants: dict[UUID, int] = {}
+        """The tenant of each worker that has only one."""
+        self._tiers: dict[int, str] = {}
+        self._by_themselves: set[UUID] = set()
+        """Runs that were completed in a transaction of their task, and whose completion is about to be refused."""
+
+    @property
+    def as_store(self) -> Store:
+        return cast(Store, self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def know_tiers(self, tiers: dict[int, str]) -> None:
+        """The tier of each tenant whose tier is not the usual one."""
+        self._tiers = tiers
+
+    # Whose runs they are.
+
+    async def lanes(self) -> list[Lane]:
+        found = await self._store.lanes()
+        self._know(found)
+        return found
+
+    async def lane_changes(self, after: LaneTurn) -> LaneChanges:
+        changes = await self._store.lane_changes(after)
+        self._know(changes.awake)
+        for lane_id in changes.asleep:
+            self._lanes.pop(lane_id, None)
+        return changes
+
+    def _know(self, lanes: Sequence[Lane]) -> None:
+        self._lanes.update((lane.id, lane.key) for lane in lanes)
+
+    async def register(self, worker: WorkerInfo, lease: timedelta) -> Any:
+        self._remember(worker.id, worker.tenant_id)
+        return await self._store.register(worker, lease)
+
+    async def worker(self, worker_id: UUID) -> Worker:
+        found = await self._store.worker(worker_id)
+        self._remember(worker_id, found.tenant_id)
+        return found
+
+    # What happens to them.
+
+    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
+        began = monotonic()
+        answers = await self._store.submit(tenant_id, jobs)
+        self._did("submit", began, len(jobs))
+        return answers
+
+    async def fire_due(self, limit: int, plan: PlanFires, without: Collection[UUID] = ()) -> Scan:
+        decided: Sequence[Decided] = ()
+        seen: Sequence[DueJob] = ()
+
+        def look(due: Sequence[DueJob], now: Any) -> Sequence[Decided]:
+            nonlocal decided, seen
+            seen, decided = due, plan(due, now)
+            return decided
+
+        began, at = monotonic(), _moment(self._tracer)
+        scan = await self._store.fire_due(limit, look, without)
+        if decided:
+            self._did("fire", began, scan.fired)
+            self._meters.passed_by += len(scan.passed_by)
+            fires = [fire for fire in decided if isinstance(fire, Fire)]
+            for fire in fires:
+                self._meters.fired += len(fire.runs)
+                if fire.skips:
+                    self._meters.runs["skipped"] += len(fire.skips)
+                    self._meters.missed += sum(1 for skip in fire.skips if skip.reason.startswith(_MISSED))
+            if self._tracer is not None:
+                self._tracer.fired(_fired(seen, fires), at, _moment(self._tracer))
+        return scan
+
+    async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
+        began, at = monotonic(), _moment(self._tracer)
+        claimed = await self._store.claim(worker_id, claim_no, takes)
+        self._claimed(claimed, began, at)
+        return claimed
+
+    async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
+        began, at = monotonic(), _moment(self._tracer)
+        dealt = await self._store.claim_many(seats, takes)
+        self._claimed([run for runs in dealt.values() for run in runs], began, at)
+        return dealt
+
+    async def complete(
+        self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
+    ) -> Completed:
+        began = monotonic()
+        answer = await self._store.complete(worker_id, completions, closed_claims)
+        self._did("complete", began, len(completions))
+        self._ended(worker_id, completions, answer.refused)
+        return answer
+
+    async def complete_many(
+        self, reports: Sequence[tuple[UUID, Sequence[Completion], Sequence[int]]]
+    ) -> list[frozenset[UUID]]:
+        began = monotonic()
+        answers = await self._store.complete_many(reports)
+        self._did("complete", began, sum(len(completions) for _, completions, _ in reports))
+        for (worker_id, completions, _), refused in zip(reports, answers, strict=True):
+            self._ended(worker_id, completions, refused)
+        return answers
+
+    async def complete_within(self, connection: object, worker_id: UUID, run_id: UUID, *rest: Any) -> None:
+        await self._store.complete_within(connection, worker_id, run_id, *rest)
+        self._by_themselves.add(run_id)
+
+    async def reap(self, limit: int, judge: JudgeLost, overdue: timedelta) -> int:
+        judged: dict[UUID, Completion] = {}
+
+        def look(lost: Sequence[Lost]) -> Sequence[Completion]:
+            completions = judge(lost)
+            judged.update((item.run_id, item) for item in completions)  # once, however often it is tried
+            return completions
+
+        reaped = await self._store.reap(limit, look, overdue)
+        self._ended(None, list(judged.values()), frozenset())
+        return reaped
+
+    # How it is counted.
+
+    def _remember(self, worker_id: UUID, tenant_id: int | None) -> None:
+        if tenant_id is not None:
+            if len(self._tenants) >= _MOST_WORKERS:
+                self._tenants.clear()  # they are asked for again
+            self._tenants[worker_id] = tenant_id
+
+    def _did(self, name: str, began: float, size: int) -> None:
+        work = self._meters.work[name]
+        work.seconds.add(monotonic() - began)
+        work.sizes.add(size)
+
+    def _claimed(self, claimed: Sequence[Claimed], began: float, at: int) -> None:
+        if not claimed:
+            return
+        self._did("claim", began, len(claimed))
+        self._meters.due_lag.add_microseconds([run.started - run.due for run in claimed if run.fence == 1])
+        if self._tracer is not None:
+            # A lane that was not read here yet is another node's: its runs were claimed all the same.
+            told = [(run, self._lanes.get(run.lane_id)) for run in claimed if run.options is not None]
+            messages = [message_of(run, lane) for run, lane in told if lane is not None]
+            self._tracer.claimed(messages, at, _moment(self._tracer))
+
+    def _ended(self, worker_id: UUID | None, completions: Sequence[Completion], refused: frozenset[UUID]) -> None:
+        attempts = self._meters.attempts
+        # Most succeed, and are counted without a look at each.
+        plain = [item.lane_id for item in completions if item.failure is None and item.verdict.event is _SUCCEED]
+        if refused or len(plain) < len(completions):
+            plain = [lane_id for item in completions for lane_id in self._each(worker_id, item, refused)]
+        for lane_id, count in Counter(plain).items():
+            self._meters.runs["succeeded"] += count
+            attempts["none", self._tier(worker_id, lane_id)] += count
+
+    def _each(self, worker_id: UUID | None, item: Completion, refused: frozenset[UUID]) -> tuple[int, ...]:
+        """The lane of a success, to be counted with others; else it has been counted."""
+        if item.run_id in refused:
+            self._refused(item)
+        elif item.failure is None and item.verdict.event is _SUCCEED:
+            return (item.lane_id,)
+        else:
+            self._ended_otherwise(item)
+            self._meters.attempts[_label(item), self._tier(worker_id, item.lane_id)] += 1
+        return ()
+
+    def _refused(self, item: Completion) -> None:
+        if item.run_id in self._by_themselves:
+            self._by_themselves.discard(item.run_id)
+            self._meters.runs["succeeded"] += 1
+        else:
+            self._meters.fence_rejections += 1
+
+    def _ended_otherwise(self, item: Completion) -> None:
+        meters = self._meters
+        event = item.verdict.event
+        if event is Event.RETRY:
+            meters.retries += 1
+        elif event in _ENDS:
+            meters.runs[_ENDS[event]] += 1
+        if item.attempt_state is AttemptState.LOST:
+            meters.lease_expirations += 1
+        elif item.attempt_state is AttemptState.SKIPPED:
+            meters.missed += 1
+
+    def _tier(self, worker_id: UUID | None, lane_id: int) -> str:
+        lane = self._lanes.get(lane_id)
+        tenant_id = self._tenants.get(worker_id or _NOBODY) if lane is None else lane.tenant_id
+        return _UNKNOWN if tenant_id is None else self._tiers.get(tenant_id, DEFAULT_TIER)
+
+
+def _label(item: Completion) -> str:
+    return "none" if item.failure is None else item.failure.label
+
+
+def _fired(due: Sequence[DueJob], fires: Sequence[Fire]) -> list[Message]:
+    options = {job.job_id: job.options for job in due if job.options is not None}
+    return [
+        make_message(run.run_id, fire.job_id, fire.lane, options[fire.job_id])
+        for fire in fires
+        if fire.job_id in options
+        for run in fire.runs
+    ]
+
+
+def _moment(tracer: Tracer | None) -> int:
+    """Now, in nanoseconds, where somebody wants to know."""
+    return 0 if tracer is None else int(_clock.now().timestamp() * 1e9)

@@ -1,0 +1,114 @@
+"""Progress, logs and checkpoints on their way to the store.
+
+Progress is cheap: the last word per run is sent about once a second, and what was logged meanwhile goes along. A
+checkpoint is durable when saving it returns.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import Conflict, LeaseLost, StoreRejected, StoreUnavailable, reason_of
+from duetime.ids import show
+from duetime.model.attempt import RunNote
+from duetime.model.dependency import Parent
+from duetime.process.loop import surely
+from duetime.wire.workers import MOST_RUNS
+from duetime.worker.context import Context
+from duetime.worker.running_attempt import Running
+from duetime.worker.source import Source
+
+INTERVAL = 1.0
+PATIENCE = 10.0
+"""Seconds that a task waits for a database that is away, before its attempt fails of it."""
+
+log = logging.getLogger("duetime.worker")
+
+
+class Notes:
+    def __init__(self, source: Source, running: Callable[[], Iterable[Running]]) -> None:
+        self._source = source
+        self._running = running
+        self._latest: dict[tuple[UUID, UUID], RunNote] = {}
+
+    def remember(self, worker_id: UUID, note: RunNote) -> None:
+        self._latest[worker_id, note.run_id] = note
+
+    def forget(self, worker_id: UUID, run_id: UUID) -> None:
+        if self._latest:
+            self._latest.pop((worker_id, run_id), None)
+
+    async def save(self, worker_id: UUID, note: RunNote, *, in_transaction: bool = False) -> None:
+        held: frozenset[UUID] = frozenset()
+        if in_transaction:
+            held = await surely(lambda: self._source.held_in_transactions([note.run_id]), PATIENCE)
+        if held:
+            raise Conflict(
+                "the run is being completed in a transaction: its checkpoint would wait for that to end",
+                remedy="save checkpoints before ctx.complete",
+            )
+        answer = await surely(lambda: self._source.note(worker_id, [note]), PATIENCE)
+        if answer.refused:
+            raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")
+
+    async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
+        """What a run depended on: the other way, but on the same road."""
+        return await surely(lambda: self._source.parents(worker_id, run_id), PATIENCE)
+
+    async def tick(self) -> float:
+        self._add_logs()
+        latest, self._latest = self._latest, {}
+        for running in self._running():
+            if _in_transaction(running):
+                # It is complete: its progress is of no use, and those of all others would wait for its transaction.
+                latest.pop((running.session.id, running.claimed.run_id), None)
+        by_worker: dict[UUID, list[RunNote]] = {}
+        for (worker_id, _), note in latest.items():
+            by_worker.setdefault(worker_id, []).append(note)
+        try:
+            for worker_id, notes in by_worker.items():
+                for start in range(0, len(notes), MOST_RUNS):
+                    await self._send(worker_id, notes[start : start + MOST_RUNS])
+        except StoreUnavailable:
+            self._put_back(latest)
+            raise
+        return INTERVAL
+
+    async def _send(self, worker_id: UUID, notes: list[RunNote]) -> None:
+        """Those that are refused cost the others nothing."""
+        try:
+            await self._source.note(worker_id, notes)
+        except StoreRejected as error:
+            if len(notes) == 1:
+                log.warning("%s: its progress could not be kept: %s", show("run", notes[0].run_id), reason_of(error))
+                return
+            middle = len(notes) // 2
+            await self._send(worker_id, notes[:middle])
+            await self._send(worker_id, notes[middle:])
+
+    def _put_back(self, untold: Mapping[tuple[UUID, UUID], RunNote]) -> None:
+        """Of what is still under way; what was said meanwhile counts."""
+        for running in self._running():
+            running.told = 0  # what it has logged goes along once more
+            note = untold.get((running.session.id, running.claimed.run_id))
+            if note is not None and note.fence == running.claimed.fence:
+                self._latest.setdefault((running.session.id, note.run_id), note)
+
+    def _add_logs(self) -> None:
+        for running in self._running():
+            if _in_transaction(running):
+                continue
+            written = 0 if running.log is None else running.log.written
+            if written > running.told and running.log is not None:
+                running.told = written
+                claimed = running.claimed
+                place = running.session.id, claimed.run_id
+                note = self._latest.get(place) or RunNote(claimed.run_id, claimed.fence)
+                self._latest[place] = msgspec.structs.replace(note, logs=running.log.encoded())
+
+
+def _in_transaction(running: Running) -> bool:
+    context = running.context_if_made
+    return isinstance(context, Context) and context.in_transaction
