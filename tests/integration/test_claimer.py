@@ -95,6 +95,30 @@ async def test_nobody_is_overtaken_by_what_was_seen_before() -> None:
         assert [lanes[run.lane_id] for run in bench.started] == [Tier.HIGH, Tier.LOW, Tier.HIGH]
 
 
+async def test_slots_that_become_free_during_a_look_are_filled_at_once() -> None:
+    """A place is full, so its runs are left where they are; it empties while the look is on its way, and no other slot
+    will ever be given back to wake the claimer. It must not sleep until the next poll."""
+    async with claiming(slots=8) as bench:
+        room = bench.claimer._slots
+        room.sizes[Place.THREAD] = room.free[Place.THREAD] = 4  # another place has room, so there is a look
+        await bench.submit(8)
+        room.free[Place.LOOP] = 0
+
+        look = bench.store.look
+
+        async def look_while_slots_are_given_back(lane_ids: Sequence[int], depth: int) -> Look:
+            found = await look(lane_ids, depth)
+            for _ in range(8):
+                room.give_back(Place.LOOP)
+            return found
+
+        bench.store.look = look_while_slots_are_given_back  # type: ignore[method-assign]
+        assert await bench.claimer.tick() == 0.0
+        bench.store.look = look  # type: ignore[method-assign]
+        await bench.claimer.tick()
+        assert len(bench.started) == 8
+
+
 async def test_a_worker_whose_lease_is_over_does_not_hammer_the_database() -> None:
     """Only the database knows that the lease is over: until the next heartbeat the worker sees runs that it is not
     given, and has to ask for them ever less often. (Found by the simulation: a clock that jumped over every lease.)"""

@@ -152,11 +152,15 @@ class Claimer:
             self._misses += 1
             return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
         self._misses = 0
-        waiting = [place for place in self._agenda.places if self._agenda.has(place)]
-        if waiting and not any(self._slots.worth_claiming(place) for place in waiting):
+        waiting = any(self._agenda.has(place) for place in self._agenda.places)
+        if waiting and not self._has_room_for_waiting():
             self._slots.wanted = True
             return _AGENDA_FOR
         return 0.0 if full or waiting else _GATHER
+
+    def _has_room_for_waiting(self) -> bool:
+        """Whether a place where runs wait has enough free slots to make a claim worthwhile."""
+        return any(self._agenda.has(place) and self._slots.worth_claiming(place) for place in self._agenda.places)
 
     async def _look(self, free: Sequence[int]) -> tuple[Takes, float]:
         """What to claim now; if nothing, how long to sleep."""
@@ -183,7 +187,8 @@ class Claimer:
             return [], most
         if soonest <= look.now:
             self._slots.wanted = True
-            return [], most
+            # Slots that became free during the look have woken no one: `wanted` was not set yet.
+            return [], 0.0 if self._has_room_for_waiting() else most
         return [], min(most, (soonest - look.now).total_seconds() + 0.0005)
 
     async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
