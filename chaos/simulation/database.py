@@ -15,6 +15,7 @@ from duetime.clock import Clock
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.database import MOST_TOGETHER, Asked, Database, Work, give
+from duetime.store.sqlite.transaction import SqliteTransactions
 
 T = TypeVar("T")
 
@@ -88,4 +89,5 @@ def make_store(loop: asyncio.AbstractEventLoop, process: Process, random: Random
     clock = VirtualClock(loop)
     store = SqliteStore(":memory:", clock=clock)
     store.database = InlineDatabase(loop, clock, process, random, on_rollback=store.lane_book.forget)
+    store.transactions = SqliteTransactions(store.database)
     return store, clock

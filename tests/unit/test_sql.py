@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from duetime.store.shared.statements import migrations, parse, statements
+from duetime.store.shared.statements import SHARED, migrations, numbered, parse, statements
+from duetime.store.sqlite.dialect import translated
 
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
 
@@ -109,15 +110,59 @@ def test_both_dialects_have_the_same_statements() -> None:
     postgres, sqlite = set(statements(POSTGRES)), set(statements(SQLITE))
     assert postgres - sqlite == set(ONLY_POSTGRES)
     assert sqlite - postgres == set(ONLY_SQLITE)
+    assert not set(statements(SHARED)) & (postgres | sqlite), "what is shared has no version of its own"
 
 
-@pytest.mark.parametrize("package", [POSTGRES, SQLITE])
+def test_no_statement_is_the_same_in_both_dialects() -> None:
+    postgres, sqlite = statements(POSTGRES), statements(SQLITE)
+    named = {name for name in postgres.keys() & sqlite.keys() if ":" in postgres[name].replace("::", "")}
+    same = {name for name in named if _plain(translated(postgres[name])) == _plain(sqlite[name])}
+    assert same == set(), "what needs no words of its own belongs to shared/sql"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_named_parameters_are_numbered_in_the_order_of_their_first_use() -> None:
+    text = """select ':no', "a:b", x::text -- :no\n/* :no */ from t where a = :a_1 and b = :b::uuid[] or c = :a_1"""
+    numbers = """select ':no', "a:b", x::text -- :no\n/* :no */ from t where a = $1 and b = $2::uuid[] or c = $1"""
+    assert numbered(text) == (numbers, ("a_1", "b"))
+    assert numbered("select $1::int") == ("select $1::int", ())
+
+
+def test_no_statement_mixes_numbered_and_named_parameters() -> None:
+    for package in (SHARED, POSTGRES):
+        for name, text in statements(package).items():
+            assert not (re.search(r"\$\d", text) and numbered(text)[1]), name
+
+
+@pytest.mark.parametrize(
+    "postgres, sqlite",
+    [
+        ("select a from duetime.t where at <= duetime.now()", "select a from t where at <= :now"),
+        ("where id = :id::uuid and until > duetime.clock() - :age::interval", "where id = :id and until > :now - :age"),
+        ("where name = any(:names::text[])", "where name in (select value from json_each(:names))"),
+        (
+            "where id = any(:ids::uuid[])",
+            "where id in (select substr(:ids, at.key * 16 + 1, 16) from json_each(:ids_places) at)",
+        ),
+        ("on j.id = any(array[u.job_id])", "on j.id = u.job_id"),
+        ("select 1 from duetime.t where a = :a for update skip locked", "select 1 from t where a = :a"),
+        ("select 1 from duetime.t order by a for share", "select 1 from t order by a"),
+    ],
+)
+def test_shared_statements_are_translated_for_sqlite(postgres: str, sqlite: str) -> None:
+    assert translated(postgres) == sqlite
+
+
+@pytest.mark.parametrize("package", [POSTGRES, SQLITE, SHARED])
 def test_every_statement_is_used(package: str) -> None:
     from importlib import resources
 
     code = "\n".join(
         entry.read_text("utf-8")
-        for each in (package, "duetime.store.rules", "duetime.store.shared")  # what both dialects share is named there
+        for each in {package, "duetime.store.rules", SHARED}  # what both dialects share is named there
         for entry in resources.files(each).iterdir()
         if entry.name[-3:] == ".py"
     )
@@ -153,7 +198,7 @@ def test_no_cursor_is_written_below_the_mark_of_a_scanner() -> None:
     functions = [part for migration in migrations(POSTGRES) for part in migration[2].split(";")]
     written = [
         text
-        for text in (*statements(POSTGRES).values(), *functions)
+        for text in (*statements(SHARED).values(), *statements(POSTGRES).values(), *functions)
         if "insert into duetime.cursors" in text or ("update duetime.cursors" in text and "scan_at =" in text)
     ]
     assert len(written) >= 8

@@ -19,12 +19,18 @@ from duetime.store.postgres.pool import Connection as Connection
 from duetime.store.postgres.pool import LifoPool, end, is_gone
 from duetime.store.rules.limit_scopes import too_many_lanes
 from duetime.store.rules.quotas import REFUSED, over_quota
-from duetime.store.shared.statements import statements
+from duetime.store.shared.statements import SHARED, numbered, statements
+from duetime.store.shared.transaction import NotUnique
 
 MARK = "/* duetime store */ "
 """How each statement of ours begins: a session in which one stands is ours at that moment. What it is called proves
 nothing, since a pooler gives the session of one to another."""
-SQL = {name: MARK + text for name, text in statements("duetime.store.postgres").items()}
+_NUMBERED = {
+    name: numbered(text) for package in (SHARED, "duetime.store.postgres") for name, text in statements(package).items()
+}
+SQL = {name: MARK + text for name, (text, _) in _NUMBERED.items()}
+PARAMETERS = {name: parameters for name, (_, parameters) in _NUMBERED.items()}
+"""The named parameters of each statement, in the order in which the driver takes them."""
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
@@ -208,6 +214,8 @@ class Database:
         except _TRY_AGAIN as error:
             text = reason_of(error)
             raise StoreUnavailable(f"the database {self.shown} cannot be used now: {text}") from error
+        except asyncpg.UniqueViolationError as error:
+            raise NotUnique.because(error) from error
         except _REFUSED as error:
             raise StoreRejected.because(error) from error
         except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:

@@ -10,11 +10,11 @@ from msgspec import UNSET
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.job import Job, lane_of
-from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.database import SQL, Connection, affected
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.label_rows import put_labels_again
 from duetime.store.postgres.reads import ReadingRole
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import LiveRun
 from duetime.store.rules.edits import (
@@ -28,6 +28,7 @@ from duetime.store.rules.edits import (
 )
 from duetime.store.rules.job_control import check_steerable
 from duetime.store.rules.placement import leaves_out_days
+from duetime.store.shared.calendars import hold_calendars, use_other_calendars
 from duetime.store.shared.job_rows import Fields
 
 
@@ -54,7 +55,7 @@ class EditingRole(ReadingRole):
         """Edit a job that is held against firing, together with its live runs; None when nothing changes."""
         if comes_to_repeat(row, changes):
             check_nobody_waits(job_id, await connection.fetchval(SQL["is_waited_for"], tenant_id, job_id))
-        calendars = await hold_calendars(connection, tenant_id, calendars_named(changes))
+        calendars = await hold_calendars(PostgresTransaction(connection), tenant_id, calendars_named(changes))
         # Read after every lock is held: a new cursor lies after this moment.
         now: datetime = await connection.fetchval(SQL["clock"])
         ended = None
@@ -78,7 +79,7 @@ class EditingRole(ReadingRole):
             place = (scan_at, next_fire_at, last_fire_at, exact)
             await connection.execute(SQL["place_cursor"], job_id, *place, withdrawn, edit.starts_anew)
         if edit.starts_anew:
-            await use_calendars(connection, tenant_id, job_id, edit.calendars)
+            await use_other_calendars(PostgresTransaction(connection), tenant_id, job_id, edit.calendars)
         content = edit.content
         key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
         if edit.revises or key != lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"]):

@@ -11,13 +11,13 @@ from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
-from duetime.store.postgres.calendars import hold_calendars, use_calendars
 from duetime.store.postgres.database import SQL, Connection, LaneGone, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.dependent_intake import insert_dependents, insert_follower
 from duetime.store.postgres.edits import EditingRole
 from duetime.store.postgres.label_rows import put_labels
 from duetime.store.postgres.lanes import LANE_TRIES
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
@@ -36,6 +36,7 @@ from duetime.store.rules.caller_keys import (
 from duetime.store.rules.edits import answer_edit, check_replaced, must_not_be_waited_for
 from duetime.store.rules.labels import label_rows, payload_rows
 from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, leaves_out_days, past_note
+from duetime.store.shared.calendars import hold_calendars, use_calendars
 
 
 class IntakeRole(EditingRole):
@@ -195,7 +196,7 @@ def _once_row(placed: Placed, lanes: Mapping[LaneKey, int]) -> tuple[object, ...
 
 async def _insert_recurring(connection: Connection, tenant_id: int, placed: Placed) -> Submitted:
     job = placed.job
-    calendars = await hold_calendars(connection, tenant_id, calendars_of(job))
+    calendars = await hold_calendars(PostgresTransaction(connection), tenant_id, calendars_of(job))
     now: datetime = await connection.fetchval(SQL["clock"])
     if leaves_out_days(job.schedule):
         first = await asyncio.to_thread(first_fire, placed, now, calendars)
@@ -220,7 +221,7 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
         first.exact,
     )
     if calendars:
-        await use_calendars(connection, tenant_id, job.id, calendars)
+        await use_calendars(PostgresTransaction(connection), tenant_id, job.id, calendars)
     return Submitted(job.id, first.next_fire_at, created=placed.created)
 
 

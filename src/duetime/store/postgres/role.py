@@ -6,9 +6,13 @@ from duetime.store.postgres.hints import Hints
 from duetime.store.postgres.lanes import LaneBook
 from duetime.store.postgres.marks import Marks
 from duetime.store.postgres.parked_runs import ParkedRuns
+from duetime.store.postgres.transaction import PostgresTransactions
+from duetime.store.shared.transaction import SharedRole
 
 
-class Role:
+class Role(SharedRole):
+    hints: Hints
+
     def __init__(
         self,
         url: str,
@@ -19,6 +23,7 @@ class Role:
         lanes_per_tenant: int = LANES_PER_TENANT,
     ) -> None:
         self.database = Database(url, size=pool_size, prepared=prepared)
+        self.transactions = PostgresTransactions(self.database)
         self.lanes_per_tenant = lanes_per_tenant
         self.lane_book = LaneBook(self.database, lanes_per_tenant)
         self.marks = Marks()

@@ -6,7 +6,6 @@ from duetime.store.postgres.access import AccessRole
 from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.answers import AnswerRole
 from duetime.store.postgres.breakers import BreakerRole
-from duetime.store.postgres.calendars import CalendarRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
@@ -20,18 +19,20 @@ from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.lists import ListingRole
 from duetime.store.postgres.notifications import NotifyingRole
-from duetime.store.postgres.payloads import PayloadRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
+from duetime.store.postgres.recompute import RecomputingRole
 from duetime.store.postgres.reencryption import ResealingRole
 from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.schema import SchemaRole
-from duetime.store.postgres.secrets import SecretRole
 from duetime.store.postgres.sessions import SessionRole
 from duetime.store.postgres.survey import SurveyRole
 from duetime.store.postgres.tenancy import TenancyRole
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.payloads import PayloadRole
+from duetime.store.shared.secrets import SecretRole
 
 
 class PostgresStore(
@@ -45,7 +46,7 @@ class PostgresStore(
     ReapingRole,
     ReplayRole,
     AnswerRole,
-    CalendarRole,
+    RecomputingRole,
     PruningRole,
     CallerTransactionRole,
     TenancyRole,
@@ -57,13 +58,14 @@ class PostgresStore(
     EventRole,
     QueueRole,
     BreakerRole,
-    PayloadRole,
     GraphRole,
     NotifyingRole,
     HandOverRole,
-    SecretRole,
     ResealingRole,
     SurveyRole,
+    CalendarRole,
+    PayloadRole,
+    SecretRole,
 ):
     embedded = False
 

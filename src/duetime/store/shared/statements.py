@@ -1,7 +1,9 @@
 """Named SQL statements.
 
 A `.sql` file holds statements, each under a line `-- name: what it does`. A statement starts at its name and ends at
-the next one. Both dialects use the same names; a test asserts it.
+the next one. Statements that both dialects share are in `shared/sql`, in PostgreSQL's words; `sqlite/dialect.py` says
+what differs in SQLite. Where that is not enough, each dialect has a version in its own `sql` folder, under the same
+name; a test asserts it.
 """
 
 import re
@@ -9,7 +11,9 @@ from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
 
+SHARED = "duetime.store.shared"
 _HEADING = re.compile(r"^-- ([a-z_]+): (.+)$", re.MULTILINE)
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|::|:([a-z_][a-z0-9_]*)", re.DOTALL)
 _MIGRATION = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
@@ -20,7 +24,7 @@ class Migration(NamedTuple):
 
 
 def statements(package: str) -> MappingProxyType[str, str]:
-    """All named statements in the `sql` folder of a store."""
+    """All named statements in the `sql` folder of a package."""
     found: dict[str, str] = {}
     for entry in sorted(resources.files(package).joinpath("sql").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".sql"):
@@ -37,6 +41,16 @@ def parse(text: str) -> list[tuple[str, str]]:
     return [
         (heading[1], text[heading.end() : end].strip().rstrip(";")) for heading, end in zip(headings, ends, strict=True)
     ]
+
+
+def numbered(text: str) -> tuple[str, tuple[str, ...]]:
+    """A statement with `$1` in place of its first named parameter, and so on; and their names in this order."""
+    names: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None else f"${names.setdefault(match[1], len(names) + 1)}"
+
+    return _PARAMETER.sub(number, text), tuple(names)
 
 
 def migrations(package: str) -> list[Migration]:

@@ -21,7 +21,7 @@ from duetime.store.shared.service_rows import (
 )
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, microseconds, names
+from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, microseconds
 
 
 class AccessRole(Role):
@@ -109,7 +109,7 @@ def _create(connection: Connection, now: int, key: NewKey) -> ApiKey:
 
 
 def key_of(row: dict[str, Any]) -> ApiKey:
-    return stored_key(row, names(row["queues"]), names(row["networks"]))
+    return stored_key(row, row["queues"], row["networks"])
 
 
 def _entry(entry: AuditEntry, now: int) -> dict[str, Any]:

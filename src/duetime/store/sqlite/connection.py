@@ -7,8 +7,10 @@ from typing import Any
 
 from duetime.errors import DuetimeError, SchemaMismatch, StoreError, StoreRejected, StoreUnavailable
 from duetime.store.rules.quotas import QUOTAS, REFUSED, limits_of, over_quota
-from duetime.store.shared.statements import statements
-from duetime.store.sqlite.values import record
+from duetime.store.shared.statements import SHARED, statements
+from duetime.store.shared.transaction import NotUnique
+from duetime.store.sqlite.dialect import translated
+from duetime.store.sqlite.values import Reader
 
 OLDEST_SQLITE = (3, 38, 0)
 _PRAGMAS = (
@@ -32,6 +34,7 @@ _TRY_AGAIN = frozenset(
         "SQLITE_INTERRUPT",
     }
 )
+_NOT_UNIQUE = frozenset({"SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"})
 _REFUSED = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -56,7 +59,10 @@ def split(script: str) -> tuple[str, ...]:
 
 
 # What is one statement in PostgreSQL, where a statement may write to several tables, is here several under one name.
-SQL = {name: split(body) for name, body in statements("duetime.store.sqlite").items()}
+SQL = {
+    **{name: split(translated(body)) for name, body in statements(SHARED).items()},
+    **{name: split(body) for name, body in statements("duetime.store.sqlite").items()},
+}
 
 Parameters = Mapping[str, Any]
 
@@ -67,6 +73,7 @@ class Connection:
     def __init__(self, path: Path | None) -> None:
         self.ends_noted = False
         """Whether the end of a run that somebody waits for was noted since the last commit."""
+        self._readers: dict[str, Reader] = {}
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"this Python comes with SQLite {sqlite3.sqlite_version}, which is too old",
@@ -106,11 +113,16 @@ class Connection:
         return found[0][0] if found else None
 
     def records(self, name: str, parameters: Parameters) -> list[dict[str, Any]]:
-        """Rows with named columns, moments and ids as the rest of the code knows them."""
-        (statement,) = SQL[name]
-        cursor = self.run(statement, parameters)
-        names = [column[0] for column in cursor.description]
-        return [record(names, row) for row in cursor.fetchall()]
+        """Rows with named columns, and values of the types that `columns.py` declares."""
+        found: list[dict[str, Any]] = []
+        for statement in SQL[name]:
+            cursor = self.run(statement, parameters)
+            if cursor.description is not None:
+                reader = self._readers.get(statement)
+                if reader is None:
+                    reader = self._readers[statement] = Reader([column[0] for column in cursor.description], name)
+                found += reader.read(cursor.fetchall())
+        return found
 
     def execute(self, name: str, parameters: Parameters) -> int:
         """Run a statement; returns how many rows its last part touched."""
@@ -129,6 +141,8 @@ def meaning(error: Exception, shown: str) -> Exception:
     """What an error means to duetime; errors that are no surprise to it stay as they are."""
     if isinstance(error, DuetimeError):
         return error
+    if isinstance(error, sqlite3.IntegrityError) and error.sqlite_errorname in _NOT_UNIQUE:
+        return NotUnique.because(error)
     if isinstance(error, _REFUSED):
         return StoreRejected.because(error)
     if not isinstance(error, sqlite3.Error):

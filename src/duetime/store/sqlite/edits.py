@@ -18,12 +18,13 @@ from duetime.store.rules.edits import (
     plan_edit,
 )
 from duetime.store.rules.job_control import check_steerable
+from duetime.store.shared.calendars import hold_calendars, use_other_calendars
 from duetime.store.shared.job_rows import Fields
-from duetime.store.sqlite.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.label_rows import put_labels_again
 from duetime.store.sqlite.reads import ReadingRole, read_job
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
@@ -51,7 +52,7 @@ class EditingRole(ReadingRole):
         changes: Changes,
     ) -> Edit | None:
         """Edit a job; None when nothing changes."""
-        calendars = hold_calendars(connection, tenant_id, calendars_named(changes))
+        calendars = at_once(hold_calendars(SqliteTransaction(connection, now), tenant_id, calendars_named(changes)))
         of_job = {"tenant_id": tenant_id, "job_id": job_id.bytes}
         if comes_to_repeat(row, changes):
             check_nobody_waits(job_id, connection.value("is_waited_for", of_job))
@@ -77,7 +78,7 @@ class EditingRole(ReadingRole):
             anew = {"withdrawn": withdrawn, "starts_anew": edit.starts_anew}
             connection.execute("place_cursor", {**of_job, **place, **anew})
         if edit.starts_anew:
-            use_calendars(connection, tenant_id, job_id, edit.calendars)
+            at_once(use_other_calendars(SqliteTransaction(connection, now), tenant_id, job_id, edit.calendars))
         content = edit.content
         key = lane_of(tenant_id, content.queue, content.tier, content.task, content.options)
         if edit.revises or key != lane_of(tenant_id, row["queue"], row["tier"], row["task"], row["options"]):

@@ -27,12 +27,13 @@ from duetime.store.rules.caller_keys import (
 )
 from duetime.store.rules.edits import answer_edit, check_replaced, must_not_be_waited_for
 from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, past_note
-from duetime.store.sqlite.calendars import hold_calendars, use_calendars
+from duetime.store.shared.calendars import hold_calendars, use_calendars
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.dependent_intake import insert_dependents, insert_follower
 from duetime.store.sqlite.edits import EditingRole, live_runs
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.label_rows import put_labels
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_bytes, maybe_moment, maybe_stamp, moment, stamp
 
 
@@ -223,7 +224,8 @@ def _columns(tenant_id: int, now: int, placed: Placed) -> dict[str, Any]:
 
 
 def _insert_recurring(connection: Connection, now: int, tenant_id: int, placed: Placed) -> Submitted:
-    calendars = hold_calendars(connection, tenant_id, calendars_of(placed.job))
+    named = calendars_of(placed.job)
+    calendars = at_once(hold_calendars(SqliteTransaction(connection, now), tenant_id, named)) if named else []
     first = first_fire(placed, moment(now), calendars)
     if first is None:
         return Submitted(placed.job.id, None, created=placed.created, note=NO_OCCURRENCE)
@@ -238,7 +240,7 @@ def _insert_recurring(connection: Connection, now: int, tenant_id: int, placed: 
         },
     )
     if calendars:
-        use_calendars(connection, tenant_id, placed.job.id, calendars)
+        at_once(use_calendars(SqliteTransaction(connection, now), tenant_id, placed.job.id, calendars))
     return Submitted(placed.job.id, first.next_fire_at, created=placed.created)
 
 

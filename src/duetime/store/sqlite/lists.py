@@ -47,7 +47,7 @@ from duetime.store.shared.list_rows import (
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.reads import ReadingRole, find_job, runs_of_job
-from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, names, packed, places, unpacked
+from duetime.store.sqlite.values import listed, maybe_bytes, maybe_stamp, packed, places, unpacked
 
 
 class ListingRole(ReadingRole):
@@ -101,7 +101,7 @@ class ListingRole(ReadingRole):
         wanted = {"tenant_id": tenant_id, "most": most + 1, "limit": limit}
         rows = await self.database.run(lambda connection, _: connection.records("group_dead_letters", wanted))
         counted = rows[0]["counted"] if rows else 0
-        groups = tuple(dead_group(row, sorted(names(row["tasks"]))) for row in rows)
+        groups = tuple(dead_group(row, sorted(row["tasks"])) for row in rows)
         return DeadGroups(groups, min(counted, most), counted > most)
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:

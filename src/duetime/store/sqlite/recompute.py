@@ -1,9 +1,6 @@
 """Recomputing: cursors whose rules have changed, in steps that are transactions of their own."""
 
-from datetime import date
 from typing import Any
-
-import msgspec
 
 from duetime.model.calendar import Calendar
 from duetime.model.schedule import UnknownHere
@@ -20,9 +17,7 @@ from duetime.store.rules.cursor_changes import (
 )
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
-from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
-
-_dates = msgspec.json.Decoder(tuple[date, ...])
+from duetime.store.sqlite.values import dates, identity, maybe_stamp, moment, stamp
 
 
 class RecomputingRole(Role):
@@ -73,10 +68,6 @@ class RecomputingRole(Role):
         return await self.database.run(work)
 
 
-def read_dates(body: str) -> tuple[date, ...]:
-    return _dates.decode(body)
-
-
 def _rows(connection: Connection, ids: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
     return [row for (job_id,) in ids for row in connection.records("hold_schedules", {"job_id": job_id})]
 
@@ -84,8 +75,7 @@ def _rows(connection: Connection, ids: list[tuple[Any, ...]]) -> list[dict[str, 
 def _rehold(connection: Connection, now: int, row: dict[str, Any]) -> None:
     of_job = {"job_id": row["id"].bytes}
     calendars = [
-        Calendar(name, read_dates(dates), version)
-        for name, dates, version in connection.rows("hold_calendars_of", of_job)
+        Calendar(name, dates(days), version) for name, days, version in connection.rows("hold_calendars_of", of_job)
     ]
     job = reheld(row, calendars, moment(now))
     if job is None:

@@ -6,14 +6,18 @@ from typing import Literal
 from duetime.clock import Clock, SystemClock
 from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.transaction import SharedRole
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
 from duetime.store.sqlite.lanes import LaneBook
+from duetime.store.sqlite.transaction import SqliteTransactions
 
 _SYSTEM_CLOCK = SystemClock()
 
 
-class Role:
+class Role(SharedRole):
+    hints: Hints
+
     def __init__(
         self,
         path: Path | Literal[":memory:"],
@@ -35,3 +39,4 @@ class Role:
             serves=serves,
             patience=patience,
         )
+        self.transactions = SqliteTransactions(self.database)

@@ -4,11 +4,13 @@ import copy
 from collections.abc import Callable
 
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.payloads import PayloadRole
+from duetime.store.shared.secrets import SecretRole
 from duetime.store.sqlite.access import AccessRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.answers import AnswerRole
 from duetime.store.sqlite.breakers import BreakerRole
-from duetime.store.sqlite.calendars import CalendarRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
@@ -22,14 +24,13 @@ from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.lists import ListingRole
 from duetime.store.sqlite.notifications import NotifyingRole
-from duetime.store.sqlite.payloads import PayloadRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
+from duetime.store.sqlite.recompute import RecomputingRole
 from duetime.store.sqlite.reencryption import ResealingRole
 from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.schema import SchemaRole
-from duetime.store.sqlite.secrets import SecretRole
 from duetime.store.sqlite.sessions import SessionRole
 from duetime.store.sqlite.survey import SurveyRole
 from duetime.store.sqlite.tenancy import TenancyRole
@@ -46,7 +47,7 @@ class SqliteStore(
     ReapingRole,
     ReplayRole,
     AnswerRole,
-    CalendarRole,
+    RecomputingRole,
     PruningRole,
     CallerTransactionRole,
     TenancyRole,
@@ -58,13 +59,14 @@ class SqliteStore(
     EventRole,
     QueueRole,
     BreakerRole,
-    PayloadRole,
     GraphRole,
     NotifyingRole,
     HandOverRole,
-    SecretRole,
     ResealingRole,
     SurveyRole,
+    CalendarRole,
+    PayloadRole,
+    SecretRole,
 ):
     embedded = True
     _is_companion = False

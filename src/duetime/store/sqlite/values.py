@@ -5,8 +5,8 @@ second list (fences, or whatever belongs to each id). So it is one step for the 
 the interpreter's lock is let go once, and not once per row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID, SafeUUID
 
@@ -16,45 +16,10 @@ from duetime.model.microseconds import maybe_moment as maybe_moment
 from duetime.model.microseconds import maybe_stamp as maybe_stamp
 from duetime.model.microseconds import moment as moment
 from duetime.model.microseconds import stamp as stamp
+from duetime.store.shared.columns import COLUMNS, Kind
 
 _MICROSECOND = timedelta(microseconds=1)
 _ID_LENGTH = 16
-
-_MOMENTS = frozenset(
-    {
-        "at",
-        "changed_at",
-        "checked_at",
-        "created_at",
-        "died_at",
-        "due_at",
-        "end_finished_at",
-        "end_started_at",
-        "ended_at",
-        "ends_at",
-        "expires_at",
-        "finished_at",
-        "first_died_at",
-        "first_started_at",
-        "last_fire_at",
-        "last_seen_at",
-        "last_used_at",
-        "live_started_at",
-        "lease_until",
-        "next_fire_at",
-        "paused_at",
-        "ready_at",
-        "requested_at",
-        "revoked_at",
-        "started_at",
-        "waiting",
-        "wrong_since",
-    }
-)
-_IDS = frozenset(
-    {"id", "job_id", "end_id", "highest", "key_id", "live_id", "lowest", "run_id", "session_id", "worker_id"}
-)
-_DURATIONS = frozenset({"ran_for"})
 
 _set_number: Callable[[UUID, int], None] = UUID.__dict__["int"].__set__
 _set_safety: Callable[[UUID, SafeUUID], None] = UUID.__dict__["is_safe"].__set__
@@ -63,6 +28,7 @@ _UNKNOWN = SafeUUID.unknown
 
 _encoder = msgspec.json.Encoder()
 _names = msgspec.json.Decoder(tuple[str, ...])
+_dates = msgspec.json.Decoder(tuple[date, ...])
 
 
 def microseconds(duration: timedelta) -> int:
@@ -103,6 +69,11 @@ def names(text: str) -> tuple[str, ...]:
     return _names.decode(text)
 
 
+def dates(text: str) -> tuple[date, ...]:
+    """A list of days as it stands in a column."""
+    return _dates.decode(text)
+
+
 def places(ids: bytes) -> str:
     """A list as long as the ids in a blob, for statements that have nothing else to say of each."""
     return listed([0] * (len(ids) // _ID_LENGTH))
@@ -131,18 +102,57 @@ class Texts:
         return b"".join(self._parts)
 
 
-def record(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-    """A row with names, and its values as the rest of the code knows them."""
-    return {name: _read(name, value) for name, value in zip(names, row, strict=True)}
+class Reader:
+    """Reads the rows of one statement, by what its columns are declared to hold."""
+
+    def __init__(self, names: Sequence[str], statement: str) -> None:
+        unknown = [name for name in names if name not in COLUMNS]
+        if unknown:
+            raise LookupError(f"{statement} returns {', '.join(unknown)}: declare it in store/shared/columns.py")
+        self._names = tuple(names)
+        self._decoders = [
+            (name, decoder) for name in self._names if (decoder := _DECODERS.get(COLUMNS[name])) is not None
+        ]
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+        found = [dict(zip(self._names, row, strict=True)) for row in rows]
+        for name, decoder in self._decoders:
+            for record in found:
+                if (value := record[name]) is not None:
+                    record[name] = decoder(value)
+        return found
 
 
-def _read(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name in _MOMENTS:
-        return moment(value)
-    if name in _IDS:
-        return identity(value) if isinstance(value, bytes) else value
-    if name in _DURATIONS:
-        return duration(value)
-    return value
+def encoded(given: Mapping[str, Any], now: int) -> dict[str, Any]:
+    """Parameters as the file holds such values. A list of ids `x` comes with `x_places`, a list that is as long."""
+    found: dict[str, Any] = {"now": now}
+    for name, value in given.items():
+        if isinstance(value, (list, tuple)):
+            is_ids = isinstance(value[0], UUID) if value else True
+            found[name] = packed(value) if value and is_ids else listed(value)
+            if is_ids:
+                found[f"{name}_places"] = listed([0] * len(value))
+        else:
+            encoder = _ENCODERS.get(type(value))
+            found[name] = value if encoder is None else encoder(value)
+    return found
+
+
+def _identity(value: bytes | int) -> UUID | int:
+    return identity(value) if isinstance(value, bytes) else value
+
+
+_DECODERS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.FLAG: bool,
+    Kind.MOMENT: moment,
+    Kind.DURATION: duration,
+    Kind.ID: _identity,
+    Kind.IDS: lambda ids: tuple(identity(body) for body in unpacked(ids)),
+    Kind.NAMES: names,
+    Kind.DATES: dates,
+}
+_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    datetime: stamp,
+    timedelta: microseconds,
+    UUID: lambda identity: identity.bytes,
+}

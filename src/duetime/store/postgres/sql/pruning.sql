@@ -101,3 +101,8 @@ update duetime.tasks set seen_at = duetime.clock() where ctid in (
 delete from duetime.tasks where ctid in (
     select t.ctid from duetime.tasks t where t.seen_at < $1::timestamptz order by t.seen_at limit $2
     for update skip locked);
+
+-- prune_users: forget what jobs that are gone used
+delete from duetime.calendar_users where ctid = any(array(
+    select u.ctid from duetime.calendar_users u
+    where (select 1 from duetime.jobs j where j.id = u.job_id limit 1) is null limit $1));

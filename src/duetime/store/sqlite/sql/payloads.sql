@@ -1,9 +1,3 @@
--- put_payload: keep bytes
-insert into payloads (id, tenant_id, created_at, body) values (:id, :tenant_id, :now, :body);
-
--- find_payload: the bytes
-select body from payloads where tenant_id = :tenant_id and id = :id;
-
 -- held_payload: the bytes, for a worker that holds a run of a job that refers to them
 select p.tenant_id, p.body from payloads p
 where p.id = :id and exists (
@@ -11,7 +5,3 @@ where p.id = :id and exists (
     join runs r on r.tenant_id = f.tenant_id and r.job_id = f.job_id and r.worker_id = :worker_id
     join workers w on w.id = r.worker_id and w.lease_until > :now
     where f.payload_id = p.id and f.tenant_id = p.tenant_id);
-
--- drop_payload: erase it
-delete from payload_refs where payload_id = :id and tenant_id = :tenant_id;
-delete from payloads where tenant_id = :tenant_id and id = :id;

@@ -74,3 +74,8 @@ where seen_at < :before and exists (
 
 -- prune_tasks: forget what was told of tasks that nobody has had for long
 delete from tasks where rowid in (select rowid from tasks where seen_at < :before order by seen_at limit :batch);
+
+-- prune_users: forget what jobs that are gone used
+delete from calendar_users where (tenant_id, name, job_id) in (
+    select u.tenant_id, u.name, u.job_id from calendar_users u
+    where not exists (select 1 from jobs j where j.id = u.job_id) limit :batch);

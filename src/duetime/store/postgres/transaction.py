@@ -1,0 +1,91 @@
+"""Transactions of the shared roles on PostgreSQL."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from duetime.store.postgres.database import PARAMETERS, SQL, Connection, Database, affected
+from duetime.store.postgres.deadlock_retry import retry_on_deadlock
+from duetime.store.shared.transaction import Row, Work
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTransaction:
+    connection: Connection
+
+    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
+        return await self.connection.fetch(SQL[name], *_arguments(name, given))
+
+    async def row(self, name: str, /, **given: Any) -> Row | None:
+        return await self.connection.fetchrow(SQL[name], *_arguments(name, given))
+
+    async def value(self, name: str, /, **given: Any) -> Any:
+        return await self.connection.fetchval(SQL[name], *_arguments(name, given))
+
+    async def execute(self, name: str, /, **given: Any) -> int:
+        return affected(await self.connection.execute(SQL[name], *_arguments(name, given)))
+
+    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
+        if given:
+            await self.connection.executemany(SQL[name], [_arguments(name, each) for each in given])
+
+    async def lock(self, name: str, /, **given: Any) -> None:
+        await self.execute(name, **given)
+
+    async def now(self) -> datetime:
+        now: datetime = await self.value("clock")
+        return now
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTransactions:
+    database: Database
+    tenant_id: int | None = None
+    snapshot: bool = False
+
+    def of(self, tenant_id: int) -> "PostgresTransactions":
+        return PostgresTransactions(self.database, tenant_id)
+
+    def reading(self, tenant_id: int) -> "PostgresTransactions":
+        return PostgresTransactions(self.database, tenant_id, snapshot=True)
+
+    @retry_on_deadlock
+    async def run(self, work: Work[T]) -> T:
+        async with self._transaction() as connection:
+            return await work(PostgresTransaction(connection))
+
+    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
+        return await self._alone(lambda transaction: transaction.rows(name, **given))
+
+    async def row(self, name: str, /, **given: Any) -> Row | None:
+        return await self._alone(lambda transaction: transaction.row(name, **given))
+
+    async def value(self, name: str, /, **given: Any) -> Any:
+        return await self._alone(lambda transaction: transaction.value(name, **given))
+
+    async def execute(self, name: str, /, **given: Any) -> int:
+        return await self._alone(lambda transaction: transaction.execute(name, **given))
+
+    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
+        await self._alone(lambda transaction: transaction.many(name, given))
+
+    @retry_on_deadlock
+    async def _alone(self, work: Work[T]) -> T:
+        """One statement, which is a transaction by itself unless it needs the role of a tenant."""
+        if self.tenant_id is not None:
+            return await self.run(work)
+        async with self.database.connection() as connection:
+            return await work(PostgresTransaction(connection))
+
+    def _transaction(self) -> AbstractAsyncContextManager[Connection]:
+        if self.tenant_id is None:
+            return self.database.transaction()
+        return self.database.acting_for(self.tenant_id, snapshot=self.snapshot)
+
+
+def _arguments(name: str, given: Mapping[str, Any]) -> list[Any]:
+    return [given[parameter] for parameter in PARAMETERS[name]]

@@ -1,0 +1,49 @@
+"""What the columns of all statements hold, by their names.
+
+PostgreSQL knows the types of its columns; SQLite's values are numbers, texts and bytes, and are read by this table. A
+column that is missing here is an error the first time that its statement runs.
+"""
+
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    PLAIN = auto()
+    """A number, a text or bytes, as it is stored."""
+    FLAG = auto()
+    MOMENT = auto()
+    DURATION = auto()
+    ID = auto()
+    """A UUID, or the number of a tenant, a lane or a limit, which stays a number."""
+    IDS = auto()
+    """UUIDs."""
+    NAMES = auto()
+    """A list of texts."""
+    DATES = auto()
+    """A list of days."""
+
+
+_NAMES = {
+    Kind.PLAIN: """
+        action actor address agent answer args attempt attempt_state body bytes checkpoint claim_no count
+        depth detail end_state ends error failed failure fence fingerprint fires_per_second flow followed hash
+        held_back hint home_lane jobs key key_name kind lane_id level limit_id live logs lost made message met
+        missed name need nodes number object options otherwise owed place problem progress queue quotas rate
+        result retried role rows rule running running_runs said schedule seen size state status stored_jobs
+        submissions_per_second target task tenant tenant_id text tier timeout_ms tried trips unended unmet
+        value version wanted weight wrapped wrapped_by
+    """,
+    Kind.FLAG: "among cancel_requested elsewhere encrypt_args exact known one_off open recurring usable",
+    Kind.MOMENT: """
+        at changed_at checked_at created_at died_at due_at end_finished_at end_started_at ended_at ends_at
+        expires_at filled_at finished_at first_died_at first_started_at last_fire_at last_seen_at last_used_at
+        lease_until live_started_at next_fire_at paused_at ready_at revoked_at since started_at until waiting
+        wrong_since
+    """,
+    Kind.DURATION: "period ran_for",
+    Kind.ID: "end_id highest id job_id key_id live_id lowest run_id session_id worker_id",
+    Kind.IDS: "ids run_ids",
+    Kind.NAMES: "hosts networks queues roles tasks",
+    Kind.DATES: "dates",
+}
+COLUMNS = {name: kind for kind, names in _NAMES.items() for name in names.split()}

@@ -1,0 +1,84 @@
+"""What the roles that both stores share run their statements with.
+
+A role is written once, over named statements with named parameters and plain Python values. PostgreSQL runs the work of
+a transaction on the event loop; SQLite runs the same coroutine on the store's own thread, where no statement waits. So
+work may wait for nothing but its transaction. It may also run more than once: a transaction that the database ended in
+favour of another one is made again.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from duetime.errors import StoreRejected
+from duetime.store.protocol.store import Hint
+from duetime.store.shared.job_rows import Fields
+
+Row = Fields
+T = TypeVar("T")
+
+
+class NotUnique(StoreRejected):
+    """A row with this key exists already."""
+
+
+class Statements(Protocol):
+    """Named statements, from `shared/sql` or from the `sql` folder of the dialect."""
+
+    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]: ...
+
+    async def row(self, name: str, /, **given: Any) -> Row | None:
+        """The first row, if there is one."""
+
+    async def value(self, name: str, /, **given: Any) -> Any:
+        """The first column of the first row; None without a row."""
+
+    async def execute(self, name: str, /, **given: Any) -> int:
+        """How many rows it touched."""
+
+    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
+        """Run a statement for each of these, all of them or none."""
+
+
+class Transaction(Statements, Protocol):
+    """One transaction."""
+
+    async def lock(self, name: str, /, **given: Any) -> None:
+        """Run a statement whose only purpose is to hold rows against other transactions. A file has one writer, so
+        SQLite has no such statement."""
+
+    async def now(self) -> datetime:
+        """The database's clock."""
+
+
+Work = Callable[[Transaction], Coroutine[Any, Any, T]]
+
+
+class Transactions(Statements, Protocol):
+    """A database. Each of its statements is a transaction of its own."""
+
+    def of(self, tenant_id: int) -> "Transactions":
+        """Transactions that see the rows of one tenant and no others, whatever a statement forgets."""
+
+    def reading(self, tenant_id: int) -> "Transactions":
+        """The same, but they only read, and all statements of one see the same moment."""
+
+    async def run(self, work: Work[T]) -> T:
+        """What `work` returns, once its transaction is committed."""
+
+
+class Hints(Protocol):
+    def give(self, hint: Hint) -> None: ...
+
+
+class SharedRole:
+    """What a role that both stores share depends on."""
+
+    transactions: Transactions
+    hints: Hints
+
+
+def found(row: Row | None) -> Row:
+    """A row that the statements before have made sure of."""
+    assert row is not None
+    return row

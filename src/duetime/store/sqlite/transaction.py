@@ -1,0 +1,83 @@
+"""Transactions of the shared roles on SQLite: their coroutines run on the store's thread, and never wait there."""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from duetime.store.shared.transaction import Row, Work
+from duetime.store.sqlite.connection import Connection
+from duetime.store.sqlite.database import Database
+from duetime.store.sqlite.values import encoded, moment
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteTransaction:
+    connection: Connection
+    at: int
+    """The time, in microseconds."""
+
+    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
+        return self.connection.records(name, encoded(given, self.at))
+
+    async def row(self, name: str, /, **given: Any) -> Row | None:
+        found = self.connection.records(name, encoded(given, self.at))
+        return found[0] if found else None
+
+    async def value(self, name: str, /, **given: Any) -> Any:
+        found = self.connection.records(name, encoded(given, self.at))
+        return next(iter(found[0].values())) if found else None
+
+    async def execute(self, name: str, /, **given: Any) -> int:
+        return self.connection.execute(name, encoded(given, self.at))
+
+    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
+        self.connection.many(name, [encoded(each, self.at) for each in given])
+
+    async def lock(self, name: str, /, **given: Any) -> None:
+        pass
+
+    async def now(self) -> datetime:
+        return moment(self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteTransactions:
+    database: Database
+
+    def of(self, tenant_id: int) -> "SqliteTransactions":
+        return self
+
+    def reading(self, tenant_id: int) -> "SqliteTransactions":
+        return self
+
+    async def run(self, work: Work[T]) -> T:
+        return await self.database.run(lambda connection, now: at_once(work(SqliteTransaction(connection, now))))
+
+    async def rows(self, name: str, /, **given: Any) -> Sequence[Row]:
+        return await self.run(lambda transaction: transaction.rows(name, **given))
+
+    async def row(self, name: str, /, **given: Any) -> Row | None:
+        return await self.run(lambda transaction: transaction.row(name, **given))
+
+    async def value(self, name: str, /, **given: Any) -> Any:
+        return await self.run(lambda transaction: transaction.value(name, **given))
+
+    async def execute(self, name: str, /, **given: Any) -> int:
+        return await self.run(lambda transaction: transaction.execute(name, **given))
+
+    async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
+        await self.run(lambda transaction: transaction.many(name, given))
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing to its end."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("the work of a transaction may wait for nothing but its transaction")
