@@ -50,7 +50,6 @@ ONLY_POSTGRES = {
     "try_lock_keys": "a file has one writer, so no key is ever held uncommitted by another",
 }
 ONLY_SQLITE = {
-    "login_link": "part of `take_login_link` in PostgreSQL",
     "due_in_backlog": "part of `due_cursors` in PostgreSQL",
     "backlogs": "part of `due_cursors` in PostgreSQL",
     "charge_fires": "part of `due_cursors` and `admit_fires` in PostgreSQL",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from duetime.store.postgres.access import AccessRole
 from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.answers import AnswerRole
 from duetime.store.postgres.breakers import BreakerRole
@@ -20,23 +19,26 @@ from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.lists import ListingRole
 from duetime.store.postgres.notifications import NotifyingRole
 from duetime.store.postgres.pruning import PruningRole
-from duetime.store.postgres.queues import QueueRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recompute import RecomputingRole
 from duetime.store.postgres.reencryption import ResealingRole
 from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.schema import SchemaRole
-from duetime.store.postgres.sessions import SessionRole
 from duetime.store.postgres.survey import SurveyRole
-from duetime.store.postgres.tenancy import TenancyRole
+from duetime.store.postgres.usage import UsageRole
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.access import AccessRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.payloads import PayloadRole
+from duetime.store.shared.queues import QueueRole
 from duetime.store.shared.secrets import SecretRole
+from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.tenancy import TenancyRole
 
 
 class PostgresStore(
     SchemaRole,
+    UsageRole,
     IntakeRole,
     FiringRole,
     DealerClaimsRole,
@@ -49,21 +51,21 @@ class PostgresStore(
     RecomputingRole,
     PruningRole,
     CallerTransactionRole,
-    TenancyRole,
     AllowanceRole,
-    AccessRole,
-    SessionRole,
     ListingRole,
     FigureRole,
     EventRole,
-    QueueRole,
     BreakerRole,
     GraphRole,
     NotifyingRole,
     HandOverRole,
     ResealingRole,
     SurveyRole,
+    AccessRole,
+    SessionRole,
     CalendarRole,
+    TenancyRole,
+    QueueRole,
     PayloadRole,
     SecretRole,
 ):

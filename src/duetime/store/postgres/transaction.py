@@ -33,8 +33,8 @@ class PostgresTransaction:
         if given:
             await self.connection.executemany(SQL[name], [_arguments(name, each) for each in given])
 
-    async def lock(self, name: str, /, **given: Any) -> None:
-        await self.execute(name, **given)
+    async def lock(self, name: str, /, **given: Any) -> Row | None:
+        return await self.row(name, **given)
 
     async def now(self) -> datetime:
         now: datetime = await self.value("clock")

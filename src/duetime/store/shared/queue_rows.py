@@ -1,7 +1,6 @@
 """Queues and tasks as they are read back, made from the rows of any store."""
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Iterable
 from itertools import groupby
 
 from duetime.model.lane import Tier, tier_of
@@ -32,17 +31,15 @@ def queue_limits(row: Fields) -> QueueLimits:
     rate, period = row["rate"], row["period"]
     if rate is None or period is None:
         return QueueLimits(row["running"])
-    return QueueLimits(
-        row["running"], Rate(rate, period if isinstance(period, timedelta) else timedelta(microseconds=period))
-    )
+    return QueueLimits(row["running"], Rate(rate, period))
 
 
-def task_infos(rows: Iterable[tuple[str, Sequence[str]]]) -> list[TaskInfo]:
-    """Tasks from (task, queues of one of its workers), in the order of the tasks' names."""
+def task_infos(rows: Iterable[Fields]) -> list[TaskInfo]:
+    """Tasks from rows of a task and the queues of one of its workers, in the order of the tasks' names."""
     found = []
-    for name, workers in groupby(rows, key=lambda row: row[0]):
-        queues = [served for _, served in workers]
+    for name, workers in groupby(rows, key=lambda row: row["name"]):
+        queues = [row["queues"] for row in workers]
         everywhere = not all(queues)
         together = () if everywhere else tuple(sorted({queue for served in queues for queue in served}))
-        found.append(TaskInfo(name, len(queues), together))
+        found.append(TaskInfo(str(name), len(queues), together))
     return found

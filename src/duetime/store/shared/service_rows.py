@@ -1,6 +1,5 @@
 """Tenants, keys and entries of the audit log as they are read back, made from the rows of any store."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -19,6 +18,8 @@ LAST_ID = UUID(int=(1 << 128) - 1)
 """Above every id there is."""
 DEAD_KEYS = 1000
 """How many API keys of a tenant that cannot be used any more are kept, for people who look."""
+NOTED_EVERY = timedelta(minutes=1)
+"""How often it is noted that a key or a session was used."""
 PARTS_OF_KEYS = 20
 """How many parts of the old keys are looked at each time."""
 KEYS_OF_LIMITS = timedelta(hours=1)
@@ -31,46 +32,46 @@ UNREAD_EVENTS = timedelta(days=1)
 
 def stored_tenant(row: Fields) -> Tenant:
     return Tenant(
-        row["id"],
-        row["name"],
-        TenantState(row["state"]),
-        row["tier"],
-        row["weight"],
-        limits_of(row),
-        bool(row["encrypt_args"]),
-        row["created_at"],
+        id=row["id"],
+        name=row["name"],
+        state=TenantState(row["state"]),
+        tier=row["tier"],
+        weight=row["weight"],
+        limits=limits_of(row),
+        encrypt_args=row["encrypt_args"],
+        created_at=row["created_at"],
     )
 
 
-def stored_key(row: Fields, queues: Sequence[str], networks: Sequence[str]) -> ApiKey:
+def stored_key(row: Fields) -> ApiKey:
     return ApiKey(
-        row["id"],
-        row["tenant_id"],
-        Role(row["role"]),
-        row["name"],
-        row["hint"],
-        tuple(queues),
-        row["created_at"],
-        row["expires_at"],
-        row["revoked_at"],
-        row["last_used_at"],
-        tuple(networks),
+        id=row["id"],
+        tenant_id=row["tenant_id"],
+        role=Role(row["role"]),
+        name=row["name"],
+        hint=row["hint"],
+        queues=tuple(row["queues"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        last_used_at=row["last_used_at"],
+        networks=tuple(row["networks"]),
     )
 
 
 def stored_session(row: Fields) -> Session:
     return Session(
-        row["id"],
-        row["key_id"],
-        row["key_name"],
-        Role(row["role"]),
-        row["tenant"],
-        row["address"],
-        row["agent"],
-        row["created_at"],
-        row["last_seen_at"],
-        row["expires_at"],
-        row["ends_at"],
+        id=row["id"],
+        key_id=row["key_id"],
+        key_name=row["key_name"],
+        role=Role(row["role"]),
+        tenant=row["tenant"],
+        address=row["address"],
+        agent=row["agent"],
+        created_at=row["created_at"],
+        last_seen_at=row["last_seen_at"],
+        expires_at=row["expires_at"],
+        ends_at=row["ends_at"],
     )
 
 

@@ -43,9 +43,9 @@ class Statements(Protocol):
 class Transaction(Statements, Protocol):
     """One transaction."""
 
-    async def lock(self, name: str, /, **given: Any) -> None:
-        """Run a statement whose only purpose is to hold rows against other transactions. A file has one writer, so
-        SQLite has no such statement."""
+    async def lock(self, name: str, /, **given: Any) -> Row | None:
+        """Run a statement whose only purpose is to hold something against other transactions. A file has one writer, so
+        SQLite has no such statement, and the answer is None."""
 
     async def now(self) -> datetime:
         """The database's clock."""

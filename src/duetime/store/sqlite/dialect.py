@@ -23,7 +23,7 @@ _RULES = tuple(
         # In PostgreSQL this makes the planner take the index of what stands before it, whatever it believes of sizes.
         (r"= any\(array\[([\w.:]+)\]\)", r"= \1"),
         # Values have no types to state.
-        (r"::[a-z][a-z0-9]*(?:\[\])?", ""),
+        (r"::(?:[a-z][a-z0-9]*|\"char\")(?:\[\])?", ""),
         # A file has one writer.
         (r"\s+for (?:no key )?(?:update|share)(?: of \w+)?(?: skip locked)?\b", ""),
     )

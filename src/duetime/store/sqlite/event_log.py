@@ -22,7 +22,7 @@ def tell_of_runs(connection: Connection, now: int, kind: EventKind, run_ids: Ite
     """Tell of live runs of any tenants; somebody is known to listen."""
     ids = packed(run_ids)
     by_tenant: dict[int, list[bytes]] = defaultdict(list)
-    for run_id, tenant_id in connection.rows("tenants_of_runs", {"ids": ids, "places": places(ids)}):
+    for run_id, tenant_id in connection.rows("tenants_of_runs", {"ids": ids, "ids_places": places(ids)}):
         by_tenant[tenant_id].append(run_id)
     for tenant_id, found in by_tenant.items():
         _tell(connection, now, kind, tenant_id, b"".join(found))

@@ -153,12 +153,6 @@ class Limited:
             self._connection.execute("keep_starts", {"id": limit_id, "until": until, "count": count})
 
 
-def hold_running(connection: Connection, limit_id: int) -> None:
-    """What runs already counts too, under a limit that was not there when it was claimed."""
-    held = b"".join([row[0] for row in connection.rows("held_runs", {})])
-    connection.execute("hold_running", {"id": limit_id, "ids": held, "places": places(held)})
-
-
 def free_holds(connection: Connection, now: int, run_ids: Iterable[bytes]) -> None:
     """Runs are not running any more: what they held goes to those that wait for it."""
     if connection.value("has_holds", {}) is None:

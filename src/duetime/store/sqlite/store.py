@@ -4,10 +4,13 @@ import copy
 from collections.abc import Callable
 
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.access import AccessRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.payloads import PayloadRole
+from duetime.store.shared.queues import QueueRole
 from duetime.store.shared.secrets import SecretRole
-from duetime.store.sqlite.access import AccessRole
+from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.answers import AnswerRole
 from duetime.store.sqlite.breakers import BreakerRole
@@ -25,19 +28,18 @@ from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.lists import ListingRole
 from duetime.store.sqlite.notifications import NotifyingRole
 from duetime.store.sqlite.pruning import PruningRole
-from duetime.store.sqlite.queues import QueueRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recompute import RecomputingRole
 from duetime.store.sqlite.reencryption import ResealingRole
 from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.schema import SchemaRole
-from duetime.store.sqlite.sessions import SessionRole
 from duetime.store.sqlite.survey import SurveyRole
-from duetime.store.sqlite.tenancy import TenancyRole
+from duetime.store.sqlite.usage import UsageRole
 
 
 class SqliteStore(
     SchemaRole,
+    UsageRole,
     IntakeRole,
     FiringRole,
     DealerClaimsRole,
@@ -50,21 +52,21 @@ class SqliteStore(
     RecomputingRole,
     PruningRole,
     CallerTransactionRole,
-    TenancyRole,
     AllowanceRole,
-    AccessRole,
-    SessionRole,
     ListingRole,
     FigureRole,
     EventRole,
-    QueueRole,
     BreakerRole,
     GraphRole,
     NotifyingRole,
     HandOverRole,
     ResealingRole,
     SurveyRole,
+    AccessRole,
+    SessionRole,
     CalendarRole,
+    TenancyRole,
+    QueueRole,
     PayloadRole,
     SecretRole,
 ):

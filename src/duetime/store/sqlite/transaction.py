@@ -36,8 +36,8 @@ class SqliteTransaction:
     async def many(self, name: str, given: Sequence[Mapping[str, Any]], /) -> None:
         self.connection.many(name, [encoded(each, self.at) for each in given])
 
-    async def lock(self, name: str, /, **given: Any) -> None:
-        pass
+    async def lock(self, name: str, /, **given: Any) -> Row | None:
+        return None
 
     async def now(self) -> datetime:
         return moment(self.at)

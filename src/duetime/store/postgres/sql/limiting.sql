@@ -46,7 +46,7 @@ on conflict (limit_id, run_id) do update set fence = excluded.fence, since = exc
 where h.fence <> excluded.fence;
 
 -- hold_running: let what is running already count under a limit of a tenant or a queue
-select duetime.hold_running($1);
+select duetime.hold_running(:limit_id);
 
 -- keep_starts: remember how many have started, for as long as that counts
 insert into duetime.starts as s (limit_id, until, count)
@@ -88,13 +88,13 @@ select given, busy from duetime.unpark($1::bigint[]);
 
 -- set_queue_limits: what a queue may do at most
 insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at, set_at)
-values ($1, 2, $2, $3, $4, $5, duetime.now(), case when $3::int is null then null else duetime.clock() end)
+values (:tenant_id, 2, :name, :running, :rate, :period, duetime.now(), case when :running::int is null then null else duetime.clock() end)
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
     period = excluded.period, set_at = excluded.set_at
 returning id;
 
 -- set_tenant_limit: a limit for what a tenant may do at most, which is said with the tenant
-insert into duetime.limits (tenant_id, kind, name, used_at, set_at) values ($1, 1, '', duetime.now(), duetime.clock())
+insert into duetime.limits (tenant_id, kind, name, used_at, set_at) values (:tenant_id, 1, '', duetime.now(), duetime.clock())
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at, set_at = excluded.set_at
 returning id;
 

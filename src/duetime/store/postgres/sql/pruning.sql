@@ -106,3 +106,13 @@ delete from duetime.tasks where ctid in (
 delete from duetime.calendar_users where ctid = any(array(
     select u.ctid from duetime.calendar_users u
     where (select 1 from duetime.jobs j where j.id = u.job_id limit 1) is null limit $1));
+
+-- prune_sessions: remove sessions that are over
+delete from duetime.sessions where id in (
+    select id from duetime.sessions where expires_at < $1::timestamptz order by expires_at limit $2
+    for update skip locked);
+
+-- prune_login_links: remove links that were not used in time
+delete from duetime.login_links where hash in (
+    select hash from duetime.login_links where expires_at < $1::timestamptz order by expires_at limit $2
+    for update skip locked);

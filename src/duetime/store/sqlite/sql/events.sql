@@ -4,9 +4,6 @@ select 1 from listening where one = 1 and until > :now;
 -- tell: note for those who listen what happened to jobs or runs
 insert into events (at, kind, tenant_id, ids) values (:now, :kind, :tenant_id, :ids);
 
--- tenants_of_runs: whose runs these are
-select r.id, r.tenant_id from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
-
 -- keep_listening: have events written for a while
 update listening set until = max(until, :until) where one = 1;
 

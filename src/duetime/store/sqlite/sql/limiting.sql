@@ -55,13 +55,15 @@ where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x);
 insert into holds (limit_id, run_id, fence) values (?, ?, ?)
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
--- hold_running: let those of these runs count under a limit that are of its tenant or queue, and running
+-- hold_running: let what is running already count under a limit of a tenant or a queue
+with held(ids) as (select run_ids from claims union all select run_id from handovers)
 insert into holds (limit_id, run_id, fence)
-select o.id, r.id, r.fence from limits o
-cross join json_each(:places) x
-cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+select o.id, r.id, r.fence from limits o cross join held h
+-- As many numbers as there are ids in the blob.
+cross join json_each('[' || substr(replace(hex(zeroblob(length(h.ids) / 16)), '00', ',0'), 2) || ']') x
+cross join runs r on r.id = substr(h.ids, x.key * 16 + 1, 16)
 cross join lanes l on l.id = r.lane_id
-where o.id = :id and r.tenant_id = o.tenant_id and (o.kind = 1 or l.queue = o.name) and r.worker_id is not null
+where o.id = :limit_id and r.tenant_id = o.tenant_id and (o.kind = 1 or l.queue = o.name) and r.worker_id is not null
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
 -- keep_starts: remember how many have started, for as long as that counts

@@ -79,3 +79,11 @@ delete from tasks where rowid in (select rowid from tasks where seen_at < :befor
 delete from calendar_users where (tenant_id, name, job_id) in (
     select u.tenant_id, u.name, u.job_id from calendar_users u
     where not exists (select 1 from jobs j where j.id = u.job_id) limit :batch);
+
+-- prune_sessions: remove sessions that are over
+delete from sessions where id in (
+    select id from sessions where expires_at < :before order by expires_at limit :batch);
+
+-- prune_login_links: remove links that were not used in time
+delete from login_links where hash in (
+    select hash from login_links where expires_at < :before order by expires_at limit :batch);

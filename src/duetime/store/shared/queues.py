@@ -1,0 +1,61 @@
+"""Queues: paused and resumed, counted up to a cap; the tasks that live workers have, and what tasks say."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from duetime.model.defaults import Defaults, decode_defaults
+from duetime.model.limits import QueueLimits
+from duetime.model.tenant import Queue, TaskInfo
+from duetime.store.protocol.store import Hint
+from duetime.store.shared.queue_rows import stored_queues, task_infos
+from duetime.store.shared.transaction import SharedRole, Transaction
+
+_CAP = 10_000
+
+
+class QueueRole(SharedRole):
+    rules: Callable[[], Coroutine[Any, Any, object]]
+
+    async def pause_queue(self, tenant_id: int, queue: str) -> Queue:
+        await self.transactions.of(tenant_id).execute("pause_queue", tenant_id=tenant_id, name=queue)
+        return await self.queue(tenant_id, queue)
+
+    async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
+        await self.transactions.of(tenant_id).execute("resume_queue", tenant_id=tenant_id, name=queue)
+        self.hints.give(Hint.READY)
+        return await self.queue(tenant_id, queue)
+
+    async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
+        rate = limits.rate
+        words = {"running": limits.running, "rate": rate and rate.count, "period": rate and rate.period}
+
+        async def work(transaction: Transaction) -> None:
+            limit_id = await transaction.value("set_queue_limits", tenant_id=tenant_id, name=queue, **words)
+            if limits.running is not None:
+                await transaction.execute("hold_running", limit_id=limit_id)
+
+        await self.transactions.of(tenant_id).run(work)
+        await self.rules()
+        self.hints.give(Hint.READY)
+        return await self.queue(tenant_id, queue)
+
+    async def queue(self, tenant_id: int, queue: str, cap: int = _CAP) -> Queue:
+        found = await self._queues(tenant_id, queue, cap)
+        return found[0] if found else Queue(tenant_id, queue)
+
+    async def queues(self, tenant_id: int, cap: int = _CAP) -> list[Queue]:
+        return await self._queues(tenant_id, None, cap)
+
+    async def paused_lanes(self) -> frozenset[int]:
+        return frozenset([row["id"] for row in await self.transactions.rows("paused_lanes")])
+
+    async def tasks(self, tenant_id: int) -> list[TaskInfo]:
+        return task_infos(await self.transactions.reading(tenant_id).rows("list_tasks", tenant_id=tenant_id))
+
+    async def task_defaults(self, tenant_id: int) -> dict[str, Defaults]:
+        rows = await self.transactions.reading(tenant_id).rows("list_task_defaults", tenant_id=tenant_id)
+        return {row["name"]: decode_defaults(row["said"]) for row in rows}
+
+    async def _queues(self, tenant_id: int, name: str | None, cap: int) -> list[Queue]:
+        reading = self.transactions.reading(tenant_id)
+        return stored_queues(await reading.rows("list_queues", tenant_id=tenant_id, name=name, cap=cap), tenant_id, cap)

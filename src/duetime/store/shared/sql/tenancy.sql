@@ -1,0 +1,26 @@
+-- find_tenant: a tenant by its name
+select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+    quotas, encrypt_args, created_at
+from duetime.tenants where name = :name;
+
+-- find_tenant_by_id: a tenant by its number
+select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+    quotas, encrypt_args, created_at
+from duetime.tenants where id = :tenant_id;
+
+-- list_tenants: the tenants above an id
+select id, name, state, tier, weight, stored_jobs, running_runs, submissions_per_second, fires_per_second,
+    quotas, encrypt_args, created_at
+from duetime.tenants where id > :after order by id limit :limit;
+
+-- keep_secret: remember a secret unless there is one
+insert into duetime.secrets (name, value) values (:name, :fresh) on conflict do nothing;
+
+-- find_secret: a secret
+select value from duetime.secrets where name = :name;
+
+-- encrypting_tenants: whose content is encrypted
+select id from duetime.tenants where encrypt_args;
+
+-- tenants_of_runs: whose runs these are
+select id, tenant_id from duetime.runs where id = any(:ids::uuid[]);
