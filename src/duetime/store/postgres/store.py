@@ -8,7 +8,6 @@ from duetime.store.postgres.breakers import BreakerRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
-from duetime.store.postgres.events import EventRole
 from duetime.store.postgres.figures import FigureRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
@@ -17,22 +16,23 @@ from duetime.store.postgres.held_runs import HeldRunsRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.lists import ListingRole
-from duetime.store.postgres.notifications import NotifyingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recompute import RecomputingRole
 from duetime.store.postgres.reencryption import ResealingRole
 from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.schema import SchemaRole
-from duetime.store.postgres.survey import SurveyRole
 from duetime.store.postgres.usage import UsageRole
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.access import AccessRole
 from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.events import EventRole
+from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 
 
@@ -54,16 +54,16 @@ class PostgresStore(
     AllowanceRole,
     ListingRole,
     FigureRole,
-    EventRole,
     BreakerRole,
     GraphRole,
-    NotifyingRole,
     HandOverRole,
     ResealingRole,
-    SurveyRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    SurveyRole,
+    NotifyingRole,
+    EventRole,
     TenancyRole,
     QueueRole,
     PayloadRole,
@@ -81,6 +81,9 @@ class PostgresStore(
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         return self.hints.listen(callback)
+
+    def connections(self) -> tuple[int, int]:
+        return self.database.used, self.database.size
 
     def companion(self) -> "PostgresStore":
         return PostgresStore(

@@ -12,18 +12,18 @@ from duetime.store.shared.job_rows import Fields
 def news_of(row: Fields) -> RunNews:
     failure = row["failure"]
     return RunNews(
-        row["id"],
-        row["job_id"],
-        row["task"],
-        row["queue"],
-        row["attempt"],
-        row["due_at"],
-        row["started_at"],
-        row["finished_at"],
-        None if failure is None else FailureClass(failure),
-        row["error"],
-        decode_options(row["options"]),
-        row["first_started_at"] or row["started_at"],
+        id=row["id"],
+        job_id=row["job_id"],
+        task=row["task"],
+        queue=row["queue"],
+        attempt=row["attempt"],
+        due_at=row["due_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        failure=None if failure is None else FailureClass(failure),
+        error=row["error"],
+        options=decode_options(row["options"]),
+        first_started_at=row["first_started_at"] or row["started_at"],
     )
 
 
@@ -36,7 +36,7 @@ def alert_of(row: Fields) -> Alert:
     return Alert(
         row["tenant_id"],
         decode_rule(row["rule"]),
-        bool(row["open"]),
+        row["open"],
         row["value"],
         row["wrong_since"],
         row["changed_at"],

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.access import AccessRole
 from duetime.store.shared.calendars import CalendarRole
+from duetime.store.shared.events import EventRole
+from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
+from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.answers import AnswerRole
@@ -17,7 +20,6 @@ from duetime.store.sqlite.breakers import BreakerRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
-from duetime.store.sqlite.events import EventRole
 from duetime.store.sqlite.figures import FigureRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
@@ -26,14 +28,12 @@ from duetime.store.sqlite.held_runs import HeldRunsRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.lists import ListingRole
-from duetime.store.sqlite.notifications import NotifyingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recompute import RecomputingRole
 from duetime.store.sqlite.reencryption import ResealingRole
 from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.schema import SchemaRole
-from duetime.store.sqlite.survey import SurveyRole
 from duetime.store.sqlite.usage import UsageRole
 
 
@@ -55,16 +55,16 @@ class SqliteStore(
     AllowanceRole,
     ListingRole,
     FigureRole,
-    EventRole,
     BreakerRole,
     GraphRole,
-    NotifyingRole,
     HandOverRole,
     ResealingRole,
-    SurveyRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    SurveyRole,
+    NotifyingRole,
+    EventRole,
     TenancyRole,
     QueueRole,
     PayloadRole,
@@ -84,6 +84,9 @@ class SqliteStore(
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
         return self.hints.listen(callback)
+
+    def connections(self) -> tuple[int, int]:
+        return self.database.used, 1
 
     def companion(self) -> "SqliteStore":
         """The same thread and connection, which any event loop may ask."""

@@ -1,17 +1,11 @@
 -- is_heard: whether somebody listens
 select 1 from listening where one = 1 and until > :now;
 
--- tell: note for those who listen what happened to jobs or runs
-insert into events (at, kind, tenant_id, ids) values (:now, :kind, :tenant_id, :ids);
-
--- keep_listening: have events written for a while
-update listening set until = max(until, :until) where one = 1;
-
 -- last_mark: the place after which new events come
-select coalesce(max(seq), 0) from sqlite_sequence where name = 'events';
+select coalesce(max(seq), 0) as place from sqlite_sequence where name = 'events';
 
 -- list_events: events after a place
-select id, at, kind, tenant_id, ids from events where id > :after order by id limit :limit;
+select id as place, at, kind, tenant_id, ids from events where id > :after order by id limit :limit;
 
 -- prune_events: remove events that everybody has read or missed; those that subscriptions wait for stay for
 -- longer. The oldest by their time come first: those in front may have been written while the clock was ahead.

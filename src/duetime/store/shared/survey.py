@@ -1,0 +1,20 @@
+"""Surveying: figures of the whole database that cost the same however large it is."""
+
+from duetime.model.breaker import BreakerState
+from duetime.model.lane import Tier
+from duetime.store.protocol.service import Survey, TableFigures
+from duetime.store.shared.transaction import SharedRole
+
+
+class SurveyRole(SharedRole):
+    async def survey(self, cap: int = 10_000) -> Survey:
+        waiting = await self.transactions.rows("waiting_by_tier", cap=cap)
+        tables = await self.transactions.rows("table_figures", cap=cap)
+        breakers = await self.transactions.rows("breakers_by_state")
+        return Survey(
+            waiting={Tier(row["tier"]): row["count"] for row in waiting},
+            dead_letters=await self.transactions.value("dead_letters_up_to", cap=cap),
+            tables=tuple(TableFigures(row["name"], row["rows"], row["size"]) for row in tables),
+            size=await self.transactions.value("database_size"),
+            breakers={BreakerState(row["state"]): row["count"] for row in breakers},
+        )
