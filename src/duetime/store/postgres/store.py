@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.answers import AnswerRole
-from duetime.store.postgres.breakers import BreakerRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
@@ -25,6 +24,7 @@ from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.usage import UsageRole
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.access import AccessRole
+from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
 from duetime.store.shared.notifications import NotifyingRole
@@ -54,13 +54,13 @@ class PostgresStore(
     AllowanceRole,
     ListingRole,
     FigureRole,
-    BreakerRole,
     GraphRole,
     HandOverRole,
     ResealingRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    BreakerRole,
     SurveyRole,
     NotifyingRole,
     EventRole,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.access import AccessRole
+from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
 from duetime.store.shared.notifications import NotifyingRole
@@ -16,7 +17,6 @@ from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.answers import AnswerRole
-from duetime.store.sqlite.breakers import BreakerRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
@@ -55,13 +55,13 @@ class SqliteStore(
     AllowanceRole,
     ListingRole,
     FigureRole,
-    BreakerRole,
     GraphRole,
     HandOverRole,
     ResealingRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    BreakerRole,
     SurveyRole,
     NotifyingRole,
     EventRole,

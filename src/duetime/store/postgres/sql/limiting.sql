@@ -75,7 +75,7 @@ where r.id = any(array[held.id]) and r.worker_id is null and r.lane_id > 0;
 select duetime.lay_lines($1::bigint[], $2::timestamptz[], $3::interval[], $4);
 
 -- leave_lines: let those who wait for a rate be decided about anew
-select duetime.leave_lines($1, $2);
+select duetime.leave_lines(:id, :limit) as count;
 
 -- free_holds: runs that are over or wait again hold nothing any more; the limits that other runs may be parked by
 select duetime.free_holds($1::uuid[]);
@@ -84,7 +84,7 @@ select duetime.free_holds($1::uuid[]);
 select duetime.parked_limits($1);
 
 -- unpark: give their lanes back to parked runs, as many as there is room for; how many, and the limits that are busy
-select given, busy from duetime.unpark($1::bigint[]);
+select given, busy from duetime.unpark(:ids::bigint[]);
 
 -- set_queue_limits: what a queue may do at most
 insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at, set_at)

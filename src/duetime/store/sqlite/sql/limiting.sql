@@ -87,6 +87,7 @@ where runs.id = x.id;
 update runs set ready_at = :now, put_off_by = null where id in (
     select id from runs where put_off_by = :id and ready_at > :now and lane_id > 0 and worker_id is null
     order by ready_at, id limit :limit);
+select changes() as count;
 
 -- has_holds: whether anything is held
 select 1 from holds limit 1;
