@@ -375,8 +375,7 @@ async def test_new_tenants_have_defaults(api: Served) -> None:
 
 
 async def test_keys_that_are_over_do_not_pile_up(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "sqlite" if isinstance(api.store, SqliteStore) else "postgres"
-    monkeypatch.setattr(f"duetime.store.{module}.access.DEAD_KEYS", 3)
+    monkeypatch.setattr("duetime.store.shared.access.DEAD_KEYS", 3)
     client = await client_with(api, api_keys=2)
     for _ in range(8):
         made = await api_key(client, 0)

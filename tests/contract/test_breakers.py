@@ -190,7 +190,7 @@ async def test_whoever_was_put_off_comes_when_it_is_reset(store: Store, time: Ti
 async def test_a_line_that_is_too_long_for_one_transaction_is_left_in_several(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("limiting", "postgres.breakers", "sqlite.breakers"):
+    for place in ("rules.limit_scopes", "shared.breakers"):
         monkeypatch.setattr(f"duetime.store.{place}.LEFT_AT_ONCE", 40)
     worker = await hand(store, timedelta(days=1))
     await put_off_while_it_probes(store, time, worker, 150)

@@ -245,7 +245,7 @@ async def test_a_count_that_takes_long_is_made_less_often(store: Store, tenant: 
 
 
 async def test_usage_is_counted_part_by_part(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.store.sqlite.tenancy._COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr("duetime.store.sqlite.usage._COUNTED_AT_ONCE", 3)
     later = Once(delay=timedelta(days=1))
     jobs = [job(later, tenant_id=tenant.id, args=b"12345", key=f"key {number}") for number in range(10)]
     await submit(store, *jobs, *(job(tenant_id=tenant.id, args=b"123") for _ in range(7)), tenant_id=tenant.id)

@@ -14,12 +14,12 @@ from duetime.model.job import Job, JobState, lane_of
 from duetime.model.lane import LaneKey
 from duetime.model.microseconds import stamp
 from duetime.model.withdrawn_runs import Withdrawn
-from duetime.store.postgres.answers import first_answer, keep_answer
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.edits import lock
 from duetime.store.postgres.reads import ReadingRole, find_job
 from duetime.store.postgres.suspects import put_on_trial
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.completions import CANCELLED_BY_REQUEST
 from duetime.store.rules.job_control import (
@@ -29,6 +29,7 @@ from duetime.store.rules.job_control import (
     held_cursor,
     manual_run,
 )
+from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.job_rows import Fields
 
 
@@ -101,13 +102,13 @@ class ControlRole(ReadingRole):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async with self.database.acting_for(tenant_id) as connection:
-            made = await first_answer(connection, tenant_id, request, UUID)
+            made = await first_answer(PostgresTransaction(connection), tenant_id, request, UUID)
             if made is None:
                 row = await lock(connection, tenant_id, job_id)
                 run = manual_run(job_id, await connection.fetchval(SQL["clock"]), nonce)
                 await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
                 made = run.run_id
-                await keep_answer(connection, tenant_id, request, made)
+                await keep_answer(PostgresTransaction(connection), tenant_id, request, made)
         self.hints.give(Hint.READY)
         return await self.run(tenant_id, made)
 
@@ -121,14 +122,14 @@ class ControlRole(ReadingRole):
         request: KeyedRequest | None = None,
     ) -> int:
         async with self.database.acting_for(tenant_id) as connection:
-            count = await first_answer(connection, tenant_id, request, int)
+            count = await first_answer(PostgresTransaction(connection), tenant_id, request, int)
             if count is None:
                 row = await lock(connection, tenant_id, job_id)
                 now = await connection.fetchval(SQL["clock"])
                 runs = await asyncio.to_thread(backfilled, job_id, fires, now, nonce, rate)  # up to 10,000
                 await self._make_runs(connection, tenant_id, job_id, row, runs)
                 count = len(runs)
-                await keep_answer(connection, tenant_id, request, count)
+                await keep_answer(PostgresTransaction(connection), tenant_id, request, count)
         self.hints.give(Hint.READY)
         return count
 

@@ -18,9 +18,9 @@ from duetime.store.postgres.control import stop_runs
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.dependent_intake import insert_runs
-from duetime.store.postgres.intake import try_lock_keys
 from duetime.store.postgres.label_rows import put_labels
 from duetime.store.postgres.settling import SettlingRole
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import IDEMPOTENCY, answer_known_graph
 from duetime.store.rules.dependents import (
@@ -36,6 +36,7 @@ from duetime.store.rules.dependents import (
 )
 from duetime.store.rules.labels import label_rows, payload_rows
 from duetime.store.rules.replays import repeat
+from duetime.store.shared.answers import try_lock_keys
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
 
 _AT_ONCE = 2500
@@ -145,7 +146,7 @@ async def _known(connection: Connection, tenant_id: int, graph: NewGraph) -> UUI
     if graph.idempotency_key is None:
         return None
     wanted = [(IDEMPOTENCY, graph.idempotency_key)]
-    await try_lock_keys(connection, tenant_id, wanted)
+    await try_lock_keys(PostgresTransaction(connection), tenant_id, wanted)
     row = await connection.fetchrow(SQL["find_keys"], tenant_id, *columns(wanted, 2))
     return None if row is None else answer_known_graph(graph, row["job_id"], row["fingerprint"])
 

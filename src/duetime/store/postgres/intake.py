@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from duetime.errors import KeyInFlight
 from duetime.model.edit import changes_for
 from duetime.model.firing import LOOK_AHEAD
 from duetime.model.job import NewJob, Submitted
@@ -36,6 +35,7 @@ from duetime.store.rules.caller_keys import (
 from duetime.store.rules.edits import answer_edit, check_replaced, must_not_be_waited_for
 from duetime.store.rules.labels import label_rows, payload_rows
 from duetime.store.rules.placement import NO_OCCURRENCE, Placed, calendars_of, first_fire, leaves_out_days, past_note
+from duetime.store.shared.answers import try_lock_keys
 from duetime.store.shared.calendars import hold_calendars, use_calendars
 
 
@@ -90,7 +90,7 @@ class IntakeRole(EditingRole):
     async def _insert_any(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         answers: dict[UUID, Submitted] = {}
         async with self.database.transaction() as connection:
-            await try_lock_keys(connection, tenant_id, keys_of(jobs))
+            await try_lock_keys(PostgresTransaction(connection), tenant_id, keys_of(jobs))
             lanes = await self.lane_book.ids_within(connection, {job.lane for job in jobs})
             for wave in waves(jobs):
                 answers |= await self._insert(connection, tenant_id, wave, lanes)
@@ -223,15 +223,6 @@ async def _insert_recurring(connection: Connection, tenant_id: int, placed: Plac
     if calendars:
         await use_calendars(PostgresTransaction(connection), tenant_id, job.id, calendars)
     return Submitted(job.id, first.next_fire_at, created=placed.created)
-
-
-async def try_lock_keys(connection: Connection, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
-    """Take every key without waiting, in one order for everybody; they are free again after the transaction."""
-    held = await connection.fetchrow(SQL["try_lock_keys"], tenant_id, *columns(keys, 2)) if keys else None
-    if held is not None:
-        field = "key" if held["kind"] == KEY else "idempotency_key"
-        message = f"another request with the key {held['key']!r} has not finished"
-        raise KeyInFlight(message, field=field, remedy="ask again in a moment")
 
 
 async def _find_keys(

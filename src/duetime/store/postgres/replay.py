@@ -10,13 +10,14 @@ from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import lane_of
 from duetime.model.lists import DeadFilter, Replayed
 from duetime.model.run import RunState
-from duetime.store.postgres.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.postgres.control import ControlRole
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.reads import find_job, find_run
+from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
 from duetime.store.rules.replays import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
+from duetime.store.shared.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.shared.job_rows import Fields
 
 
@@ -34,10 +35,10 @@ class ReplayRole(ControlRole):
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         async with self.database.acting_for(tenant_id) as connection:
-            made = await first_answer(connection, tenant_id, request, UUID)
+            made = await first_answer(PostgresTransaction(connection), tenant_id, request, UUID)
             if made is None:
                 made = await self._retry(connection, tenant_id, run_id, nonce)
-                await keep_answer(connection, tenant_id, request, made)
+                await keep_answer(PostgresTransaction(connection), tenant_id, request, made)
             found = await find_run(connection, tenant_id, made)
         self.hints.give(Hint.READY)
         return found
@@ -56,7 +57,7 @@ class ReplayRole(ControlRole):
             assert old is not None
         if await connection.fetchval(SQL["is_deleted"], tenant_id, old["job_id"]):
             raise deleted_meanwhile(old["job_id"])
-        before = await repeated_by(connection, tenant_id, run_id)
+        before = await repeated_by(PostgresTransaction(connection), tenant_id, run_id)
         if before is not None:
             return before
         said = old if old["args"] is not None else await self._said(connection, tenant_id, old["job_id"])
@@ -84,7 +85,7 @@ class ReplayRole(ControlRole):
         request: KeyedRequest | None = None,
     ) -> Replayed:
         async with self.database.acting_for(tenant_id) as connection:
-            answer = await first_answer(connection, tenant_id, request, Replayed)
+            answer = await first_answer(PostgresTransaction(connection), tenant_id, request, Replayed)
             if answer is None:
                 rows = await _lock_dead(connection, tenant_id, filter, limit + 1, also_deleted=False)
                 now = await connection.fetchval(SQL["clock"])
@@ -97,7 +98,7 @@ class ReplayRole(ControlRole):
                 await _replace(connection, tenant_id, old, new)
                 pairs = zip(old, [item.run_id for item in new], strict=True)
                 answer = Replayed(tuple(pairs), more=len(rows) > limit)
-                await keep_answer(connection, tenant_id, request, answer)
+                await keep_answer(PostgresTransaction(connection), tenant_id, request, answer)
         self.hints.give(Hint.READY)
         return answer
 
@@ -128,7 +129,7 @@ async def _replace(connection: Connection, tenant_id: int, old: Sequence[UUID], 
     await connection.execute(SQL["remove_dead_letters"], tenant_id, list(old))
     await connection.execute(SQL["repeat_runs"], tenant_id, *columns(new, 8))
     repeated = [Repeated(each, item.run_id) for each, item in zip(old, new, strict=True)]
-    await keep_repeats(connection, tenant_id, repeated)
+    await keep_repeats(PostgresTransaction(connection), tenant_id, repeated)
 
 
 async def _lock_dead(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from duetime.store.postgres.allowances import AllowanceRole
-from duetime.store.postgres.answers import AnswerRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
@@ -24,6 +23,7 @@ from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.usage import UsageRole
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.access import AccessRole
+from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
@@ -47,7 +47,6 @@ class PostgresStore(
     CompletingRole,
     ReapingRole,
     ReplayRole,
-    AnswerRole,
     RecomputingRole,
     PruningRole,
     CallerTransactionRole,
@@ -60,6 +59,7 @@ class PostgresStore(
     AccessRole,
     SessionRole,
     CalendarRole,
+    AnswerRole,
     BreakerRole,
     SurveyRole,
     NotifyingRole,

@@ -21,8 +21,8 @@ from duetime.store.rules.job_control import (
     held_cursor,
     manual_run,
 )
+from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.job_rows import Fields
-from duetime.store.sqlite.answers import first_answer, keep_answer
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.edits import steerable
 from duetime.store.sqlite.event_log import tell
@@ -30,6 +30,7 @@ from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
 from duetime.store.sqlite.reads import ReadingRole, read_job, read_run
 from duetime.store.sqlite.suspects import put_on_trial
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
@@ -96,13 +97,13 @@ class ControlRole(ReadingRole):
 
     async def trigger_job(self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         def work(connection: Connection, now: int) -> Run:
-            made = first_answer(connection, tenant_id, request, UUID)
+            made = at_once(first_answer(SqliteTransaction(connection, now), tenant_id, request, UUID))
             if made is None:
                 row = steerable(connection, tenant_id, job_id)
                 run = manual_run(job_id, moment(now), nonce)
                 self._make_runs(connection, now, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
                 made = run.run_id
-                keep_answer(connection, now, tenant_id, request, made)
+                at_once(keep_answer(SqliteTransaction(connection, now), tenant_id, request, made))
             return read_run(connection, tenant_id, made)
 
         found = await self.database.run(work)
@@ -119,13 +120,13 @@ class ControlRole(ReadingRole):
         request: KeyedRequest | None = None,
     ) -> int:
         def work(connection: Connection, now: int) -> int:
-            count = first_answer(connection, tenant_id, request, int)
+            count = at_once(first_answer(SqliteTransaction(connection, now), tenant_id, request, int))
             if count is None:
                 row = steerable(connection, tenant_id, job_id)
                 runs = backfilled(job_id, fires, moment(now), nonce, rate)
                 self._make_runs(connection, now, tenant_id, job_id, row, runs)
                 count = len(runs)
-                keep_answer(connection, now, tenant_id, request, count)
+                at_once(keep_answer(SqliteTransaction(connection, now), tenant_id, request, count))
             return count
 
         count = await self.database.run(work)

@@ -14,12 +14,13 @@ from duetime.model.run import RunState
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
 from duetime.store.rules.replays import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
-from duetime.store.sqlite.answers import first_answer, keep_answer, keep_repeats, repeated_by
+from duetime.store.shared.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import ControlRole
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.lists import dead_wanted
 from duetime.store.sqlite.reads import read_job, read_run
+from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import moment, stamp
 
 
@@ -40,10 +41,10 @@ class ReplayRole(ControlRole):
 
     async def retry_run(self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None) -> Run:
         def work(connection: Connection, now: int) -> Run:
-            made = first_answer(connection, tenant_id, request, UUID)
+            made = at_once(first_answer(SqliteTransaction(connection, now), tenant_id, request, UUID))
             if made is None:
                 made = self._retry(connection, now, tenant_id, run_id, nonce)
-                keep_answer(connection, now, tenant_id, request, made)
+                at_once(keep_answer(SqliteTransaction(connection, now), tenant_id, request, made))
             return read_run(connection, tenant_id, made)
 
         found = await self.database.run(work)
@@ -64,7 +65,7 @@ class ReplayRole(ControlRole):
         job_id = old[0]["job_id"]
         if connection.value("is_deleted", {"tenant_id": tenant_id, "job_id": job_id.bytes}):
             raise deleted_meanwhile(job_id)
-        before = repeated_by(connection, tenant_id, run_id)
+        before = at_once(repeated_by(SqliteTransaction(connection, now), tenant_id, run_id))
         if before is not None:
             return before
         said = old[0] if old[0]["args"] is not None else self._said(connection, tenant_id, job_id)
@@ -113,7 +114,7 @@ class ReplayRole(ControlRole):
         request: KeyedRequest | None = None,
     ) -> Replayed:
         def work(connection: Connection, now: int) -> Replayed:
-            before = first_answer(connection, tenant_id, request, Replayed)
+            before = at_once(first_answer(SqliteTransaction(connection, now), tenant_id, request, Replayed))
             if before is not None:
                 return before
             rows = _matching(connection, tenant_id, filter, limit + 1, also_deleted=False)
@@ -126,7 +127,7 @@ class ReplayRole(ControlRole):
             ]
             _replace(connection, now, tenant_id, old, new)
             answer = Replayed(tuple(zip(old, [item.run_id for item in new], strict=True)), more=len(rows) > limit)
-            keep_answer(connection, now, tenant_id, request, answer)
+            at_once(keep_answer(SqliteTransaction(connection, now), tenant_id, request, answer))
             return answer
 
         replayed = await self.database.run(work)
@@ -173,5 +174,5 @@ def _replace(connection: Connection, now: int, tenant_id: int, old: Sequence[UUI
         ],
     )
     repeated = [Repeated(each, item.run_id) for each, item in zip(old, new, strict=True)]
-    keep_repeats(connection, now, tenant_id, repeated)
+    at_once(keep_repeats(SqliteTransaction(connection, now), tenant_id, repeated))
     tell(connection, now, EventKind.FIRED, tenant_id, [item.run_id for item in new])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.access import AccessRole
+from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
@@ -16,7 +17,6 @@ from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.survey import SurveyRole
 from duetime.store.shared.tenancy import TenancyRole
 from duetime.store.sqlite.allowances import AllowanceRole
-from duetime.store.sqlite.answers import AnswerRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
@@ -48,7 +48,6 @@ class SqliteStore(
     CompletingRole,
     ReapingRole,
     ReplayRole,
-    AnswerRole,
     RecomputingRole,
     PruningRole,
     CallerTransactionRole,
@@ -61,6 +60,7 @@ class SqliteStore(
     AccessRole,
     SessionRole,
     CalendarRole,
+    AnswerRole,
     BreakerRole,
     SurveyRole,
     NotifyingRole,

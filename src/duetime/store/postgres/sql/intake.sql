@@ -58,8 +58,8 @@ values ($1, greatest($11, duetime.clock()), $12, $13);
 select duetime.clock();
 
 -- try_lock_keys: take the transaction's lock on each key without waiting; the first that another transaction holds
-select k.kind, k.key from unnest($2::text[], $3::text[]) as k(kind, key)
-where not pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || $1::int || ' ' || k.key, 0))
+select k.kind, k.key from unnest(:kinds::text[], :keys::text[]) as k(kind, key)
+where not pg_try_advisory_xact_lock(hashtextextended('duetime ' || k.kind || ' ' || :tenant_id::int || ' ' || k.key, 0))
 limit 1;
 
 -- find_keys: what these keys lead to

@@ -51,21 +51,4 @@ select duetime.now(), 2, $1, array_agg(m.id) from made m
 where (select l.until > duetime.now() from duetime.listening l where l.one) having count(*) > 0;
 
 -- lock_repeat: hold a run that is over against others who would repeat it
-select pg_advisory_xact_lock(hashtextextended('duetime r ' || $1::int || ' ' || $2::text, 0));
-
--- find_answer: what a key leads to, of a request that submitted nothing
-select run_id, fingerprint, answer from duetime.keys where tenant_id = $1 and kind = $2::text::"char" and key = $3;
-
--- put_answers: remember what keys lead to; they are not kept for a job's sake
-insert into duetime.keys (tenant_id, kind, key, job_id, run_id, fingerprint, answer, created_at)
-select $1, $2::text::"char", k.key, '00000000-0000-0000-0000-000000000000', k.run_id, $5::bytea, $6::bytea, duetime.now()
-from unnest($3::text[], $4::uuid[]) as k(key, run_id)
-on conflict (tenant_id, kind, key) do update set run_id = excluded.run_id, created_at = excluded.created_at;
-
--- set_answer: keep the answer of a request that has begun
-update duetime.keys set answer = $5
-where tenant_id = $1 and kind = $2::text::"char" and key = $3 and fingerprint = $4 and answer is null;
-
--- drop_answer: forget a request that has begun, and did nothing
-delete from duetime.keys
-where tenant_id = $1 and kind = $2::text::"char" and key = $3 and fingerprint = $4 and answer is null;
+select pg_advisory_xact_lock(hashtextextended('duetime r ' || :tenant_id::int || ' ' || :key::text, 0));

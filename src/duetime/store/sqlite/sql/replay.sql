@@ -41,19 +41,3 @@ values (:id, :job_id, :tenant_id, :lane_id, :lane_id, :due_at, :ready_at, :args,
     exists (select 1 from jobs j where j.id = :job_id and j.followed)
     or exists (select 1 from nodes n where n.job_id = :job_id))
 on conflict (id) do nothing;
-
--- find_answer: what a key leads to, of a request that submitted nothing
-select run_id, fingerprint, answer from keys where tenant_id = :tenant_id and kind = :kind and key = :key;
-
--- put_answers: remember what a key leads to; it is not kept for a job's sake
-insert into keys (tenant_id, kind, key, job_id, run_id, fingerprint, answer, created_at)
-values (:tenant_id, :kind, :key, zeroblob(16), :run_id, :fingerprint, :answer, :now)
-on conflict (tenant_id, kind, key) do update set run_id = excluded.run_id, created_at = excluded.created_at;
-
--- set_answer: keep the answer of a request that has begun
-update keys set answer = :answer
-where tenant_id = :tenant_id and kind = :kind and key = :key and fingerprint = :fingerprint and answer is null;
-
--- drop_answer: forget a request that has begun, and did nothing
-delete from keys
-where tenant_id = :tenant_id and kind = :kind and key = :key and fingerprint = :fingerprint and answer is null;

@@ -1,0 +1,90 @@
+"""The answers of requests with idempotency keys, kept in the transaction of what they did."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from duetime.errors import KeyInFlight
+from duetime.model.idempotency import KeyedRequest
+from duetime.store.rules.caller_keys import IDEMPOTENCY, KEY, REPEAT, Repeated, answer_of, decode_answer
+from duetime.store.shared.transaction import Row, SharedRole, Transaction
+
+T = TypeVar("T")
+_NO_JOB = UUID(int=0)
+"""These keys are not kept for a job's sake."""
+
+
+class AnswerRole(SharedRole):
+    async def begin_request(self, tenant_id: int, request: KeyedRequest) -> bytes | None:
+        async def work(transaction: Transaction) -> bytes | None:
+            row = await _find(transaction, tenant_id, request)
+            if row is not None:
+                return answer_of(request, row["fingerprint"], row["answer"])
+            await transaction.execute("put_answer", **_answer(tenant_id, request, None))
+            return None
+
+        return await self.transactions.of(tenant_id).run(work)
+
+    async def end_request(self, tenant_id: int, request: KeyedRequest, answer: bytes | None) -> None:
+        name = "drop_answer" if answer is None else "set_answer"
+        await self.transactions.of(tenant_id).execute(name, **_answer(tenant_id, request, answer))
+
+
+async def try_lock_keys(transaction: Transaction, tenant_id: int, keys: Sequence[tuple[str, str]]) -> None:
+    """Take every key without waiting, in one order for all transactions; they are free again after the transaction."""
+    if not keys:
+        return
+    kinds, names = [kind for kind, _ in keys], [key for _, key in keys]
+    held = await transaction.lock("try_lock_keys", tenant_id=tenant_id, kinds=kinds, keys=names)
+    if held is not None:
+        field = "key" if held["kind"] == KEY else "idempotency_key"
+        message = f"another request with the key {held['key']!r} has not finished"
+        raise KeyInFlight(message, field=field, remedy="ask again in a moment")
+
+
+async def first_answer(
+    transaction: Transaction, tenant_id: int, request: KeyedRequest | None, kind: type[T]
+) -> T | None:
+    """What this request was answered before; None when it is new. Raises `KeyReused`, and `KeyInFlight` without
+    waiting."""
+    if request is None:
+        return None
+    row = await _find(transaction, tenant_id, request)
+    return None if row is None else decode_answer(request, row["fingerprint"], row["answer"], kind)
+
+
+async def keep_answer(transaction: Transaction, tenant_id: int, request: KeyedRequest | None, answer: object) -> None:
+    if request is not None:
+        await transaction.execute("put_answer", **_answer(tenant_id, request, msgspec.json.encode(answer)))
+
+
+async def repeated_by(transaction: Transaction, tenant_id: int, run_id: UUID) -> UUID | None:
+    """The run that repeats this one; held against other transactions that would repeat it."""
+    await transaction.lock("lock_repeat", tenant_id=tenant_id, key=run_id.hex)
+    row = await transaction.row("find_answer", tenant_id=tenant_id, kind=REPEAT, key=run_id.hex)
+    return None if row is None else row["run_id"]
+
+
+async def keep_repeats(transaction: Transaction, tenant_id: int, repeated: Sequence[Repeated]) -> None:
+    """Remember which runs were repeated, and by which."""
+    same = {"tenant_id": tenant_id, "kind": REPEAT, "no_job": _NO_JOB, "fingerprint": b"", "answer": None}
+    await transaction.many("put_answer", [{**same, "key": old.hex, "run_id": new} for old, new in repeated])
+
+
+async def _find(transaction: Transaction, tenant_id: int, request: KeyedRequest) -> Row | None:
+    await try_lock_keys(transaction, tenant_id, [(IDEMPOTENCY, request.key)])
+    return await transaction.row("find_answer", tenant_id=tenant_id, kind=IDEMPOTENCY, key=request.key)
+
+
+def _answer(tenant_id: int, request: KeyedRequest, answer: bytes | None) -> dict[str, Any]:
+    return {
+        "tenant_id": tenant_id,
+        "kind": IDEMPOTENCY,
+        "key": request.key,
+        "no_job": _NO_JOB,
+        "run_id": None,
+        "fingerprint": request.fingerprint,
+        "answer": answer,
+    }
