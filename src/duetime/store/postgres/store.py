@@ -17,7 +17,6 @@ from duetime.store.postgres.lists import ListingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recompute import RecomputingRole
-from duetime.store.postgres.reencryption import ResealingRole
 from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.schema import SchemaRole
 from duetime.store.postgres.usage import UsageRole
@@ -30,6 +29,7 @@ from duetime.store.shared.events import EventRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
+from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.survey import SurveyRole
@@ -55,10 +55,10 @@ class PostgresStore(
     FigureRole,
     GraphRole,
     HandOverRole,
-    ResealingRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    ResealingRole,
     AnswerRole,
     BreakerRole,
     SurveyRole,

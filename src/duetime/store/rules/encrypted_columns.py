@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from duetime.store.shared.job_rows import Fields
 from duetime.store.wrappers.seal_owners import (
     ARGUMENTS,
     CHECKPOINT,
@@ -149,17 +150,20 @@ class Resealing(Protocol):
         """Remember how far a re-encryption has come."""
 
 
-def page_of(table: SealedTable, rows: Sequence[Sequence[Any]], window: int) -> SealedRows:
+def page_of(table: SealedTable, rows: Sequence[Fields], window: int) -> SealedRows:
     """What a `stale_…` statement returned: how many were seen, the last key, and then key, tenant and values."""
     if not rows:
         return SealedRows((), None, 0)
-    keys = len(table.first)
-    seen, last = rows[0][0], tuple(rows[0][1 : 1 + keys])
+    seen, last = rows[0]["seen"], _key(table, "last", rows[0])
     found = [
-        SealedRow(tuple(row[1 + keys : 1 + 2 * keys]), row[1 + 2 * keys] or 0, tuple(row[2 + 2 * keys :]))
+        SealedRow(_key(table, "key", row), row["tenant_id"] or 0, tuple(row[column] for column in table.columns))
         for row in rows
-        if row[1 + keys] is not None
+        if row["key_0"] is not None
     ]
     if len(found) >= table.most:
         return SealedRows(found, found[-1].key, len(found))  # those between them were seen, too, and not counted
     return SealedRows(found, last if seen >= window else None, seen)
+
+
+def _key(table: SealedTable, name: str, row: Fields) -> Key:
+    return tuple(row[f"{name}_{place}"] for place in range(len(table.first)))

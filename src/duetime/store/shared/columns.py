@@ -14,7 +14,7 @@ class Kind(Enum):
     MOMENT = auto()
     DURATION = auto()
     ID = auto()
-    """A UUID, or the number of a tenant, a lane or a limit, which stays a number."""
+    """A UUID; the number of a tenant, a lane or a limit, and what else is part of a key, stay what they are."""
     IDS = auto()
     """UUIDs."""
     NAMES = auto()
@@ -41,7 +41,9 @@ _NAMES = {
         wrong_since
     """,
     Kind.DURATION: "period ran_for",
-    Kind.ID: "end_id highest id job_id key_id live_id lowest run_id session_id worker_id",
+    Kind.ID: """
+        end_id highest id job_id key_0 key_1 key_2 key_id last_0 last_1 last_2 live_id lowest run_id session_id worker_id
+    """,
     Kind.IDS: "ids run_ids",
     Kind.NAMES: "hosts networks queues roles tasks",
     Kind.DATES: "dates",

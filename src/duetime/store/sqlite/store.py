@@ -12,6 +12,7 @@ from duetime.store.shared.events import EventRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
+from duetime.store.shared.reencryption import ResealingRole
 from duetime.store.shared.secrets import SecretRole
 from duetime.store.shared.sessions import SessionRole
 from duetime.store.shared.survey import SurveyRole
@@ -31,7 +32,6 @@ from duetime.store.sqlite.lists import ListingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recompute import RecomputingRole
-from duetime.store.sqlite.reencryption import ResealingRole
 from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.schema import SchemaRole
 from duetime.store.sqlite.usage import UsageRole
@@ -56,10 +56,10 @@ class SqliteStore(
     FigureRole,
     GraphRole,
     HandOverRole,
-    ResealingRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    ResealingRole,
     AnswerRole,
     BreakerRole,
     SurveyRole,

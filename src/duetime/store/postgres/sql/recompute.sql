@@ -34,9 +34,3 @@ set next_fire_at = n.next_fire_at, scan_at = greatest(n.scan_at, duetime.clock()
 from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::int[])
     as n(job_id, next_fire_at, scan_at, last_fire_at, withdrawn)
 where c.job_id = any(array[n.job_id]);
-
--- find_meta: something that all nodes shall know, held against other nodes
-select value from duetime.meta where name = $1 for update;
-
--- put_meta: let all nodes know something
-insert into duetime.meta (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value;

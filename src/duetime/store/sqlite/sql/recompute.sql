@@ -27,9 +27,3 @@ update jobs set schedule = :schedule where id = :job_id;
 update cursors set next_fire_at = :next_fire_at, scan_at = :scan_at, last_fire_at = :last_fire_at,
     made = max(0, made - :withdrawn), backlog_of = null
 where job_id = :job_id;
-
--- find_meta: something that is remembered by name
-select value from meta where name = :name;
-
--- put_meta: remember something by name
-insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value;
