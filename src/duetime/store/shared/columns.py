@@ -42,7 +42,8 @@ _NAMES = {
     """,
     Kind.DURATION: "period ran_for",
     Kind.ID: """
-        end_id highest id job_id key_0 key_1 key_2 key_id last_0 last_1 last_2 live_id lowest run_id session_id worker_id
+        end_id highest id job_id key_0 key_1 key_2 key_id last_0 last_1 last_2 live_id lowest run_id session_id
+        worker_id
     """,
     Kind.IDS: "ids run_ids",
     Kind.NAMES: "hosts networks queues roles tasks",
