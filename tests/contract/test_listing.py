@@ -190,11 +190,8 @@ async def test_a_job_that_took_days_is_listed_like_any_other(store: Store, time:
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Bounds so low that every list meets them."""
-    for package in ("duetime.store.postgres.lists", "duetime.store.sqlite.lists"):
-        monkeypatch.setattr(f"{package}.BOUND", 3)
-        monkeypatch.setattr(f"{package}.MOST_LABELLED", 3)
-        monkeypatch.setattr(f"{package}.LIVE_BOUND", 3)
-        monkeypatch.setattr(f"{package}.SPARSE_BOUND", 3)
+    for bound in ("BOUND", "MOST_LABELLED", "LIVE_BOUND", "SPARSE_BOUND"):
+        monkeypatch.setattr(f"duetime.store.shared.lists.{bound}", 3)
     monkeypatch.setattr(list_pages, "_ROWS_AT_ONCE", 3)
     monkeypatch.setattr(list_pages, "MOST_WALKED", 6)
     monkeypatch.setattr(list_pages, "_LOOKED_UP_AT_ONCE", 2)

@@ -17,7 +17,7 @@ from duetime.model.withdrawn_runs import Withdrawn
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.edits import lock
-from duetime.store.postgres.reads import ReadingRole, find_job
+from duetime.store.postgres.role import Role
 from duetime.store.postgres.suspects import put_on_trial
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
@@ -31,14 +31,15 @@ from duetime.store.rules.job_control import (
 )
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.reads import ReadingRole, find_job
 
 
-class ControlRole(ReadingRole):
+class ControlRole(ReadingRole, Role):
     @retry_on_deadlock
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         async with self.database.acting_for(tenant_id) as connection:
             await self.stop_job(connection, tenant_id, job_id)
-            job, _ = await find_job(connection, tenant_id, job_id)
+            job, _ = await find_job(PostgresTransaction(connection), tenant_id, job_id)
             await connection.execute(SQL["tell"], EventKind.CHANGED, tenant_id, [job_id])
         self.hints.give(Hint.CANCEL)
         return job

@@ -13,7 +13,7 @@ from duetime.model.job import Job, lane_of
 from duetime.store.postgres.database import SQL, Connection, affected
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.label_rows import put_labels_again
-from duetime.store.postgres.reads import ReadingRole
+from duetime.store.postgres.role import Role
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import LiveRun
@@ -30,9 +30,10 @@ from duetime.store.rules.job_control import check_steerable
 from duetime.store.rules.placement import leaves_out_days
 from duetime.store.shared.calendars import hold_calendars, use_other_calendars
 from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.reads import ReadingRole
 
 
-class EditingRole(ReadingRole):
+class EditingRole(ReadingRole, Role):
     @retry_on_deadlock
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         async with self.database.acting_for(tenant_id) as connection:

@@ -12,20 +12,20 @@ from duetime.model.lists import DeadFilter, Replayed
 from duetime.model.run import RunState
 from duetime.store.postgres.control import ControlRole
 from duetime.store.postgres.database import SQL, Connection, Row, columns
-from duetime.store.postgres.reads import find_job, find_run
 from duetime.store.postgres.transaction import PostgresTransaction
 from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
 from duetime.store.rules.replays import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
 from duetime.store.shared.answers import first_answer, keep_answer, keep_repeats, repeated_by
 from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.reads import find_job, find_run
 
 
 class ReplayRole(ControlRole):
     async def delete_job(self, tenant_id: int, job_id: UUID) -> None:
         async with self.database.acting_for(tenant_id) as connection:
             await self.stop_job(connection, tenant_id, job_id)
-            job, _ = await find_job(connection, tenant_id, job_id)
+            job, _ = await find_job(PostgresTransaction(connection), tenant_id, job_id)
             if job.options.key is not None:
                 await connection.execute(SQL["forget_key"], tenant_id, job_id, job.options.key)
             await connection.execute(SQL["mark_deleted"], tenant_id, job_id)
@@ -39,7 +39,7 @@ class ReplayRole(ControlRole):
             if made is None:
                 made = await self._retry(connection, tenant_id, run_id, nonce)
                 await keep_answer(PostgresTransaction(connection), tenant_id, request, made)
-            found = await find_run(connection, tenant_id, made)
+            found = await find_run(PostgresTransaction(connection), tenant_id, made)
         self.hints.give(Hint.READY)
         return found
 
@@ -48,7 +48,7 @@ class ReplayRole(ControlRole):
         await connection.execute(SQL["lock_runs"], tenant_id, [run_id])
         old = await connection.fetchrow(SQL["lock_dead_letter"], tenant_id, run_id)
         if old is None:
-            run = await find_run(connection, tenant_id, run_id)
+            run = await find_run(PostgresTransaction(connection), tenant_id, run_id)
             if run.state is RunState.RETRYING:
                 await connection.execute(SQL["ready_now"], tenant_id, run_id)
                 return run_id

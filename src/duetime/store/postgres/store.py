@@ -13,7 +13,6 @@ from duetime.store.postgres.hand_over import HandOverRole
 from duetime.store.postgres.held_runs import HeldRunsRole
 from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
-from duetime.store.postgres.lists import ListingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
 from duetime.store.postgres.recompute import RecomputingRole
@@ -26,6 +25,7 @@ from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
+from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
@@ -51,13 +51,13 @@ class PostgresStore(
     PruningRole,
     CallerTransactionRole,
     AllowanceRole,
-    ListingRole,
     FigureRole,
     GraphRole,
     HandOverRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    ListingRole,
     ResealingRole,
     AnswerRole,
     BreakerRole,

@@ -137,13 +137,13 @@ def dead_letter(row: Fields) -> DeadLetter:
     )
 
 
-def dead_group(row: Fields, tasks: Sequence[str]) -> DeadGroup:
+def dead_group(row: Fields) -> DeadGroup:
     return DeadGroup(
         fingerprint=row["fingerprint"],
         count=row["size"],
         failure=None if row["failure"] is None else FailureClass(row["failure"]),
         error=row["error"],
-        tasks=tuple(tasks),
+        tasks=tuple(sorted(row["tasks"])),
         first_died_at=row["first_died_at"],
         last_died_at=row["died_at"],
         newest_run=row["run_id"],

@@ -23,22 +23,23 @@ from duetime.store.rules.job_control import (
 )
 from duetime.store.shared.answers import first_answer, keep_answer
 from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.reads import ReadingRole, find_job, find_run
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.edits import steerable
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.limiting import free_holds
 from duetime.store.sqlite.occurrences import NewRun, Skipped, make_runs, skip_runs
-from duetime.store.sqlite.reads import ReadingRole, read_job, read_run
+from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.suspects import put_on_trial
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
-class ControlRole(ReadingRole):
+class ControlRole(ReadingRole, Role):
     async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job:
         def work(connection: Connection, now: int) -> Job:
             self.stop_job(connection, now, tenant_id, job_id)
-            job = read_job(connection, tenant_id, job_id)
+            job = at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0]
             tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
             return job
 
@@ -60,7 +61,7 @@ class ControlRole(ReadingRole):
     async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run:
         def work(connection: Connection, now: int) -> Run:
             stop_run(connection, now, tenant_id, run_id.bytes)
-            return read_run(connection, tenant_id, run_id)
+            return at_once(find_run(SqliteTransaction(connection, now), tenant_id, run_id))
 
         run = await self.database.run(work)
         self.hints.give(Hint.CANCEL)
@@ -72,7 +73,7 @@ class ControlRole(ReadingRole):
             if row["state"] == JobState.ACTIVE:
                 _pause(connection, now, tenant_id, job_id, row)
                 tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
-            return read_job(connection, tenant_id, job_id)
+            return at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0]
 
         return await self.database.run(work)
 
@@ -91,7 +92,7 @@ class ControlRole(ReadingRole):
                     connection.execute("put_cursor", {**of_job, **place, "exact": cursor.exact})
                 connection.execute("set_job_state", {**of_job, "state": JobState.ACTIVE})
                 tell(connection, now, EventKind.CHANGED, tenant_id, [job_id])
-            return read_job(connection, tenant_id, job_id)
+            return at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0]
 
         return await self.database.run(work)
 
@@ -104,7 +105,7 @@ class ControlRole(ReadingRole):
                 self._make_runs(connection, now, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
                 made = run.run_id
                 at_once(keep_answer(SqliteTransaction(connection, now), tenant_id, request, made))
-            return read_run(connection, tenant_id, made)
+            return at_once(find_run(SqliteTransaction(connection, now), tenant_id, made))
 
         found = await self.database.run(work)
         self.hints.give(Hint.READY)

@@ -20,22 +20,23 @@ from duetime.store.rules.edits import (
 from duetime.store.rules.job_control import check_steerable
 from duetime.store.shared.calendars import hold_calendars, use_other_calendars
 from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.reads import ReadingRole, find_job
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import tell
 from duetime.store.sqlite.label_rows import put_labels_again
-from duetime.store.sqlite.reads import ReadingRole, read_job
+from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
 from duetime.store.sqlite.values import identity, maybe_stamp, moment, stamp
 
 
-class EditingRole(ReadingRole):
+class EditingRole(ReadingRole, Role):
     async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job:
         def work(connection: Connection, now: int) -> Job:
             row = steerable(connection, tenant_id, job_id)
             check_version(job_id, row, version)
             runs = live_runs(connection, tenant_id, job_id)
             self.edit_within(connection, now, tenant_id, job_id, row, runs, changes)
-            return read_job(connection, tenant_id, job_id)
+            return at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0]
 
         job = await self.database.run(work)
         self.hints.give(Hint.READY)

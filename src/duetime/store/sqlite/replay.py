@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from msgspec.structs import asdict
+
 from duetime.model.attempt import Run
 from duetime.model.event import EventKind
 from duetime.model.idempotency import KeyedRequest
@@ -15,13 +17,12 @@ from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import Repeated
 from duetime.store.rules.replays import Repeat, check_repeatable, deleted_meanwhile, nothing_said, repeat
 from duetime.store.shared.answers import first_answer, keep_answer, keep_repeats, repeated_by
+from duetime.store.shared.reads import find_job, find_run
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import ControlRole
 from duetime.store.sqlite.event_log import tell
-from duetime.store.sqlite.lists import dead_wanted
-from duetime.store.sqlite.reads import read_job, read_run
 from duetime.store.sqlite.transaction import SqliteTransaction, at_once
-from duetime.store.sqlite.values import moment, stamp
+from duetime.store.sqlite.values import encoded, moment, stamp
 
 
 class ReplayRole(ControlRole):
@@ -29,7 +30,7 @@ class ReplayRole(ControlRole):
         def work(connection: Connection, now: int) -> None:
             this = {"tenant_id": tenant_id, "job_id": job_id.bytes, "now": now}
             self.stop_job(connection, now, tenant_id, job_id)
-            key = read_job(connection, tenant_id, job_id).options.key
+            key = at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0].options.key
             if key is not None:
                 connection.execute("forget_key", {**this, "key": key})
             connection.execute("mark_deleted", this)
@@ -45,7 +46,7 @@ class ReplayRole(ControlRole):
             if made is None:
                 made = self._retry(connection, now, tenant_id, run_id, nonce)
                 at_once(keep_answer(SqliteTransaction(connection, now), tenant_id, request, made))
-            return read_run(connection, tenant_id, made)
+            return at_once(find_run(SqliteTransaction(connection, now), tenant_id, made))
 
         found = await self.database.run(work)
         self.hints.give(Hint.READY)
@@ -56,7 +57,7 @@ class ReplayRole(ControlRole):
         this = {"tenant_id": tenant_id, "run_id": run_id.bytes, "now": now}
         old = connection.records("lock_dead_letter", this)
         if not old:
-            run = read_run(connection, tenant_id, run_id)
+            run = at_once(find_run(SqliteTransaction(connection, now), tenant_id, run_id))
             if run.state is RunState.RETRYING:
                 connection.execute("ready_now", this)
                 return run_id
@@ -146,8 +147,8 @@ class ReplayRole(ControlRole):
 def _matching(
     connection: Connection, tenant_id: int, filter: DeadFilter, limit: int, *, also_deleted: bool
 ) -> list[dict[str, Any]]:
-    wanted = {**dead_wanted(filter), "tenant_id": tenant_id, "limit": limit, "also_deleted": also_deleted}
-    return connection.records("lock_dead_letters", wanted)
+    wanted = {**asdict(filter), "tenant_id": tenant_id, "limit": limit, "also_deleted": also_deleted}
+    return connection.records("lock_dead_letters", encoded(wanted, 0))
 
 
 def _remove(connection: Connection, tenant_id: int, run_ids: Sequence[UUID]) -> None:

@@ -9,6 +9,7 @@ from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
+from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
 from duetime.store.shared.queues import QueueRole
@@ -28,7 +29,6 @@ from duetime.store.sqlite.hand_over import HandOverRole
 from duetime.store.sqlite.held_runs import HeldRunsRole
 from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
-from duetime.store.sqlite.lists import ListingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
 from duetime.store.sqlite.recompute import RecomputingRole
@@ -52,13 +52,13 @@ class SqliteStore(
     PruningRole,
     CallerTransactionRole,
     AllowanceRole,
-    ListingRole,
     FigureRole,
     GraphRole,
     HandOverRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    ListingRole,
     ResealingRole,
     AnswerRole,
     BreakerRole,

@@ -124,7 +124,8 @@ class Reader:
 
 
 def encoded(given: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """Parameters as the file holds such values. A list of ids `x` comes with `x_places`, a list that is as long."""
+    """Parameters as the file holds such values. A list of ids `x` comes with `x_places`, a list that is as long; None
+    comes with None."""
     found: dict[str, Any] = {"now": now}
     for name, value in given.items():
         if isinstance(value, (list, tuple)):
@@ -132,6 +133,8 @@ def encoded(given: Mapping[str, Any], now: int) -> dict[str, Any]:
             found[name] = packed(value) if value and is_ids else listed(value)
             if is_ids:
                 found[f"{name}_places"] = listed([0] * len(value))
+        elif value is None:
+            found[name] = found[f"{name}_places"] = None
         else:
             encoder = _ENCODERS.get(type(value))
             found[name] = value if encoder is None else encoder(value)
@@ -142,12 +145,17 @@ def _identity(value: bytes | int) -> UUID | int:
     return identity(value) if isinstance(value, bytes) else value
 
 
+def _identities(ids: bytes | str) -> tuple[UUID, ...]:
+    """What a column holds, or the digits that `group_concat(hex(id), '')` makes of many rows."""
+    return tuple([identity(body) for body in unpacked(bytes.fromhex(ids) if isinstance(ids, str) else ids)])
+
+
 _DECODERS: dict[Kind, Callable[[Any], Any]] = {
     Kind.FLAG: bool,
     Kind.MOMENT: moment,
     Kind.DURATION: duration,
     Kind.ID: _identity,
-    Kind.IDS: lambda ids: tuple(identity(body) for body in unpacked(ids)),
+    Kind.IDS: _identities,
     Kind.NAMES: names,
     Kind.DATES: dates,
 }

@@ -5,64 +5,64 @@
 -- list_labelled: jobs that have a label, newest first; `among` is false where another wanted label is missing
 select l.job_id, (
     select coalesce(bool_and((
-        select true from duetime.labels o where o.tenant_id = $1 and o.kind = w.kind::"char" and o.value = w.value
+        select true from duetime.labels o where o.tenant_id = :tenant_id and o.kind = w.kind::"char" and o.value = w.value
             and o.job_id = l.job_id limit 1) is not null), true)
-    from unnest($5::text[], $6::text[]) as w(kind, value)) as among
-from duetime.labelled_below($1, $2::text::"char", $3, $4, $7) as l(job_id) order by l.job_id desc;
+    from unnest(:kinds::text[], :values::text[]) as w(kind, value)) as among
+from duetime.labelled_below(:tenant_id, :kind::text::"char", :value, :before, :bound) as l(job_id) order by l.job_id desc;
 
 -- list_stored_jobs: jobs in their first home, newest first or by id; and the bounds of what was looked at
 with wanted as materialized (
-    select id from unnest($3::uuid[]) as w(id)
+    select id from unnest(:ids::uuid[]) as w(id)
     union all
-    select id from duetime.jobs_below($1, $2, $4) as w(id) where $3::uuid[] is null
+    select id from duetime.jobs_below(:tenant_id, :before, :bound) as w(id) where :ids::uuid[] is null
 ),
 looked as materialized (
     select j.id, j.tenant_id, j.task, j.queue, j.tier, j.state, j.recurring, j.schedule, j.options, j.version,
         j.created_at, j.problem
-    from duetime.jobs_by_id(array(select w.id from wanted w)) j where j.tenant_id = $1
+    from duetime.jobs_by_id(array(select w.id from wanted w)) j where j.tenant_id = :tenant_id
 ),
 found as (
     select l.* from looked l
-    where ($6::int[] is null or l.state = any($6)) and ($7::boolean is null or l.recurring = $7)
-        and ($8::text is null or l.task = $8) and ($9::text is null or l.queue = $9)
-        and (($10::timestamptz is null and $11::timestamptz is null) or (
+    where (:states::int[] is null or l.state = any(:states)) and (:recurring::boolean is null or l.recurring = :recurring)
+        and (:task::text is null or l.task = :task) and (:queue::text is null or l.queue = :queue)
+        and ((:due_from::timestamptz is null and :due_until::timestamptz is null) or (
             select true from duetime.cursors c where c.job_id = l.id
-                and ($10::timestamptz is null or c.next_fire_at >= $10)
-                and ($11::timestamptz is null or c.next_fire_at < $11) limit 1))
+                and (:due_from::timestamptz is null or c.next_fire_at >= :due_from)
+                and (:due_until::timestamptz is null or c.next_fire_at < :due_until) limit 1))
         and (select true from duetime.deleted_jobs d where d.job_id = l.id limit 1) is null
-    order by l.id desc limit $5
+    order by l.id desc limit :limit
 )
 select b.seen, b.lowest, f.*, n.next_fire_at, (
     select min(r.due_at) from duetime.runs r
-    where r.tenant_id = $1 and r.job_id = f.id and r.worker_id is null) as waiting
+    where r.tenant_id = :tenant_id and r.job_id = f.id and r.worker_id is null) as waiting
 from (select count(*) as seen, (select id from looked order by id limit 1) as lowest from looked) b
 left join found f on true
 left join duetime.next_fires(array(select found.id from found)) n on n.job_id = f.id;
 
 -- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
 with looked as materialized (
-    select * from duetime.live_jobs_below($1, $2, coalesce($7::uuid, '00000000-0000-0000-0000-000000000000'), $4)
-    where $3::uuid[] is null and not $12
+    select * from duetime.live_jobs_below(:tenant_id, :before, :floor, :bound)
+    where :ids::uuid[] is null and not :running
     union all
     select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
-    from unnest($3::uuid[]) as w(id)
-    cross join lateral (select * from duetime.runs r where r.tenant_id = $1 and r.job_id = w.id offset 0) r
+    from unnest(:ids::uuid[]) as w(id)
+    cross join lateral (select * from duetime.runs r where r.tenant_id = :tenant_id and r.job_id = w.id offset 0) r
     union all
     select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
     from duetime.running_runs() as w(id) cross join lateral (select * from duetime.runs r where r.id = w.id limit 1) r
-    where $3::uuid[] is null and $12 and r.tenant_id = $1 and r.job_id < $2
+    where :ids::uuid[] is null and :running and r.tenant_id = :tenant_id and r.job_id < :before
 ),
 found as (
     select distinct on (l.job_id) l.id, l.job_id, n.task, n.queue, n.tier, l.lane_id,
         l.worker_id, l.attempt, l.lost, l.due_at, l.ready_at, l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.home_lane limit 1) n
-    where ($6::int is null or $6 = case when l.worker_id is not null then 2 when l.lane_id is null then 1
+    where (:state::int is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
                                    when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
-        and ($8::text is null or n.task = $8) and ($9::text is null or n.queue = $9)
-        and ($10::timestamptz is null or l.due_at >= $10) and ($11::timestamptz is null or l.due_at < $11)
+        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
+        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
         and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null
         and (select true from duetime.deleted_jobs d where d.job_id = l.job_id limit 1) is null
-    order by l.job_id desc, l.id desc limit $5
+    order by l.job_id desc, l.id desc limit :limit
 )
 select b.seen, b.lowest, b.highest, f.*
 from (
@@ -76,32 +76,32 @@ left join found f on true;
 -- a rare state alone.
 with looked as materialized (
     select e.job_id, e.run_id, substring(uuid_send(e.run_id) from 9) = substring(uuid_send(e.job_id) from 9) as own
-    from duetime.ends_by_job($1, $2, $3, $4::smallint, $5) e
+    from duetime.ends_by_job(:tenant_id, :before, :floor, :state::smallint, :bound) e
 ),
 found as materialized (
-    select l.job_id, case when coalesce($4::smallint, 4) = 4 then (array_agg(l.run_id))[1] end as run_id
+    select l.job_id, case when coalesce(:state::smallint, 4) = 4 then (array_agg(l.run_id))[1] end as run_id
     from (select * from looked order by job_id desc, run_id desc) l group by l.job_id
-    having bool_or(l.own) or ($4::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
+    having bool_or(l.own) or (:state::smallint <> 4 and (select true from duetime.jobs j where j.id = l.job_id limit 1) is null)
     order by l.job_id desc
 )
 select (select count(*) from looked) as seen, (select job_id from looked order by job_id limit 1) as lowest,
     (select job_id from looked order by job_id desc limit 1) as highest,
-    array(select f.job_id from found f) as ids, array(select f.run_id from found f) as runs;
+    array(select f.job_id from found f) as ids, array(select f.run_id from found f) as run_ids;
 
 -- find_ended_jobs: of each of some jobs, whose last runs are known or not, the end of its last run, and whether it lives
 -- elsewhere or was deleted
 with soon as materialized (
-    select * from duetime.soon_ended($1, $2::uuid[], $3::uuid[])
+    select * from duetime.soon_ended(:tenant_id, :ids::uuid[], :run_ids::uuid[])
 ),
 ends as (
     select * from soon
     union all
-    select * from duetime.last_ends($1, array(select unnest($2::uuid[]) except select s.job_id from soon s))
+    select * from duetime.last_ends(:tenant_id, array(select unnest(:ids::uuid[]) except select s.job_id from soon s))
 )
 select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
     coalesce(
         (select true from duetime.jobs j where j.id = h.job_id limit 1),
-        (select true from duetime.runs r where r.tenant_id = $1 and r.job_id = h.job_id limit 1),
+        (select true from duetime.runs r where r.tenant_id = :tenant_id and r.job_id = h.job_id limit 1),
         (select true from duetime.deleted_jobs d where d.job_id = h.job_id limit 1), false) as elsewhere
 from ends h
 cross join lateral (select * from duetime.lanes n where n.id = h.lane_id limit 1) n
@@ -109,33 +109,33 @@ order by h.job_id desc;
 
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with newest as materialized (
-    select * from duetime.live_runs_below($2, $5) where $11
+    select * from duetime.live_runs_below(:before, :bound) where :everybodys
 ),
 wanted as materialized (
     select w.id from newest n cross join lateral unnest(n.ids) as w(id)
     union all
-    select w.id from duetime.running_runs() as w(id) where $3::uuid is null and $4 and w.id < $2
+    select w.id from duetime.running_runs() as w(id) where :job_id::uuid is null and :running and w.id < :before
     union all
-    select w.id from duetime.live_jobs_below($1, 'ffffffff-ffff-ffff-ffff-ffffffffffff',
-        '00000000-0000-0000-0000-000000000000', $5) as w where $3::uuid is null and not $4 and not $11
+    select w.id from duetime.live_jobs_below(:tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+        '00000000-0000-0000-0000-000000000000', :bound) as w where :job_id::uuid is null and not :running and not :everybodys
     union all
-    select w.id from duetime.runs w where $3::uuid is not null and w.tenant_id = $1 and w.job_id = $3 and w.id < $2
+    select w.id from duetime.runs w where :job_id::uuid is not null and w.tenant_id = :tenant_id and w.job_id = :job_id and w.id < :before
 ),
 looked as materialized (
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
         r.started_at, r.first_started_at, r.options
-    from wanted w cross join lateral (select * from duetime.runs r where r.id = w.id and r.tenant_id = $1 limit 1) r
+    from wanted w cross join lateral (select * from duetime.runs r where r.id = w.id and r.tenant_id = :tenant_id limit 1) r
 ),
 found as (
     select l.id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
         l.ready_at, l.started_at, l.first_started_at, l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.home_lane limit 1) n
-    where l.id < $2
-        and ($6::int is null or $6 = case when l.worker_id is not null then 2 when l.lane_id is null then 1
+    where l.id < :before
+        and (:state::int is null or :state = case when l.worker_id is not null then 2 when l.lane_id is null then 1
                                      when l.attempt > 0 or l.lost > 0 then 3 else 0 end)
-        and ($7::text is null or n.task = $7) and ($8::text is null or n.queue = $8)
-        and ($9::timestamptz is null or l.due_at >= $9) and ($10::timestamptz is null or l.due_at < $10)
-    order by l.id desc limit $12
+        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
+        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
+    order by l.id desc limit :limit
 )
 select b.seen, b.lowest, f.*
 from (
@@ -145,17 +145,17 @@ left join found f on true;
 
 -- list_ended_runs: runs that are over, newest first: of a job, or that ended in one state, or all
 with looked as materialized (
-    select * from duetime.history_by_run($1, $2, $3, $4::smallint, $5)
+    select * from duetime.history_by_run(:tenant_id, :before, :job_id, :state::smallint, :bound)
 ),
 found as (
-    select l.run_id as id, l.job_id, $1::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
+    select l.run_id as id, l.job_id, :tenant_id::int as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
         l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
         l.options
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
-    where l.end_state is not null and ($4::smallint is null or l.end_state = $4)
-        and ($6::text is null or n.task = $6) and ($7::text is null or n.queue = $7)
-        and ($8::timestamptz is null or l.due_at >= $8) and ($9::timestamptz is null or l.due_at < $9)
-    order by l.run_id desc limit $10
+    where l.end_state is not null and (:state::smallint is null or l.end_state = :state)
+        and (:task::text is null or n.task = :task) and (:queue::text is null or n.queue = :queue)
+        and (:due_from::timestamptz is null or l.due_at >= :due_from) and (:due_until::timestamptz is null or l.due_at < :due_until)
+    order by l.run_id desc limit :limit
 )
 select b.seen, b.lowest, b.highest, f.*
 from (
@@ -168,22 +168,22 @@ left join found f on true;
 with looked as materialized (
     select d.run_id, d.job_id, d.tenant_id, d.lane_id, d.attempt, d.lost, d.failure, d.error, d.due_at, d.died_at,
         d.options, d.fingerprint
-    from duetime.dead_letters_below($1, $2, $5) as w(run_id)
+    from duetime.dead_letters_below(:tenant_id, :before, :bound) as w(run_id)
     cross join lateral (select * from duetime.dead_letters d where d.run_id = w.run_id limit 1) d
-    where $3::uuid is null and d.tenant_id = $1
+    where :job_id::uuid is null and d.tenant_id = :tenant_id
     union all
     select run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at, options, fingerprint
-    from duetime.dead_letters where tenant_id = $1 and run_id < $2 and job_id = $3
+    from duetime.dead_letters where tenant_id = :tenant_id and run_id < :before and job_id = :job_id
 ),
 found as (
     select l.run_id, l.job_id, l.tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.failure,
         left(l.error, 500) as error, l.due_at, l.died_at, l.options, l.fingerprint
     from looked l cross join lateral (select * from duetime.lanes n where n.id = l.lane_id limit 1) n
-    where ($4::uuid is null or l.run_id = $4) and ($6::text is null or n.task = $6)
-        and ($7::text is null or n.queue = $7) and ($8::smallint is null or l.failure = $8)
-        and ($9::timestamptz is null or l.died_at >= $9) and ($10::timestamptz is null or l.died_at < $10)
-        and ($11::text is null or strpos(l.error, $11) > 0) and ($13::text is null or l.fingerprint = $13)
-    order by l.run_id desc limit $12
+    where (:run_id::uuid is null or l.run_id = :run_id) and (:task::text is null or n.task = :task)
+        and (:queue::text is null or n.queue = :queue) and (:failure::smallint is null or l.failure = :failure)
+        and (:died_from::timestamptz is null or l.died_at >= :died_from) and (:died_until::timestamptz is null or l.died_at < :died_until)
+        and (:error::text is null or strpos(l.error, :error) > 0) and (:fingerprint::text is null or l.fingerprint = :fingerprint)
+    order by l.run_id desc limit :limit
 )
 select b.seen, b.lowest, f.*
 from (select count(*) as seen, (select run_id from looked order by run_id limit 1) as lowest from looked) b
@@ -192,8 +192,8 @@ left join found f on true;
 -- group_dead_letters: dead letters by what went wrong, the largest groups first, and how many were looked at
 with looked as materialized (
     select d.run_id, d.lane_id, coalesce(d.fingerprint, '') as fingerprint, d.died_at
-    from duetime.dead_letters d where d.tenant_id = any (array[$1::int])
-    order by d.tenant_id desc, d.run_id desc limit $2
+    from duetime.dead_letters d where d.tenant_id = any (array[:tenant_id::int])
+    order by d.tenant_id desc, d.run_id desc limit :most
 ),
 by_lane as (
     select l.fingerprint, l.lane_id, count(*) as size, min(l.died_at) as first_died_at, max(l.died_at) as died_at,
@@ -204,7 +204,7 @@ grouped as (
     select l.fingerprint, sum(l.size)::bigint as size, min(l.first_died_at) as first_died_at, max(l.died_at) as died_at,
         (array_agg(l.run_id order by l.run_id desc))[1] as run_id, array_agg(distinct n.task) as tasks
     from by_lane l join duetime.lanes n on n.id = l.lane_id
-    group by l.fingerprint order by sum(l.size) desc, l.fingerprint limit $3
+    group by l.fingerprint order by sum(l.size) desc, l.fingerprint limit :limit
 )
 select g.fingerprint, g.size, g.first_died_at, g.died_at, g.run_id, g.tasks, d.failure, left(d.error, 500) as error,
     (select count(*) from looked) as counted

@@ -1,7 +1,7 @@
 -- list_labelled: jobs that have a label, newest first; `among` is false where another wanted label is missing
 select l.job_id, not exists (
-    select 1 from json_each(:others) w where not exists (
-        select 1 from labels o where o.tenant_id = :tenant_id and o.kind = w.value ->> 0 and o.value = w.value ->> 1
+    select 1 from json_each(:kinds) k join json_each(:values) v on v.key = k.key where not exists (
+        select 1 from labels o where o.tenant_id = :tenant_id and o.kind = k.value and o.value = v.value
             and o.job_id = l.job_id)) as among
 from labels l not indexed where l.tenant_id = :tenant_id and l.kind = :kind and l.value = :value and l.job_id < :before
 order by l.job_id desc limit :bound;
@@ -14,7 +14,7 @@ with looked as materialized (
     union all
     select j.id, j.tenant_id, j.task, j.queue, j.tier, j.state, j.recurring, j.schedule, j.options, j.version,
         j.created_at, j.problem
-    from json_each(:places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16) and j.tenant_id = :tenant_id
+    from json_each(:ids_places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16) and j.tenant_id = :tenant_id
 ),
 found as (
     select l.*, c.next_fire_at from looked l left join cursors c on c.job_id = l.id
@@ -31,19 +31,26 @@ select b.seen, b.lowest, f.*, (
 from (select count(*) as seen, min(id) as lowest from looked) b left join found f on true;
 
 -- list_live_jobs: one-off jobs with a live run, newest first, or by id, or those that run
-with looked as materialized (
+with held as materialized (
+    -- As many numbers as there are ids in the blob.
+    select distinct substr(h.ids, x.key * 16 + 1, 16) as id
+    from (select run_ids as ids from claims union all select run_id from handovers) h
+    cross join json_each('[' || substr(replace(hex(zeroblob(length(h.ids) / 16)), '00', ',0'), 2) || ']') x
+    where :running
+),
+looked as materialized (
     select * from (
         select id, job_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, options from runs
-        where :ids is null and :held is null and tenant_id = :tenant_id and job_id < :before and job_id > :floor
+        where :ids is null and not :running and tenant_id = :tenant_id and job_id < :before and job_id > :floor
         order by job_id desc limit :bound)
     union all
     select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
-    from json_each(:places) x
+    from json_each(:ids_places) x
     cross join runs r on r.tenant_id = :tenant_id and r.job_id = substr(:ids, x.key * 16 + 1, 16)
     union all
     select r.id, r.job_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at, r.options
-    from json_each(:held_places) x cross join runs r on r.id = substr(:held, x.key * 16 + 1, 16)
-    where r.tenant_id = :tenant_id and r.job_id < :before
+    from held x cross join runs r on r.id = x.id
+    where :ids is null and r.tenant_id = :tenant_id and r.job_id < :before
 ),
 found as (
     select max(l.id) as id, l.job_id, n.task, n.queue, n.tier, l.lane_id, l.worker_id, l.attempt, l.lost, l.due_at,
@@ -60,31 +67,37 @@ found as (
 select b.seen, b.lowest, b.highest, f.*
 from (select count(*) as seen, min(job_id) as lowest, max(job_id) as highest from looked) b left join found f on true;
 
--- walk_ended_jobs: jobs whose runs ended, newest first, how many did, and whether it is a one-off: its own run has the
--- job's own bits
-select job_id, count(*) as ends, max(own) as one_off
-from (
-    select h.job_id, substr(h.run_id, 9) = substr(h.job_id, 9) as own from history h indexed by history_of_job
-    where h.tenant_id = :tenant_id and h.job_id < :before and h.job_id > :floor and h.end_state is not null
-    order by h.job_id desc, h.run_id desc limit :bound)
-group by job_id order by job_id desc;
-
--- walk_ended_jobs_by_state: the same of those that ended in one of the rare states; other runs of a one-off than its own
--- may have done so alone
-select job_id, count(*) as ends, max(own) or not exists (select 1 from jobs j where j.id = job_id) as one_off
-from (
-    select h.job_id, substr(h.run_id, 9) = substr(h.job_id, 9) as own from history h indexed by history_ends_of_jobs
-    where h.tenant_id = :tenant_id and h.end_state = :state and h.end_state is not null and h.end_state <> 4
-        and h.job_id < :before and h.job_id > :floor
-    order by h.job_id desc, h.run_id desc limit :bound)
-group by job_id order by job_id desc;
+-- walk_ended_jobs: one-off jobs among those whose runs ended, newest first, and the bounds of what was looked at. The own
+-- run of a one-off has the job's own bits; other runs of it may have ended in a rare state alone.
+with looked as materialized (
+    select * from (
+        select job_id, run_id from history indexed by history_of_job
+        where coalesce(:state, 4) = 4 and tenant_id = :tenant_id and job_id < :before and job_id > :floor
+            and end_state is not null
+        order by job_id desc, run_id desc limit :bound)
+    union all
+    select * from (
+        select job_id, run_id from history indexed by history_ends_of_jobs
+        where :state <> 4 and tenant_id = :tenant_id and end_state = :state and end_state is not null and end_state <> 4
+            and job_id < :before and job_id > :floor
+        order by job_id desc, run_id desc limit :bound)
+),
+found as (
+    select l.job_id from looked l group by l.job_id
+    having max(substr(l.run_id, 9) = substr(l.job_id, 9))
+        or :state <> 4 and not exists (select 1 from jobs j where j.id = l.job_id)
+    order by l.job_id desc
+)
+select count(*) as seen, min(job_id) as lowest, max(job_id) as highest,
+    (select group_concat(hex(f.job_id), '') from found f) as ids, null as run_ids
+from looked;
 
 -- find_ended_jobs: of each of some jobs the end of its last run, and whether it lives elsewhere or was deleted
 select h.job_id, h.run_id, h.end_state, h.due_at, h.options, n.task, n.queue, n.tier,
     exists (select 1 from jobs j where j.id = h.job_id)
     or exists (select 1 from runs r where r.tenant_id = :tenant_id and r.job_id = h.job_id)
     or exists (select 1 from deleted_jobs d where d.job_id = h.job_id) as elsewhere
-from json_each(:places) x
+from json_each(:ids_places) x
 cross join history h on h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.key * 16 + 1, 16)
     and h.end_state is not null and h.run_id = (
         select max(o.run_id) from history o where o.tenant_id = :tenant_id and o.job_id = h.job_id and o.end_state is not null)
@@ -96,11 +109,18 @@ select run_ids from claims;
 select run_id from handovers;
 
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
-with looked as materialized (
+with held as materialized (
+    -- As many numbers as there are ids in the blob.
+    select distinct substr(h.ids, x.key * 16 + 1, 16) as id
+    from (select run_ids as ids from claims union all select run_id from handovers) h
+    cross join json_each('[' || substr(replace(hex(zeroblob(length(h.ids) / 16)), '00', ',0'), 2) || ']') x
+    where :running
+),
+looked as materialized (
     select * from (
         select id, job_id, tenant_id, home_lane, lane_id, worker_id, attempt, lost, due_at, ready_at, started_at,
             first_started_at, options
-        from runs where :job_id is null and :held is null and not :everybodys and tenant_id = :tenant_id and id < :before
+        from runs where :job_id is null and not :running and not :everybodys and tenant_id = :tenant_id and id < :before
         order by tenant_id, job_id limit :bound)
     union all
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
@@ -109,7 +129,7 @@ with looked as materialized (
     union all
     select r.id, r.job_id, r.tenant_id, r.home_lane, r.lane_id, r.worker_id, r.attempt, r.lost, r.due_at, r.ready_at,
         r.started_at, r.first_started_at, r.options
-    from json_each(:held_places) x cross join runs r on r.id = substr(:held, x.key * 16 + 1, 16)
+    from held x cross join runs r on r.id = x.id
     where :job_id is null and r.tenant_id = :tenant_id and r.id < :before
     union all
     select * from (
@@ -130,55 +150,30 @@ found as (
 )
 select b.seen, b.lowest, f.* from (select count(*) as seen, min(id) as lowest from looked) b left join found f on true;
 
--- list_ended_runs: runs that are over, newest first
+-- list_ended_runs: runs that are over, newest first: of a job, or that ended in one of the rare states, or all
 with looked as materialized (
-    select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-        started_at, first_started_at, finished_at, worker_id, options
-    from history indexed by history_of_tenant where tenant_id = :tenant_id and run_id < :before
-    order by run_id desc limit :bound
-),
-found as (
-    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
-        l.options
-    from looked l join lanes n on n.id = l.lane_id
-    where l.end_state is not null and (:state is null or l.end_state = :state)
-        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
-        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
-    order by l.run_id desc limit :limit
-)
-select b.seen, b.lowest, b.highest, f.*
-from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
-
--- list_ended_runs_of_job: the same of one job
-with looked as materialized (
-    select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-        started_at, first_started_at, finished_at, worker_id, options
-    from history indexed by history_of_job
-    where tenant_id = :tenant_id and job_id = :job_id and run_id < :before and end_state is not null
-    order by run_id desc limit :bound
-),
-found as (
-    select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,
-        l.failure, l.error, l.due_at, l.ready_at, l.started_at, l.first_started_at, l.finished_at, l.worker_id,
-        l.options
-    from looked l join lanes n on n.id = l.lane_id
-    where l.end_state is not null and (:state is null or l.end_state = :state)
-        and (:task is null or n.task = :task) and (:queue is null or n.queue = :queue)
-        and (:due_from is null or l.due_at >= :due_from) and (:due_until is null or l.due_at < :due_until)
-    order by l.run_id desc limit :limit
-)
-select b.seen, b.lowest, b.highest, f.*
-from (select count(*) as seen, min(run_id) as lowest, max(run_id) as highest from looked) b left join found f on true;
-
--- list_ended_runs_by_state: the same of those that ended in one of the rare states
-with looked as materialized (
-    select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
-        started_at, first_started_at, finished_at, worker_id, options
-    from history indexed by history_ends_of_runs
-    where tenant_id = :tenant_id and end_state = :state and end_state is not null and end_state <> 4
-        and run_id < :before
-    order by run_id desc limit :bound
+    select * from (
+        select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
+            started_at, first_started_at, finished_at, worker_id, options
+        from history indexed by history_of_job
+        where :job_id is not null and tenant_id = :tenant_id and job_id = :job_id and run_id < :before
+            and end_state is not null
+        order by run_id desc limit :bound)
+    union all
+    select * from (
+        select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
+            started_at, first_started_at, finished_at, worker_id, options
+        from history indexed by history_ends_of_runs
+        where :job_id is null and :state <> 4 and tenant_id = :tenant_id and end_state = :state and end_state is not null
+            and end_state <> 4 and run_id < :before
+        order by run_id desc limit :bound)
+    union all
+    select * from (
+        select run_id, job_id, lane_id, attempt, lost, end_state, failure, substr(error, 1, 500) as error, due_at, ready_at,
+            started_at, first_started_at, finished_at, worker_id, options
+        from history indexed by history_of_tenant
+        where :job_id is null and coalesce(:state, 4) = 4 and tenant_id = :tenant_id and run_id < :before
+        order by run_id desc limit :bound)
 ),
 found as (
     select l.run_id as id, l.job_id, :tenant_id as tenant_id, n.task, n.queue, n.tier, l.attempt, l.lost, l.end_state,

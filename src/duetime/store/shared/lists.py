@@ -1,7 +1,10 @@
 """Lists: the homes merged in one snapshot, each read newest first and up to a bound."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
+
+from msgspec.structs import asdict
 
 from duetime.model.lists import (
     DeadFilter,
@@ -15,8 +18,6 @@ from duetime.model.lists import (
     RunItem,
 )
 from duetime.model.run import RunState
-from duetime.store.postgres.database import SQL, Connection, columns
-from duetime.store.postgres.reads import ReadingRole, find_job, runs_of_job
 from duetime.store.rules.labels import wanted_labels
 from duetime.store.rules.list_pages import (
     BOUND,
@@ -46,75 +47,78 @@ from duetime.store.shared.list_rows import (
     report,
     stored_job_item,
 )
+from duetime.store.shared.reads import find_job, runs_of_job
 from duetime.store.shared.service_rows import FIRST_ID, LAST_ID
+from duetime.store.shared.transaction import Row, SharedRole, Transaction
+from duetime.store.shared.transaction import found as found_row
 
 
-class ListingRole(ReadingRole):
+class ListingRole(SharedRole):
     async def list_jobs(
         self, tenant_id: int, filter: JobFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[JobItem]:
-        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            jobs = _Jobs(connection, tenant_id, filter, before or LAST_ID, limit)
-            return make_page(await jobs.sources(), limit)
+        async def work(transaction: Transaction) -> list[Source]:
+            return await _Jobs(transaction, tenant_id, filter, before or LAST_ID, limit).sources()
+
+        return make_page(await self.transactions.reading(tenant_id).run(work), limit)
 
     async def list_runs(
         self, tenant_id: int, filter: RunFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[RunItem]:
-        state, top = filter.state, before or LAST_ID
-        sources = []
-        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            if state is None or not state.is_end:
-                sources.append(await _live_runs(connection, tenant_id, filter, top, limit))
-            if state is None or state.is_end:
-                sources.append(await _ended_runs(connection, tenant_id, filter, top, limit))
-        return make_page(sources, limit)
+        wanted = {
+            "tenant_id": tenant_id,
+            "before": before or LAST_ID,
+            "job_id": filter.job_id,
+            "state": filter.state,
+            "limit": limit + 1,
+            **_rest(filter),
+        }
+
+        async def work(transaction: Transaction) -> list[Source]:
+            sources = []
+            if filter.state is None or not filter.state.is_end:
+                sources.append(await _live_runs(transaction, filter, wanted, limit))
+            if filter.state is None or filter.state.is_end:
+                sources.append(await _ended_runs(transaction, filter, wanted, limit))
+            return sources
+
+        return make_page(await self.transactions.reading(tenant_id).run(work), limit)
 
     async def list_dead_letters(
         self, tenant_id: int, filter: DeadFilter, before: UUID | None = None, limit: int = 50
     ) -> Page[DeadLetter]:
         bound = limit + 1 if filter == DeadFilter() else BOUND
-        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            rows = await connection.fetch(
-                SQL["list_dead_letters"],
-                tenant_id,
-                before or LAST_ID,
-                filter.job_id,
-                filter.run_id,
-                bound,
-                filter.task,
-                filter.queue,
-                filter.failure,
-                filter.died_from,
-                filter.died_until,
-                filter.error,
-                limit + 1,
-                filter.fingerprint,
-            )
+        page = {"before": before or LAST_ID, "bound": bound, "limit": limit + 1}
+        reading = self.transactions.reading(tenant_id)
+        rows = await reading.rows("list_dead_letters", tenant_id=tenant_id, **page, **asdict(filter))
         items = [(row["run_id"], dead_letter(row)) for row in rows if row["run_id"] is not None]
         horizon = None if filter.job_id is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
         return make_page([Source(items, horizon)], limit)
 
     async def group_dead_letters(self, tenant_id: int, limit: int = 50, most: int = 100_000) -> DeadGroups:
-        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            rows = await connection.fetch(SQL["group_dead_letters"], tenant_id, most + 1, limit)
+        reading = self.transactions.reading(tenant_id)
+        rows = await reading.rows("group_dead_letters", tenant_id=tenant_id, most=most + 1, limit=limit)
         counted = rows[0]["counted"] if rows else 0
-        return DeadGroups(tuple(dead_group(row, row["tasks"]) for row in rows), min(counted, most), counted > most)
+        return DeadGroups(tuple(dead_group(row) for row in rows), min(counted, most), counted > most)
 
     async def job_status(self, tenant_id: int, job_id: UUID) -> JobReport:
-        async with self.database.acting_for(tenant_id, snapshot=True) as connection:
-            job, recurring = await find_job(connection, tenant_id, job_id)
-            return report(job, recurring, await runs_of_job(connection, tenant_id, job_id, 100))
+        async def work(transaction: Transaction) -> JobReport:
+            job, recurring = await find_job(transaction, tenant_id, job_id)
+            return report(job, recurring, await runs_of_job(transaction, tenant_id, job_id, 100))
+
+        return await self.transactions.reading(tenant_id).run(work)
 
 
 class _Jobs:
     """One page of jobs, home by home."""
 
-    def __init__(self, connection: Connection, tenant_id: int, filter: JobFilter, before: UUID, limit: int) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction, tenant_id: int, filter: JobFilter, before: UUID, limit: int) -> None:
+        self._transaction = transaction
         self._tenant_id = tenant_id
         self._filter = filter
         self._before = before
         self._limit = limit
+        self._wanted = {"tenant_id": tenant_id, "before": before, "limit": limit + 1, **_rest(filter)}
 
     async def sources(self) -> list[Source]:
         if self._filter.ids is not None:
@@ -142,8 +146,14 @@ class _Jobs:
     async def _labelled(self, labels: list[tuple[str, str]]) -> list[Source]:
         (kind, value), *others = labels
         bound = max(self._limit + 1, MOST_LABELLED)
-        rows = await self._connection.fetch(
-            SQL["list_labelled"], self._tenant_id, kind, value, self._before, *columns(others, 2), bound
+        rows = await self._transaction.rows(
+            "list_labelled",
+            **self._wanted,
+            kind=kind,
+            value=value,
+            kinds=[kind for kind, _ in others],
+            values=[value for _, value in others],
+            bound=bound,
         )
         if not rows:
             return []
@@ -163,49 +173,30 @@ class _Jobs:
         home = of_first_home(self._filter)
         if home is None:
             return Source(())
-        rows = await self._connection.fetch(
-            SQL["list_stored_jobs"],
-            self._tenant_id,
-            self._before,
-            ids,
-            bound,
-            self._limit + 1,
-            home.states,
-            home.recurring,
-            *self._rest(),
-        )
+        wanted = {**self._wanted, "ids": ids, "bound": bound, "states": home.states, "recurring": home.recurring}
+        rows = await self._transaction.rows("list_stored_jobs", **wanted)
         items = [(row["id"], stored_job_item(row)) for row in rows if row["id"] is not None]
         return Source(items, None if ids is not None else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"]))
 
     async def _live(self, ids: list[UUID] | None, bound: int, floor: UUID | None) -> Source:
         state = run_state_wanted(self._filter)
         running = state is RunState.RUNNING
-        rows = await self._connection.fetch(
-            SQL["list_live_jobs"],
-            self._tenant_id,
-            self._before,
-            ids,
-            bound,
-            self._limit + 1,
-            state,
-            floor,
-            *self._rest(),
-            running,
-        )
+        wanted = {**self._wanted, "ids": ids, "bound": bound, "state": state, "running": running}
+        rows = await self._transaction.rows("list_live_jobs", **wanted, floor=floor or FIRST_ID)
         items = [(row["job_id"], live_job_item(row, self._tenant_id)) for row in rows if row["job_id"] is not None]
         whole = ids is not None or running
         first = rows[0]
         return Source(items, None if whole else horizon_of(first["seen"], bound, first["lowest"], first["highest"]))
 
     async def _ended(self, sources: list[Source]) -> Source:
-        floor = floor_of(sources, self._limit)
+        floor = floor_of(sources, self._limit) or FIRST_ID
         walk = EndedWalk(self._filter, self._before, self._limit, beside=ids_of(sources))
         while not walk.done:
-            step = (walk.place, floor or FIRST_ID, walk.state, walk.rows_at_once)
-            (row,) = await self._connection.fetch(SQL["walk_ended_jobs"], self._tenant_id, *step)
-            seen, lowest, highest, ids, runs = row
-            wanted = walk.saw(seen, lowest, highest, ids)
-            walk.take(await self._look_up(wanted, dict(zip(ids, runs, strict=True))))
+            place = {"before": walk.place, "floor": floor, "state": walk.state, "bound": walk.rows_at_once}
+            row = found_row(await self._transaction.row("walk_ended_jobs", tenant_id=self._tenant_id, **place))
+            ids = row["ids"] or ()
+            wanted = walk.saw(row["seen"], row["lowest"], row["highest"], ids)
+            walk.take(await self._look_up(wanted, dict(zip(ids, row["run_ids"] or (), strict=False))))
         return Source(self._items(walk.found), walk.horizon)
 
     async def _ended_among(self, ids: list[UUID]) -> Source:
@@ -213,45 +204,37 @@ class _Jobs:
         walk.take(await self._look_up(ids, {}))
         return Source(self._items(walk.found))
 
-    async def _look_up(self, ids: list[UUID], runs: dict[UUID, UUID | None]) -> list[Any]:
-        """How jobs ended; quicker for those whose last run is known."""
+    async def _look_up(self, ids: list[UUID], last: dict[UUID, UUID | None]) -> Sequence[Row]:
+        """How jobs ended; quicker in PostgreSQL for those whose last run is known."""
         if not ids:
             return []
-        last = [runs.get(job_id) for job_id in ids]
-        return await self._connection.fetch(SQL["find_ended_jobs"], self._tenant_id, ids, last)
+        wanted = {"tenant_id": self._tenant_id, "ids": ids, "run_ids": [last.get(job_id) for job_id in ids]}
+        return await self._transaction.rows("find_ended_jobs", **wanted)
 
-    def _items(self, rows: list[Any]) -> list[tuple[UUID, JobItem]]:
+    def _items(self, rows: list[Row]) -> list[tuple[UUID, JobItem]]:
         return [(row["job_id"], ended_job_item(row, self._tenant_id)) for row in rows]
 
-    def _rest(self) -> tuple[Any, ...]:
-        return self._filter.task, self._filter.queue, self._filter.due_from, self._filter.due_until
+
+def _rest(filter: JobFilter | RunFilter) -> dict[str, Any]:
+    return {
+        "task": filter.task,
+        "queue": filter.queue,
+        "due_from": filter.due_from,
+        "due_until": filter.due_until,
+    }
 
 
-async def _live_runs(connection: Connection, tenant_id: int, filter: RunFilter, before: UUID, limit: int) -> Source:
+async def _live_runs(transaction: Transaction, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
     running = filter.state is RunState.RUNNING
+    whole = filter.job_id is not None or running
 
     async def look(bound: int, *, everybodys: bool) -> Source:
-        rows = await connection.fetch(
-            SQL["list_live_runs"],
-            tenant_id,
-            before,
-            filter.job_id,
-            running,
-            bound,
-            filter.state,
-            filter.task,
-            filter.queue,
-            filter.due_from,
-            filter.due_until,
-            everybodys,
-            limit + 1,
-        )
-        horizon = (
-            None if filter.job_id is not None or running else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
-        )
+        how = {"running": running, "everybodys": everybodys, "bound": bound}
+        rows = await transaction.rows("list_live_runs", **wanted, **how)
+        horizon = None if whole else horizon_of(rows[0]["seen"], bound, rows[0]["lowest"])
         return Source([(row["id"], live_run_item(row)) for row in rows if row["id"] is not None], horizon)
 
-    if filter.job_id is not None or running:
+    if whole:
         return await look(LIVE_BOUND, everybodys=False)
     # Where most runs are this tenant's, the newest of all are soon enough; if it has few, they can all be sorted.
     found = await look(4 * limit + 50, everybodys=True)
@@ -262,22 +245,10 @@ async def _live_runs(connection: Connection, tenant_id: int, filter: RunFilter, 
     return found
 
 
-async def _ended_runs(connection: Connection, tenant_id: int, filter: RunFilter, before: UUID, limit: int) -> Source:
+async def _ended_runs(transaction: Transaction, filter: RunFilter, wanted: dict[str, Any], limit: int) -> Source:
     found = Source(())
     for bound in bounds(filter, limit, BOUND):
-        rows = await connection.fetch(
-            SQL["list_ended_runs"],
-            tenant_id,
-            before,
-            filter.job_id,
-            filter.state,
-            bound,
-            filter.task,
-            filter.queue,
-            filter.due_from,
-            filter.due_until,
-            limit + 1,
-        )
+        rows = await transaction.rows("list_ended_runs", **wanted, bound=bound)
         first = rows[0]
         horizon = horizon_of(first["seen"], bound, first["lowest"], first["highest"])
         found = Source([(row["id"], ended_run_item(row)) for row in rows if row["id"] is not None], horizon)

@@ -1,0 +1,17 @@
+-- find_job: a job in its first home
+select j.id, j.tenant_id, j.task, j.queue, j.tier, j.schedule, j.recurring, j.state, c.next_fire_at, j.args, j.options,
+    j.timeout_ms, j.version, j.created_at, j.problem, coalesce(c.made, j.made) as made,
+    coalesce(c.missed, j.missed) as missed
+from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+where j.tenant_id = :tenant_id and j.id = :job_id
+    and not exists (select 1 from duetime.deleted_jobs d where d.job_id = j.id);
+
+-- is_deleted: whether a job was deleted
+select 1 as known from duetime.deleted_jobs where tenant_id = :tenant_id and job_id = :job_id;
+
+-- next_live_run: when the soonest waiting run of a job is due
+select min(due_at) as due_at from duetime.runs where tenant_id = :tenant_id and job_id = :job_id and worker_id is null;
+
+-- counts: how many rows each home holds
+select (select count(*) from duetime.jobs) as jobs, (select count(*) from duetime.runs) as runs,
+    (select count(*) from duetime.history) as history, (select count(*) from duetime.dead_letters) as dead_letters;
