@@ -8,12 +8,10 @@ import msgspec
 
 from duetime.errors import KeyInFlight
 from duetime.model.idempotency import KeyedRequest
-from duetime.store.rules.caller_keys import IDEMPOTENCY, KEY, REPEAT, Repeated, answer_of, decode_answer
+from duetime.store.rules.caller_keys import IDEMPOTENCY, KEY, NO_JOB, REPEAT, Repeated, answer_of, decode_answer
 from duetime.store.shared.transaction import Row, SharedRole, Transaction
 
 T = TypeVar("T")
-_NO_JOB = UUID(int=0)
-"""These keys are not kept for a job's sake."""
 
 
 class AnswerRole(SharedRole):
@@ -69,7 +67,7 @@ async def repeated_by(transaction: Transaction, tenant_id: int, run_id: UUID) ->
 
 async def keep_repeats(transaction: Transaction, tenant_id: int, repeated: Sequence[Repeated]) -> None:
     """Remember which runs were repeated, and by which."""
-    same = {"tenant_id": tenant_id, "kind": REPEAT, "no_job": _NO_JOB, "fingerprint": b"", "answer": None}
+    same = {"tenant_id": tenant_id, "kind": REPEAT, "no_job": NO_JOB, "fingerprint": b"", "answer": None}
     await transaction.many("put_answer", [{**same, "key": old.hex, "run_id": new} for old, new in repeated])
 
 
@@ -83,7 +81,7 @@ def _answer(tenant_id: int, request: KeyedRequest, answer: bytes | None) -> dict
         "tenant_id": tenant_id,
         "kind": IDEMPOTENCY,
         "key": request.key,
-        "no_job": _NO_JOB,
+        "no_job": NO_JOB,
         "run_id": None,
         "fingerprint": request.fingerprint,
         "answer": answer,
