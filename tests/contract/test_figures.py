@@ -96,8 +96,7 @@ async def test_how_things_stand(store: Store, time: Time, monkeypatch: pytest.Mo
     assert found.running.value in (1, 2)
     assert [(each.task, each.queue) for each in found.waiting] == [("greet", "default")]
     assert found.waiting[0].since == time.now - timedelta(seconds=5)
-    monkeypatch.setattr("duetime.store.postgres.figures.CAP", 1)
-    monkeypatch.setattr("duetime.store.sqlite.figures.CAP", 1)
+    monkeypatch.setattr("duetime.store.shared.figures.CAP", 1)
     assert (await store.standing(TENANT)).jobs.kind in ("estimate", "at_least")
 
 
@@ -151,8 +150,7 @@ async def _hour(store: Store, time: Time) -> dict[tuple[int, str], int]:
 async def test_a_herd_is_estimated_where_it_cannot_be_walked(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("duetime.store.sqlite.figures", "duetime.store.postgres.figures"):
-        monkeypatch.setattr(f"{place}.LOOKED_AT", 100)
+    monkeypatch.setattr("duetime.store.shared.figures.LOOKED_AT", 100)
     monkeypatch.setattr(figure_rows, "SAMPLED", 400)
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
@@ -164,8 +162,7 @@ async def test_an_estimate_is_made_from_the_tenants_own_rows(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One job beside the many of another tenant is one run, and exact."""
-    for place in ("duetime.store.sqlite.figures", "duetime.store.postgres.figures"):
-        monkeypatch.setattr(f"{place}.LOOKED_AT", 100)
+    monkeypatch.setattr("duetime.store.shared.figures.LOOKED_AT", 100)
     monkeypatch.setattr(figure_rows, "SAMPLED", 50)
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     await submit(store, job(Once(delay=timedelta(minutes=30)), tenant_id=STRANGER), tenant_id=STRANGER)

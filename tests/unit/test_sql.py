@@ -40,7 +40,6 @@ ONLY_POSTGRES = {
     "hold_parents": "a file has one writer, so nothing can come between two statements",
     "which_deleted": "one job at a time in SQLite, by `is_deleted`",
     "blocks_of_day": "a file has no partitions: rows are numbered",
-    "estimate_jobs": "SQLite's planner believes nothing of how many there are",
     "pages_of_runs": "SQLite walks over runs by their ids",
     "hold_strays": "a file has one writer, so nobody else holds a row",
     "refund_fires": "a file has one writer: a rate is charged for what was fired",
@@ -90,7 +89,6 @@ ONLY_SQLITE = {
     "which_graph": "part of `end_nodes` in PostgreSQL",
     "edges_in_turn": "part of `sweep_edges` in PostgreSQL",
     "token_bucket": "part of `take_tokens` in PostgreSQL",
-    "held_runs": "part of `running_runs` in PostgreSQL, which knows arrays",
 }
 
 

@@ -398,7 +398,11 @@ async def test_a_subscription_that_is_put_while_the_last_one_is_deleted(
 ) -> None:
     await store.put_subscription(TENANT, HOOK)
     async with session.transaction():
-        for name, given in (("lock_notifying", ()), ("delete_subscription", (TENANT, "ops")), ("listen_no_more", ())):
+        for name, given in (
+            ("lock_notifying", ()),
+            ("delete_subscription", (TENANT, "ops")),
+            ("listen_no_more", (DAY,)),
+        ):
             await session.execute(SQL[name], *given)
         putting = asyncio.create_task(store.put_subscription(TENANT, HOOK))
         await asyncio.sleep(0.1)

@@ -6,7 +6,6 @@ from duetime.store.postgres.allowances import AllowanceRole
 from duetime.store.postgres.caller_transaction import CallerTransactionRole
 from duetime.store.postgres.completing import CompletingRole
 from duetime.store.postgres.dealer_claims import DealerClaimsRole
-from duetime.store.postgres.figures import FigureRole
 from duetime.store.postgres.firing import FiringRole
 from duetime.store.postgres.graphs import GraphRole
 from duetime.store.postgres.hand_over import HandOverRole
@@ -15,6 +14,7 @@ from duetime.store.postgres.intake import IntakeRole
 from duetime.store.postgres.leasing import LeasingRole
 from duetime.store.postgres.pruning import PruningRole
 from duetime.store.postgres.reaping import ReapingRole
+from duetime.store.postgres.recent import RecentRole
 from duetime.store.postgres.recompute import RecomputingRole
 from duetime.store.postgres.replay import ReplayRole
 from duetime.store.postgres.schema import SchemaRole
@@ -25,6 +25,7 @@ from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
+from duetime.store.shared.figures import FigureRole
 from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
@@ -47,16 +48,17 @@ class PostgresStore(
     CompletingRole,
     ReapingRole,
     ReplayRole,
+    RecentRole,
     RecomputingRole,
     PruningRole,
     CallerTransactionRole,
     AllowanceRole,
-    FigureRole,
     GraphRole,
     HandOverRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    FigureRole,
     ListingRole,
     ResealingRole,
     AnswerRole,

@@ -28,10 +28,10 @@ _NAMES = {
         action actor address agent answer args attempt attempt_state body bytes checkpoint claim_no count
         counted dead_letters depth detail end_state ends error failed failure fence fingerprint fires_per_second
         flow followed hash held_back hint history home_lane jobs key key_name kind lane_id level limit_id live
-        logs lost made message met missed name need nodes number object options otherwise owed place problem
-        progress queue quotas rate result retried role rows rule running running_runs runs said schedule seen
-        size state status stored_jobs submissions_per_second target task tenant tenant_id text tier timeout_ms
-        tried trips unended unmet value version wanted weight wrapped wrapped_by
+        logs lost made message met missed name need nodes number object options otherwise owed place plan
+        problem progress queue quotas rate result retried role rows rule running running_runs runs said schedule
+        seen size state status stored_jobs stretch submissions_per_second target task tenant tenant_id text
+        there tier timeout_ms tried trips unended unmet value version wanted weight wrapped wrapped_by
     """,
     Kind.FLAG: "among cancel_requested elsewhere encrypt_args exact known one_off open recurring usable",
     Kind.MOMENT: """

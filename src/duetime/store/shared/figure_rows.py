@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from duetime.model.attempt import AttemptState
@@ -32,16 +31,17 @@ def count_to(found: int, cap: int) -> Count:
     return Count(found) if found <= cap else Count(cap, "at_least")
 
 
-def recent(rows: Iterable[Sequence[Any]], since: datetime, until: datetime, step: timedelta, seen: datetime) -> Recent:
-    """From rows (kind, number, attempt state, end state, name, value); `seen` is from when on nothing is missing."""
+def recent(rows: Iterable[Fields], since: datetime, until: datetime, step: timedelta, seen: datetime) -> Recent:
+    """From rows of steps, lags and tasks that fail; `seen` is from when on nothing is missing."""
     last = -(-(until - since) // step) - 1
     counts: dict[int, dict[str, int]] = {}
     lags: dict[int, timedelta] = {}
     failing = []
-    for kind, number, attempt_state, end_state, name, value in rows:
+    for row in rows:
+        kind, number, value, attempt_state = row["kind"], row["number"], row["value"], row["attempt_state"]
         if kind == "step":
             found = counts.setdefault(min(number, last), {})  # what ends this very moment counts too
-            word = _word(attempt_state, end_state)
+            word = _word(attempt_state, row["end_state"])
             if word is not None:
                 found[word] = found.get(word, 0) + int(value)
             if attempt_state == AttemptState.LOST:
@@ -49,7 +49,7 @@ def recent(rows: Iterable[Sequence[Any]], since: datetime, until: datetime, step
         elif kind == "lag":
             lags[number] = timedelta(seconds=max(0.0, value))
         elif kind == "failing":
-            failing.append(Failing(name, int(value), number))
+            failing.append(Failing(row["name"], int(value), number))
     steps = tuple(Step(since + step * number, **counts.get(number, {})) for number in range(last + 1))
     lag = Lag(lags[50], lags[95], lags[100]) if lags else None
     return Recent(seen, until, steps, lag, tuple(failing))
@@ -61,11 +61,12 @@ def _word(attempt_state: int, end_state: int | None) -> str | None:
     return "retried" if attempt_state == AttemptState.FAILED else None
 
 
-def waiting(rows: Iterable[Sequence[Any]]) -> tuple[Waiting, ...]:
-    """From rows (task, queue, ready_at), longest waiting first; lanes of one task and queue are one."""
+def waiting(rows: Iterable[Fields]) -> tuple[Waiting, ...]:
+    """From rows of lanes, longest waiting first; lanes of one task and queue are one."""
     found: dict[tuple[str, str], Waiting] = {}
-    for task, queue, since in rows:
-        found.setdefault((task, queue), Waiting(task, queue, since))
+    for row in rows:
+        if row["ready_at"] is not None:
+            found.setdefault((row["task"], row["queue"]), Waiting(row["task"], row["queue"], row["ready_at"]))
     return tuple(found.values())
 
 
@@ -73,7 +74,7 @@ def coming_job(row: Fields) -> ComingJob:
     return ComingJob(
         row["job_id"],
         row["queue"],
-        bool(row["recurring"]),
+        row["recurring"],
         bytes(row["schedule"]),
         row["options"],
         row["next_fire_at"],

@@ -9,6 +9,7 @@ from duetime.store.shared.answers import AnswerRole
 from duetime.store.shared.breakers import BreakerRole
 from duetime.store.shared.calendars import CalendarRole
 from duetime.store.shared.events import EventRole
+from duetime.store.shared.figures import FigureRole
 from duetime.store.shared.lists import ListingRole
 from duetime.store.shared.notifications import NotifyingRole
 from duetime.store.shared.payloads import PayloadRole
@@ -22,7 +23,6 @@ from duetime.store.sqlite.allowances import AllowanceRole
 from duetime.store.sqlite.caller_transaction import CallerTransactionRole
 from duetime.store.sqlite.completing import CompletingRole
 from duetime.store.sqlite.dealer_claims import DealerClaimsRole
-from duetime.store.sqlite.figures import FigureRole
 from duetime.store.sqlite.firing import FiringRole
 from duetime.store.sqlite.graphs import GraphRole
 from duetime.store.sqlite.hand_over import HandOverRole
@@ -31,6 +31,7 @@ from duetime.store.sqlite.intake import IntakeRole
 from duetime.store.sqlite.leasing import LeasingRole
 from duetime.store.sqlite.pruning import PruningRole
 from duetime.store.sqlite.reaping import ReapingRole
+from duetime.store.sqlite.recent import RecentRole
 from duetime.store.sqlite.recompute import RecomputingRole
 from duetime.store.sqlite.replay import ReplayRole
 from duetime.store.sqlite.schema import SchemaRole
@@ -48,16 +49,17 @@ class SqliteStore(
     CompletingRole,
     ReapingRole,
     ReplayRole,
+    RecentRole,
     RecomputingRole,
     PruningRole,
     CallerTransactionRole,
     AllowanceRole,
-    FigureRole,
     GraphRole,
     HandOverRole,
     AccessRole,
     SessionRole,
     CalendarRole,
+    FigureRole,
     ListingRole,
     ResealingRole,
     AnswerRole,

@@ -3,22 +3,22 @@
 
 -- blocks_of_day: how long the partitions of these names are, in blocks
 select coalesce(pg_relation_size(to_regclass(n.name)), 0) / current_setting('block_size')::int as blocks
-from unnest($1::text[]) with ordinality as n(name, place) order by n.place;
+from unnest(:names::text[]) with ordinality as n(name, place) order by n.place;
 
 -- recent_attempts: what ended lately, from the newest blocks of up to two days; as (kind, number, states, text, value)
 with tail as materialized (
     select 0 as day, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
         h.first_started_at, h.finished_at
     from duetime.history h
-    where h.finished_at >= $4 and h.finished_at < $5 and h.ctid >= ('(' || $6::bigint || ',0)')::tid
+    where h.finished_at >= :today and h.finished_at < :tomorrow and h.ctid >= ('(' || :first_block::bigint || ',0)')::tid
     union all
     select 1, h.tenant_id, h.lane_id, h.attempt, h.lost, h.attempt_state, h.end_state, h.due_at, h.started_at,
         h.first_started_at, h.finished_at
     from duetime.history h
-    where h.finished_at >= $7 and h.finished_at < $8 and h.ctid >= ('(' || $9::bigint || ',0)')::tid
+    where h.finished_at >= :day and h.finished_at < :midnight and h.ctid >= ('(' || :first_block_of_day::bigint || ',0)')::tid
 ),
 mine as materialized (
-    select * from tail where tenant_id = $1 and finished_at >= $2
+    select * from tail where tenant_id = :tenant_id and finished_at >= :since
 ),
 lags as materialized (
     select extract(epoch from m.started_at - m.due_at)::float8 as lag from mine m
@@ -28,7 +28,7 @@ tasks as (
     select n.task, count(*) filter (where m.attempt_state in (2, 3)) as failed, count(*) as attempts
     from mine m join duetime.lanes n on n.id = m.lane_id group by n.task
 )
-select 'step' as kind, floor(extract(epoch from m.finished_at - $2) / $3::float8)::int as number, m.attempt_state,
+select 'step' as kind, floor(extract(epoch from m.finished_at - :since) / :step::float8)::int as number, m.attempt_state,
     m.end_state, null as name, count(*)::float8 as value
 from mine m group by 2, 3, 4
 union all
@@ -38,56 +38,56 @@ union all
 (select 'failing', t.attempts::int, null, null, t.task, t.failed from tasks t where t.failed > 0
     order by t.failed desc, t.task limit 5)
 union all
-select 'seen', t.day, null, null, null, extract(epoch from min(t.finished_at) - $2)::float8 from tail t group by t.day;
+select 'seen', t.day, null, null, null, extract(epoch from min(t.finished_at) - :since)::float8 from tail t group by t.day;
 
 -- standing: how many jobs, running runs and dead letters a tenant has, up to a cap
-select (select count(*) from (select 1 from duetime.jobs where tenant_id = $1 limit $2 + 1) j) as jobs,
-    (select count(*) from (select 1 from duetime.running_runs() limit $2 + 1) r) as running,
-    (select count(*) from (select 1 from duetime.dead_letters where tenant_id = $1 limit $2 + 1) d) as dead_letters;
+select (select count(*) from (select 1 from duetime.jobs where tenant_id = :tenant_id limit :cap + 1) j) as jobs,
+    (select count(*) from (select 1 from duetime.running_runs() limit :cap + 1) r) as running,
+    (select count(*) from (select 1 from duetime.dead_letters where tenant_id = :tenant_id limit :cap + 1) d) as dead_letters;
 
 -- estimate_jobs: how many jobs the planner believes a tenant has
-explain (format json) select from duetime.jobs where tenant_id = $1;
+explain (format json) select from duetime.jobs where tenant_id = :tenant_id;
 
 -- waiting_lanes: since when the first run of each lane is ready and has not started
 select n.task, n.queue, r.ready_at from duetime.lanes n cross join lateral (
     select r.ready_at from duetime.runs r where r.lane_id = n.id and r.worker_id is null
     order by r.ready_at limit 1) r
-where n.tenant_id = $1 and n.awake and r.ready_at <= duetime.now() order by r.ready_at;
+where n.tenant_id = :tenant_id and n.awake and r.ready_at <= duetime.now() order by r.ready_at;
 
 -- runs_ahead: how many runs of a tenant are made and due later, by stretch of time and queue
-select m.queue, div((extract(epoch from m.due_at - $4::timestamptz) * 1000000)::numeric,
-    (extract(epoch from $5::interval) * 1000000)::numeric)::int as stretch, count(*) as runs
+select m.queue, div((extract(epoch from m.due_at - :start::timestamptz) * 1000000)::numeric,
+    (extract(epoch from :step::interval) * 1000000)::numeric)::int as stretch, count(*) as runs
 from (
     select n.queue, r.due_at from duetime.lanes n cross join lateral (
-        select r.due_at from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= $2
-            and r.ready_at < $3 and r.due_at >= $2 and r.due_at < $3
-        order by r.ready_at limit $6) r
-    where n.tenant_id = $1 and n.awake limit $6) m
+        select r.due_at from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= :since
+            and r.ready_at < :until and r.due_at >= :since and r.due_at < :until
+        order by r.ready_at limit :most) r
+    where n.tenant_id = :tenant_id and n.awake limit :most) m
 group by 1, 2;
 
 -- jobs_of_runs_ahead: jobs with such a run, newest first between two ids
 select distinct r.job_id, n.queue from duetime.lanes n cross join lateral (
-    select r.job_id from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= $2
-        and r.ready_at < $3 and r.due_at >= $2 and r.due_at < $3 and r.job_id < $4 and r.job_id >= $5
+    select r.job_id from duetime.runs r where r.lane_id = n.id and r.worker_id is null and r.ready_at >= :since
+        and r.ready_at < :until and r.due_at >= :since and r.due_at < :until and r.job_id < :before and r.job_id >= :floor
     order by r.ready_at) r
-where n.tenant_id = $1 and n.awake order by r.job_id desc limit $6;
+where n.tenant_id = :tenant_id and n.awake order by r.job_id desc limit :most;
 
 -- job_ids: the newest jobs of a tenant below an id
-select id from duetime.jobs_below($1, $2, $3) as j(id);
+select id from duetime.jobs_below(:tenant_id, :before, :most) as j(id);
 
 -- sample_jobs: how many jobs a tenant has, up to a cap, and some of them by the last bytes of their ids, which are drawn
 -- by lot
-select count(*) as there, array_agg(j.id) filter (where substring(uuid_send(j.id) from 15) < $2::bytea) as ids
-from (select j.id from duetime.jobs j where j.tenant_id = any (array[$1::int]) limit $3) j;
+select count(*) as there, array_agg(j.id) filter (where substring(uuid_send(j.id) from 15) < :bound::bytea) as ids
+from (select j.id from duetime.jobs j where j.tenant_id = any (array[:tenant_id::int]) limit :most) j;
 
 -- coming_jobs: what the fires of these jobs depend on, of those that have a cursor
 select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
-from duetime.jobs_by_id($2::uuid[]) j cross join lateral (
+from duetime.jobs_by_id(:ids::uuid[]) j cross join lateral (
     select c.next_fire_at, c.made, c.owed from duetime.cursors c where c.job_id = j.id limit 1) c
-where j.tenant_id = $1 and j.state = 0;
+where j.tenant_id = :tenant_id and j.state = 0;
 
 -- recent_runs: the last ends of each of these jobs, newest first
 select h.job_id, h.run_id, h.end_state, h.due_at, h.started_at, h.finished_at
-from unnest($2::uuid[]) as w(id)
-cross join lateral duetime.history_by_run($1, 'ffffffff-ffff-ffff-ffff-ffffffffffff', w.id, null, $3) h
+from unnest(:ids::uuid[]) as w(id)
+cross join lateral duetime.history_by_run(:tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff', w.id, null, :most) h
 order by h.job_id, h.run_id desc;

@@ -29,12 +29,21 @@ union all
 select 'seen', count(*), null, null, null, (min(finished_at) - :since) / 1000000.0 from tail having count(*) > 0;
 
 -- standing: how many jobs, running runs and dead letters a tenant has, up to a cap
+with held as materialized (
+    -- As many numbers as there are ids in the blob.
+    select distinct substr(h.ids, x.key * 16 + 1, 16) as id
+    from (select run_ids as ids from claims union all select run_id from handovers) h
+    cross join json_each('[' || substr(replace(hex(zeroblob(length(h.ids) / 16)), '00', ',0'), 2) || ']') x
+)
 select (select count(*) from (select 1 from jobs where tenant_id = :tenant_id limit :cap + 1)) as jobs,
     (select count(*) from (
-        select 1 from json_each(:held_places) x cross join runs r on r.id = substr(:held, x.key * 16 + 1, 16)
+        select 1 from held x cross join runs r on r.id = x.id
         where r.tenant_id = :tenant_id and r.worker_id is not null limit :cap + 1)) as running,
     (select count(*) from (
         select 1 from dead_letters where tenant_id = :tenant_id limit :cap + 1)) as dead_letters;
+
+-- estimate_jobs: how many jobs the planner believes a tenant has: SQLite's believes nothing
+select null as plan;
 
 -- waiting_lanes: since when the first run of each lane is ready and has not started
 select n.task, n.queue, (
@@ -58,17 +67,23 @@ order by r.job_id desc limit :most;
 select id from jobs where tenant_id = :tenant_id and id < :before order by id desc limit :most;
 
 -- count_jobs_to_sample: how many jobs a tenant has, up to a cap
-select count(*) from (select 1 from jobs where tenant_id = :tenant_id limit :most);
+select count(*) as count from (select 1 from jobs where tenant_id = :tenant_id limit :most);
 
--- sample_jobs: some of them, by the last bytes of their ids, which are drawn by lot
-select id from (select id from jobs where tenant_id = :tenant_id limit :most) where substr(id, 15) < :bound;
+-- sample_jobs: how many jobs a tenant has, up to a cap, and some of them by the last bytes of their ids, which are drawn
+-- by lot
+select count(*) as there, group_concat(hex(id), '') filter (where substr(id, 15) < :bound) as ids
+from (select id from jobs where tenant_id = :tenant_id limit :most);
 
 -- coming_jobs: what the fires of these jobs depend on, of those that have a cursor
 select j.id as job_id, j.queue, j.recurring, j.schedule, j.options, c.next_fire_at, c.made, c.owed
-from json_each(:places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16)
+from json_each(:ids_places) x cross join jobs j on j.id = substr(:ids, x.key * 16 + 1, 16)
     and j.tenant_id = :tenant_id and j.state = 0
 join cursors c on c.job_id = j.id;
 
--- recent_runs: the last ends of a job, newest first
-select job_id, run_id, end_state, due_at, started_at, finished_at from history indexed by history_of_job
-where tenant_id = :tenant_id and job_id = :job_id and end_state is not null order by run_id desc limit :most;
+-- recent_runs: the last ends of each of these jobs, newest first
+select h.job_id, h.run_id, h.end_state, h.due_at, h.started_at, h.finished_at
+from json_each(:ids_places) x cross join history h on h.rowid in (
+    select o.rowid from history o indexed by history_of_job
+    where o.tenant_id = :tenant_id and o.job_id = substr(:ids, x.key * 16 + 1, 16) and o.end_state is not null
+    order by o.run_id desc limit :most)
+order by h.job_id, h.run_id desc;

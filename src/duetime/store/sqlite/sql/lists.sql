@@ -104,10 +104,6 @@ cross join history h on h.tenant_id = :tenant_id and h.job_id = substr(:ids, x.k
 join lanes n on n.id = h.lane_id
 order by h.job_id desc;
 
--- held_runs: the runs of all claims, and those that were handed over
-select run_ids from claims;
-select run_id from handovers;
-
 -- list_live_runs: live runs of a tenant: of a job, or those that run, or all if they are few, or from among everybody's
 with held as materialized (
     -- As many numbers as there are ids in the blob.

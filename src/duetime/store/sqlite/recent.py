@@ -1,0 +1,26 @@
+"""What ended lately, from the newest rows of history."""
+
+from datetime import timedelta
+
+from duetime.model.overview import Recent
+from duetime.store.shared.figure_rows import recent
+from duetime.store.shared.transaction import Transaction
+from duetime.store.sqlite.role import Role
+
+_ROWS = 20_000
+"""How much of history is read."""
+
+
+class RecentRole(Role):
+    async def recent(self, tenant_id: int, window: timedelta, step: timedelta) -> Recent:
+        async def work(transaction: Transaction) -> Recent:
+            until = await transaction.now()
+            seen = since = until - window
+            wanted = {"tenant_id": tenant_id, "most": _ROWS, "since": since, "step": step}
+            rows = await transaction.rows("recent_attempts", **wanted)
+            for row in rows:
+                if row["kind"] == "seen" and row["number"] >= _ROWS:
+                    seen = max(seen, since + timedelta(seconds=row["value"]))
+            return recent(rows, since, until, step, seen)
+
+        return await self.transactions.run(work)
