@@ -27,8 +27,8 @@ from duetime import App, clock, ids
 from duetime.engine import reaper
 from duetime.model import completion
 from duetime.store.protocol.store import Store
-from duetime.store.shared import health_reporter
-from duetime.worker import known_lanes, progress_reports, worker
+from duetime.store.shared import health_reporter, known_lanes
+from duetime.worker import claimer, progress_reports, worker
 
 BOUND = 20.0
 RECOVERY = 2 * LEASE.total_seconds() + 30.0
@@ -294,7 +294,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         patch.object(worker, "_CANCELS_EVERY", 30.0),
         patch.object(progress_reports, "INTERVAL", 300.0),
         patch.object(known_lanes, "_LANES_EVERY", 1.0),
-        patch.object(known_lanes, "_PAUSES_EVERY", 60.0),
+        patch.object(claimer, "_RULES_EVERY", 60.0),
         patch.object(health_reporter, "_QUICK", 300.0),
     ):
         yield

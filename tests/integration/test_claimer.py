@@ -12,10 +12,10 @@ from duetime.errors import StoreUnavailable
 from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.job import DEFAULT_TENANT
-from duetime.model.lane import LaneKey, Tier
+from duetime.model.lane import LaneKey, Look, Tier
 from duetime.model.worker import WorkerInfo
 from duetime.store.address import store_in_memory
-from duetime.store.protocol.store import Look, Store
+from duetime.store.protocol.store import Store
 from duetime.worker.claimer import Claimer
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from duetime.model.claim_plan import Agenda
-from duetime.model.lane import Lane, LaneKey, Sight, Tier, Trial
+from duetime.model.lane import Lane, LaneKey, Look, Sight, Tier, Trial
 from duetime.model.shares import TURN, FullLanes, Shares
 from duetime.model.suspicion import TrialRoom
 
@@ -37,7 +37,7 @@ class World:
             sights.append(Sight(lane_id, moments, tuple(UUID(int=lane_id * 10**6 + number) for number in range(seen))))
         sights = [sight for sight in sights if sight.ready_at]
         room = TrialRoom(suspects=trials, alone=trials)
-        return Agenda.of(sights, self.lanes, PLACES, room, NOW, depth, claimed)
+        return Agenda.of(Look(NOW, tuple(sights), depth), self.lanes, PLACES, room, claimed)
 
     def claim(self, free: int, depth: int = 1000, trials: int = 0) -> dict[int, int]:
         takes = dict(self.shares.deal(self.look(depth, trials), [free, free]))

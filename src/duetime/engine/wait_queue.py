@@ -10,8 +10,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from duetime.model.attempt import Claimed
-from duetime.model.lane import Lane, LaneKey
-from duetime.model.shares import Shares
+from duetime.model.lane import LaneKey
+from duetime.model.planner import Planner
 from duetime.model.suspicion import TrialRoom
 from duetime.model.worker import Seat
 
@@ -66,24 +66,8 @@ class Waiting:
 
 class Line:
     def __init__(self, wants: Capabilities, *, strict: bool = False) -> None:
-        self.wants = wants
-        self.shares = Shares(strict=strict)
-        self.lanes: dict[int, Lane] = {}
-        self.places = dict.fromkeys(wants.tasks, 0)
+        self.planner = Planner(dict.fromkeys(wants.tasks, 0), wants.queues, wants.tenant_id, strict=strict)
         self.waiting: dict[tuple[UUID, int], Waiting] = {}
-
-    def learn(self, lanes: Iterable[Lane]) -> None:
-        """Keep those of the new lanes that this line is served from."""
-        tenant_id, tasks, queues = self.wants
-        for lane in lanes:
-            key = lane.key
-            if key.tenant_id == tenant_id and key.task in tasks and (not queues or key.queue in queues):
-                self.lanes[lane.id] = lane
-
-    def forget(self, lane_ids: Iterable[int]) -> None:
-        """These lanes are asleep."""
-        for lane_id in lane_ids:
-            self.lanes.pop(lane_id, None)
 
     def leave(self, waiting: Waiting) -> None:
         self.waiting.pop((waiting.worker_id, waiting.claim_no), None)

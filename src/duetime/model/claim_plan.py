@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import islice
 from uuid import UUID
 
-from duetime.model.lane import Lane, Sight, Trial
+from duetime.model.lane import Lane, Look, Trial
 from duetime.model.suspicion import Suspicion, TrialRoom
 
 _ENDLESS = 1 << 40
@@ -88,21 +88,18 @@ class Agenda:
     @classmethod
     def of(
         cls,
-        sights: Iterable[Sight],
+        look: Look,
         lanes: Mapping[int, Lane],
         places: Mapping[str, int],
         trial_room: TrialRoom,
-        now: datetime,
-        depth: int,
         claimed: Collection[UUID] = (),
         suspicion: Suspicion = _NO_SUSPICION,
     ) -> "Agenda":
-        """What is ready by now. `places` says where a task runs, `trial_room` how many that are not trusted may start,
-        `depth` how far the look reached into each lane, `claimed` what has been claimed beside it, `suspicion` which
-        tasks are not trusted."""
+        """What was ready at a look. `places` says where a task runs, `trial_room` how many that are not trusted may
+        start, `claimed` what has been claimed beside the look, `suspicion` which tasks are not trusted."""
         agenda = cls()
         room = trial_room.copy()
-        for sight in sights:
+        for sight in look.sights:
             lane_id = sight.lane_id
             if lane_id not in lanes:
                 continue  # it fell asleep meanwhile, and has woken: it is read again before the next look
@@ -110,9 +107,9 @@ class Agenda:
             seen = [
                 (moment, run_id, lane_id)
                 for moment, run_id in zip(sight.ready_at, sight.run_ids, strict=True)
-                if moment <= now
+                if moment <= look.now
             ]
-            deep = len(seen) >= depth
+            deep = len(seen) >= look.depth
             if claimed:
                 seen = [one for one in seen if one[1] not in claimed]
             trial = suspicion.trial(key)

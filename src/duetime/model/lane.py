@@ -101,3 +101,18 @@ class Sight(msgspec.Struct, frozen=True, gc=False):
     lane_id: int
     ready_at: tuple[datetime, ...]
     run_ids: tuple[UUID, ...]
+
+
+class Look(msgspec.Struct, frozen=True):
+    """The heads of lanes at one moment of the store's clock."""
+
+    now: datetime
+    sights: tuple[Sight, ...]
+    depth: int
+    """How far it reached into each lane."""
+
+    @property
+    def next_in(self) -> float | None:
+        """Seconds until the first of these runs is ready: not above zero when one is; None when there are no runs."""
+        soonest = min((sight.ready_at[0] for sight in self.sights), default=None)
+        return None if soonest is None else (soonest - self.now).total_seconds()

@@ -21,6 +21,9 @@ from duetime.model.attempt import Claimed
 from duetime.model.claim_plan import Agenda, Group
 from duetime.model.lane import Tier
 
+Takes = list[tuple[int, int]]
+"""What one claim asks for: lanes, and how many runs of each."""
+
 LOOKED_AT = 1000
 """How many runs a look may read, over all lanes."""
 TIER_WEIGHTS = {Tier.HIGH: 70, Tier.MEDIUM: 25, Tier.LOW: 5}
@@ -104,8 +107,8 @@ class Shares:
         self._tenants: dict[int, _Turns] = {}
         self._tiers: dict[tuple[int, int], _Turns] = {}
 
-    def deal(self, agenda: Agenda, free: Sequence[int]) -> list[tuple[int, int]]:
-        """The takes of one claim: (lane, how many). `free` counts the slots of each place. What was dealt does not wait
+    def deal(self, agenda: Agenda, free: Sequence[int]) -> Takes:
+        """The takes of one claim. `free` counts the slots of each place. What was dealt does not wait
         any more; what is left may be dealt later."""
         takes: dict[int, int] = {}
         for place, tenants in agenda.places.items():
@@ -113,7 +116,7 @@ class Shares:
                 agenda.take(place, self._give(place, tenants, free[place]), takes)
         return list(takes.items())
 
-    def settle(self, agenda: Agenda, takes: Sequence[tuple[int, int]], claimed: Sequence[Claimed]) -> bool:
+    def settle(self, agenda: Agenda, takes: Takes, claimed: Sequence[Claimed]) -> bool:
         """Whether a claim got all that was dealt to it; if not, the difference is put right."""
         if len(claimed) == sum(asked for _, asked in takes):
             return True
@@ -190,13 +193,7 @@ class FullLanes:
     def __contains__(self, lane_id: int) -> bool:
         return lane_id in self._until
 
-    def learn(
-        self,
-        takes: Sequence[tuple[int, int]],
-        claimed: Sequence[Claimed],
-        is_limited: Callable[[int], bool],
-        now: float,
-    ) -> None:
+    def learn(self, takes: Takes, claimed: Sequence[Claimed], is_limited: Callable[[int], bool], now: float) -> None:
         """A lane under a limit that gave less than was asked for is left alone for a moment."""
         limited = [(lane_id, asked) for lane_id, asked in takes if is_limited(lane_id)]
         if limited:
@@ -218,8 +215,8 @@ class FullLanes:
             self._until[lane_id] = min(until, now + _FULL_AT_LEAST)
 
     def until_the_next(self, now: float, most: float) -> float:
-        """How long until one of them may be asked again."""
-        return min((max(0.0, until - now) for until in self._until.values()), default=most)
+        """How long until one of them may be asked again, at most so long."""
+        return min(most, max(0.0, min(self._until.values()) - now)) if self._until else most
 
     def forget(self, now: float) -> None:
         self._until = {lane_id: until for lane_id, until in self._until.items() if until > now}

@@ -1,5 +1,5 @@
 """The claimer of a worker that works straight on a store: takes ready runs for free slots, and what short functions get
-done meanwhile; sleeps until the next one is ready, or a hint wakes it.
+done meanwhile; sleeps until the next one is ready, or a hint wakes it. Which runs it takes is for the planner to say.
 
 What a look found is dealt out over several claims, for a tenth of a second: looks at many lanes cost more than claims.
 """
@@ -12,12 +12,12 @@ from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.claim_plan import Agenda
-from duetime.model.shares import Shares, depth_of_look
-from duetime.model.suspicion import PATIENCE, TrialRoom
+from duetime.model.lane import Look
+from duetime.model.planner import Planner
+from duetime.model.shares import Takes
 from duetime.process.loop import Loop, not_missed
-from duetime.store.protocol.store import Claiming, Look
-from duetime.worker.known_lanes import KnownLanes
+from duetime.store.protocol.store import Claiming
+from duetime.store.shared.known_lanes import KnownLanes
 from duetime.worker.session import Session
 from duetime.worker.source import Wants
 
@@ -26,6 +26,7 @@ _MOST = 500
 fewer round trips, and the more another has to do again when this one dies."""
 _GATHER = 0.003
 """How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
+_RULES_EVERY = 0.5
 _TRIAL_LOOK = 0.1
 _MOST_BACKLOG = 10_000
 _AGENDA_FOR = 0.1
@@ -37,8 +38,6 @@ _IN_BULK = 100
 
 _BY_TIME = attrgetter("ready", "run_id")
 
-Takes = list[tuple[int, int]]
-
 
 class Claimer:
     def __init__(self, store: Claiming, wants: Wants) -> None:
@@ -46,20 +45,18 @@ class Claimer:
         self._slots = wants.slots
         self._most = min(2 * _MOST, max(_MOST, wants.slots.total // 3))
         self._trials = wants.trials
-        self._lanes = KnownLanes(store, wants.places, wants.queues, wants.open_targets)
+        self._lanes = KnownLanes(store, rules_every=_RULES_EVERY)
+        self._planner = Planner(wants.places, wants.queues, strict=wants.strict, avoids=wants.open_targets)
+        self._lanes.add(self._planner)
         self._poll = wants.poll.total_seconds()
         self._start = wants.start
         self._backlog = wants.backlog
-        self._shares = Shares(strict=wants.strict)
-        self._open_targets = wants.open_targets
         self._hinted = False
         self._unanswered: tuple[Session, int, Takes] | None = None
         self._misses = 0
         self._gathering: asyncio.TimerHandle | None = None
-        self._agenda = Agenda()
         self._agenda_until = 0.0
         self._heed_hints_at = 0.0
-        self._open_then = self._open_targets()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.session: Session | None = None
@@ -74,7 +71,7 @@ class Claimer:
 
     def begin(self, session: Session) -> None:
         self.session = session
-        self._agenda = Agenda()
+        self._planner.forget_agenda()
         self.loop.wake()
 
     def slot_freed(self) -> None:
@@ -130,29 +127,31 @@ class Claimer:
     def _look_is_due(self, free: Sequence[int]) -> bool:
         now = monotonic()
         # A hint is mostly about lanes that are known. Where there is one, and much room, that one is asked anyway.
-        heeded = max(free) < _IN_BULK or (len(self._lanes.by_id) > 1 and now >= self._heed_hints_at)
+        heeded = max(free) < _IN_BULK or (len(self._planner.lanes) > 1 and now >= self._heed_hints_at)
         hinted = self._hinted and heeded
-        return hinted or now >= self._agenda_until or self._lanes.until_one_may_be_asked_again(1.0) <= 0
+        return hinted or now >= self._agenda_until or self._lanes.until_next(None, 1.0) <= 0
 
     def _from_agenda(self, free: Sequence[int], look_is_due: bool) -> Takes:
         """What to claim without a look before. Where one is due it goes before a small claim, so that nobody is
         overtaken, and beside a large one, so that neither waits for the other."""
-        if monotonic() >= self._agenda_until + _AGENDA_FOR or self._open_targets() != self._open_then:
+        if monotonic() >= self._agenda_until + _AGENDA_FOR or self._planner.avoids_others_now:
             return []
-        in_bulk = any(room >= _IN_BULK and self._agenda.has(place, _IN_BULK) for place, room in enumerate(free))
-        may_go_on = in_bulk or (self._agenda.exact and not look_is_due)
-        return self._shares.deal(self._agenda, free) if may_go_on else []
+        agenda = self._planner.agenda
+        in_bulk = any(room >= _IN_BULK and agenda.has(place, _IN_BULK) for place, room in enumerate(free))
+        may_go_on = in_bulk or (agenda.exact and not look_is_due)
+        return self._planner.deal(free) if may_go_on else []
 
     def _after_claim(self, takes: Takes, claimed: Sequence[Claimed]) -> float:
         """How long to sleep."""
-        full = self._shares.settle(self._agenda, takes, claimed)
+        full = self._planner.settle(takes, claimed)
         if not claimed and not all(lane_id in self._lanes.full for lane_id, _ in takes):
             # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again
             # and again, would hammer a database that has enough to do.
             self._misses += 1
             return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
         self._misses = 0
-        waiting = any(self._agenda.has(place) for place in self._agenda.places)
+        agenda = self._planner.agenda
+        waiting = any(agenda.has(place) for place in agenda.places)
         if waiting and not self._has_room_for_waiting():
             self._slots.wanted = True
             return _AGENDA_FOR
@@ -160,12 +159,13 @@ class Claimer:
 
     def _has_room_for_waiting(self) -> bool:
         """Whether a place where runs wait has enough free slots to make a claim worthwhile."""
-        return any(self._agenda.has(place) and self._slots.worth_claiming(place) for place in self._agenda.places)
+        agenda = self._planner.agenda
+        return any(agenda.has(place) and self._slots.worth_claiming(place) for place in agenda.places)
 
     async def _look(self, free: Sequence[int]) -> tuple[Takes, float]:
         """What to claim now; if nothing, how long to sleep."""
         hinted, self._hinted = self._hinted, False
-        if not hinted or not self._lanes.by_id:
+        if not hinted or not self._planner.lanes:
             await self._lanes.read()
         takes, look = await self._see(free)
         unread = 0.0
@@ -177,26 +177,22 @@ class Claimer:
             # The hint may be about a lane that has just woken: it is read as soon as it may be.
             self._hinted = True
             return takes, unread
-        if takes or look is None:
-            return takes, self._lanes.until_one_may_be_asked_again(self._poll)
-        if self._trials.under_way:
-            return [], _TRIAL_LOOK
-        most = self._lanes.until_one_may_be_asked_again(self._poll)
-        soonest = min((sight.ready_at[0] for sight in look.sights), default=None)
-        if soonest is None:
-            return [], most
-        if soonest <= look.now:
-            self._slots.wanted = True
-            # Slots that became free during the look have woken no one: `wanted` was not set yet.
-            return [], 0.0 if self._has_room_for_waiting() else most
-        return [], min(most, (soonest - look.now).total_seconds() + 0.0005)
+        if not takes and look is not None:
+            if self._trials.under_way:
+                return [], _TRIAL_LOOK
+            if look.next_in is not None and look.next_in <= 0:
+                self._slots.wanted = True
+                if self._has_room_for_waiting():
+                    # Slots that became free during the look have woken no one: `wanted` was not set yet.
+                    return [], 0.0
+        return takes, self._lanes.until_next(look, self._poll)
 
     async def _see(self, free: Sequence[int]) -> tuple[Takes, Look | None]:
-        seen = await self._look_at_lanes(max(free))
-        if seen is None:
+        look = await self._look_at_lanes(max(free))
+        if look is None:
             return [], None
-        self._make_agenda(*seen)
-        return self._shares.deal(self._agenda, free), seen[0]
+        self._plan(look)
+        return self._planner.deal(free), look
 
     async def _claim_and_glance(self, session: Session, takes: Takes) -> list[Claimed]:
         """Claim, and take a look at the same time: others may have become ready since the last one."""
@@ -204,45 +200,36 @@ class Claimer:
         glance.add_done_callback(not_missed)  # when the claim has failed as well, nobody asks
         try:
             claimed = await self._claim(session, takes)
-            seen = await glance
+            look = await glance
         finally:
             glance.cancel()
-        if seen is not None:
-            self._make_agenda(*seen, {run.run_id for run in claimed})
+        if look is not None:
+            self._plan(look, {run.run_id for run in claimed})
         return claimed
 
-    async def _glance(self) -> tuple[Look, int] | None:
+    async def _glance(self) -> Look | None:
         self._hinted = False
         await self._lanes.read()
         return await self._look_at_lanes(self._most)
 
-    async def _look_at_lanes(self, free: int) -> tuple[Look, int] | None:
-        """What is to be had, and how deep the look went."""
-        lanes = await self._lanes.open()
-        self._shares.weights = self._lanes.rules.weights
-        self._open_then = self._open_targets()
-        if not lanes:
-            self._agenda = Agenda()
-            return None
-        depth = depth_of_look(len(lanes), free)
+    async def _look_at_lanes(self, free: int) -> Look | None:
+        await self._lanes.read_rules()
         began = monotonic()
-        look = await self._store.look(lanes, depth)
+        look = await self._lanes.look([self._planner], free)
         ended = monotonic()
+        if look is None:
+            self._planner.forget_agenda()
+            return None
         hold = min(_AGENDA_AT_MOST, max(_AGENDA_FOR, _LOOK_SHARE * (ended - began)))
         coming = ((sight.ready_at[0] - look.now).total_seconds() for sight in look.sights)
         self._agenda_until = ended + min((each for each in coming if 0 < each < hold), default=hold)
         self._heed_hints_at = ended + min(hold, _LOOK_SHARE / 2 * (ended - began))
-        return look, depth
+        return look
 
-    def _make_agenda(self, look: Look, depth: int, claimed: Collection[UUID] = ()) -> None:
-        lanes, places, suspicion = self._lanes.by_id, self._lanes.places, self._lanes.rules.suspicion
-        room = self._trials.room()
-        self._agenda = Agenda.of(look.sights, lanes, places, room, look.now, depth, claimed, suspicion)
-        for sight, waited in suspicion.alone(look.sights, lanes, look.now):
-            if waited > PATIENCE or (self._slots.idle and not self._agenda.places):
-                room = TrialRoom(alone=1)
-                self._agenda = Agenda.of([sight], lanes, places, room, look.now, depth, claimed, suspicion)
-                break
+    def _plan(self, look: Look, claimed: Collection[UUID] = ()) -> None:
+        self._planner.plan(look, self._trials.room(), claimed)
+        idle = self._slots.idle and not self._planner.agenda.places
+        self._planner.plan_alone(look, idle=idle, claimed=claimed)
 
     async def _claim(self, session: Session, takes: Takes) -> list[Claimed]:
         if self.session is not session:
@@ -255,8 +242,7 @@ class Claimer:
         self._quiet.clear()
         try:
             claimed = await self._store.claim(session.id, claim_no, takes)
-            if any(run.lane_id not in self._lanes.by_id for run in claimed):
-                await self._lanes.read(now=True)  # it fell asleep, and woke again before it was read
+            await self._lanes.read_those_of(claimed)
             if again and not claimed:
                 # What was asked before may be on its way still, and would bring runs that no worker knows of.
                 await self._store.release(session.id, [claim_no])
@@ -270,8 +256,7 @@ class Claimer:
     def _begin(self, session: Session, claim_no: int, claimed: list[Claimed]) -> None:
         session.claimed(claim_no, len(claimed))
         claimed.sort(key=_BY_TIME)
-        tried = self._lanes.rules.suspicion.tried
-        keys = {lane_id: tried(self._lanes.by_id[lane_id].key) for lane_id in {run.lane_id for run in claimed}}
+        keys = {lane_id: self._lanes.tried(lane_id) for lane_id in {run.lane_id for run in claimed}}
         if len({key.tier for key in keys.values()}) > 1:
             claimed.sort(key=lambda run: keys[run.lane_id].tier)
         for run in claimed:

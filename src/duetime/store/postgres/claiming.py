@@ -10,14 +10,14 @@ import asyncpg
 
 from duetime.clock import monotonic
 from duetime.model.attempt import Claimed
-from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, LaneTurn, Sight
+from duetime.model.lane import LANE_IDLE, LANES_AT_ONCE, Lane, LaneChanges, LaneTurn, Look, Sight
 from duetime.model.microseconds import moment
 from duetime.model.worker import Seat
 from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING
-from duetime.store.protocol.store import Hint, Look
+from duetime.store.protocol.store import Hint
 
 
 class ClaimingRole(LimitingRole):
@@ -34,7 +34,7 @@ class ClaimingRole(LimitingRole):
         full = self.marks.full_look_is_due
         marks = [BEGINNING if full else self.marks[lane] for lane in lane_ids]
         if not lane_ids:
-            return Look(await self.database.fetchval("clock"), ())
+            return Look(await self.database.fetchval("clock"), (), depth)
         began, before = monotonic(), self.marks.settled
         rows = await self.database.fetch("look", lane_ids, marks, depth, self.marks.noted_at)
         seen = [row for row in rows if row[0] is not None]
@@ -46,7 +46,7 @@ class ClaimingRole(LimitingRole):
         settled = self.marks.observe(now, rows[0][4], rows[0][5], before)
         for lane in lane_ids:
             self.marks.advance(lane, first.get(lane), settled)
-        return Look(now, tuple(Sight(row[0], tuple(row[1]), tuple(row[2])) for row in seen))
+        return Look(now, tuple(Sight(row[0], tuple(row[1]), tuple(row[2])) for row in seen), depth)
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         lane_ids = [lane for lane, _ in takes]

@@ -20,7 +20,7 @@ from duetime.model.edit import Changes
 from duetime.model.firing import Decided, DueJob, PassedBy, SetAside
 from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import Job, NewJob, Submitted
-from duetime.model.lane import Lane, LaneChanges, LaneTurn, Sight
+from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol.graphs import Graphs
 from duetime.store.protocol.service import (
@@ -48,13 +48,6 @@ from duetime.store.protocol.service import (
 )
 from duetime.store.rules.encrypted_columns import Resealing
 from duetime.store.rules.limit_scopes import Rules
-
-
-class Look(msgspec.Struct, frozen=True):
-    """A look at lanes, and the store's time when it was taken."""
-
-    now: datetime
-    sights: tuple[Sight, ...]
 
 
 class Completed(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ import msgspec
 
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
-from duetime.model.lane import Lane, LaneChanges, LaneTurn, Sight
-from duetime.store.protocol.store import Hint, Look
+from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
+from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
@@ -35,7 +35,7 @@ class ClaimingRole(LimitingRole):
             return now, connection.rows("look", {"lane_ids": listed(lane_ids), "depth": depth})
 
         now, rows = await self.database.run(work)
-        return Look(moment(now), tuple(_sight(lane_id, _heads.decode(seen)) for lane_id, seen in rows if seen))
+        return Look(moment(now), tuple(_sight(lane_id, _heads.decode(seen)) for lane_id, seen in rows if seen), depth)
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:

@@ -1,0 +1,117 @@
+"""What has to be known before a claim: the lanes that are awake, which of them are paused or full, and the rules. It is
+read for any number of planners (`model/planner.py`), which choose from it."""
+
+from collections.abc import Iterable, Sequence
+
+from duetime.clock import monotonic
+from duetime.model.attempt import Claimed
+from duetime.model.lane import LaneKey, Look
+from duetime.model.planner import Planner
+from duetime.model.shares import FullLanes, Takes, depth_of_look
+from duetime.store.protocol.store import Claiming
+from duetime.store.rules.limit_scopes import Rules
+from duetime.store.shared.awake_lanes import LaneFollower
+
+_LANES_EVERY = 0.05
+_LONG_AGO = -1e9
+_WAKE_AFTER = 0.0005
+"""Seconds after a run is ready."""
+
+
+class KnownLanes:
+    def __init__(self, store: Claiming, *, rules_every: float) -> None:
+        self._store = store
+        self._rules_every = rules_every
+        self._awake = LaneFollower(store)
+        self._planners: list[Planner] = []
+        self._paused: frozenset[int] = frozenset()
+        self._rules = Rules()
+        self._rules_read_at = _LONG_AGO
+        self.read_at = _LONG_AGO
+        self.full = FullLanes()
+
+    def add(self, planner: Planner) -> None:
+        """Tell this planner what is known, now and from now on."""
+        self._planners.append(planner)
+        planner.learn_rules(self._rules.weights, self._rules.suspicion)
+        self._learned([planner] if planner.learn_lanes(self._awake.by_id.values()) else [])
+
+    def keep(self, planners: Iterable[Planner]) -> None:
+        """Tell no other planners any more."""
+        self._planners = list(planners)
+
+    def hint(self) -> None:
+        """Something has changed: there may be room in a lane that was full, and a queue may not be paused any more."""
+        self.full.freed(monotonic())
+        if self._paused:
+            self._rules_read_at = _LONG_AGO
+
+    @property
+    def until_read(self) -> float:
+        """How long until lanes may be read again."""
+        return max(0.0, self.read_at + _LANES_EVERY - monotonic())
+
+    @property
+    def rules_age(self) -> float:
+        """Seconds since pauses and rules were read; very many where a lane has woken since."""
+        return monotonic() - self._rules_read_at
+
+    async def read(self, *, now: bool = False) -> bool:
+        """Read which lanes woke and fell asleep, unless that was done a moment ago; true when a planner serves one that
+        woke."""
+        if self.until_read and not now:
+            return False
+        self.read_at = monotonic()
+        woken, asleep = await self._awake.read()
+        return self._learned([planner for planner in self._planners if planner.learn_lanes(woken, asleep)])
+
+    async def read_rules(self) -> None:
+        """Read pauses, weights, limits and suspects, unless that was done a moment ago."""
+        if self.rules_age >= self._rules_every:
+            self._rules_read_at = monotonic()
+            self._paused = await self._store.paused_lanes()
+            self._rules = await self._store.rules()
+            for planner in self._planners:
+                planner.learn_rules(self._rules.weights, self._rules.suspicion)
+
+    async def look(self, planners: Iterable[Planner], room: int) -> Look | None:
+        """What is in the lanes of these planners that are neither paused nor full; None when there is no such lane."""
+        self.full.forget(monotonic())
+        paused, full = self._paused, self.full
+        lanes = {
+            lane_id: None
+            for planner in planners
+            for lane_id in planner.lanes_to_look_at()
+            if lane_id not in paused and lane_id not in full
+        }
+        return await self._store.look(list(lanes), depth_of_look(len(lanes), room)) if lanes else None
+
+    def until_next(self, look: Look | None, most: float) -> float:
+        """How long until a look may find more than this one."""
+        most = self.full.until_the_next(monotonic(), most)
+        next_in = None if look is None else look.next_in
+        return most if next_in is None or next_in <= 0 else min(most, next_in + _WAKE_AFTER)
+
+    def learn_what_is_full(self, takes: Takes, claimed: Sequence[Claimed]) -> None:
+        """A lane under a limit that gave less than was asked for is left alone for a moment."""
+        self.full.learn(takes, claimed, self._is_limited, monotonic())
+
+    async def read_those_of(self, claimed: Sequence[Claimed]) -> None:
+        """Read lanes if one of these runs is of an unknown lane: another server claimed the run, or the lane fell
+        asleep and woke again before it was read."""
+        if any(run.lane_id not in self._awake.by_id for run in claimed):
+            await self.read(now=True)
+
+    def tried(self, lane_id: int) -> LaneKey:
+        """The lane, as one of runs that are tried the way its task is tried at this moment."""
+        return self._rules.suspicion.tried(self._awake.by_id[lane_id].key)
+
+    def _learned(self, planners: Sequence[Planner]) -> bool:
+        """Whether there are planners that have learned of lanes."""
+        if planners:
+            self._rules_read_at = _LONG_AGO  # a new lane may belong to a queue that is paused
+        return bool(planners)
+
+    def _is_limited(self, lane_id: int) -> bool:
+        lane = self._awake.by_id.get(lane_id)
+        return lane is not None and self._rules.is_limited(lane.key)
