@@ -33,6 +33,7 @@ from duetime.model.lane import LaneKey, Tier
 from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import NOW, Every, Once
 from duetime.model.worker import WorkerInfo
+from tests.contract.announcements import Announcements
 from tests.contract.conftest import CHOSEN
 from tests.contract.hands import (
     GRACE,
@@ -131,6 +132,7 @@ class Machine(RuleBasedStateMachine):
     def open(self) -> None:
         self.run(self.store.open())
         self.run(self.store.migrate())
+        self.announced = Announcements(self.store)
         for number in range(3):
             self._register(number)
         self._submit(TENANT, [job(timeout_ms=12_000), job(Every(timedelta(seconds=10)), key="r1"), job(key="o1")])
@@ -395,6 +397,10 @@ class Machine(RuleBasedStateMachine):
             changed.add(list(self.known)[self.step % len(self.known)])
             self.step += 1
         self.run(self._compare(changed))
+
+    @invariant()
+    def what_became_claimable_was_announced(self) -> None:
+        self.run(self.announced.check())
 
     def _expected(self, job_id: UUID) -> object:
         runs = [

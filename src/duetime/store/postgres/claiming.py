@@ -17,7 +17,6 @@ from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING
-from duetime.store.protocol.store import Hint
 
 
 class ClaimingRole(LimitingRole):
@@ -77,8 +76,7 @@ class ClaimingRole(LimitingRole):
             rows = await connection.fetch(SQL["release"], worker_id, list(claim_nos))
             freed = await end_freed(connection, rows)
         await self.parking.free(freed)
-        if rows:
-            self.hints.give(Hint.READY)
+        self.ready.announce(len(rows))
         return len(rows)
 
     def advance(self, rows: Sequence[Any], takes: dict[int, int], settled: datetime) -> None:

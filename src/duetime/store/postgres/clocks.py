@@ -3,10 +3,9 @@
 from datetime import datetime
 
 from duetime.clock import monotonic
-from duetime.store.postgres.database import SQL
+from duetime.store.postgres.database import SQL, affected
 from duetime.store.postgres.role import Role
 from duetime.store.protocol.service import ClockSeen
-from duetime.store.protocol.store import Hint
 
 _SHIFT_EVERY = 5.0
 _SHIFT_SHARE = 0.01
@@ -34,8 +33,7 @@ class ClockRole(Role):
             await connection.execute(SQL["shift_cursors"])
             await connection.execute(SQL["shift_limits"])
             advanced = await connection.execute(SQL["advance_lines"])
-        if advanced != "UPDATE 0":
-            self.hints.give(Hint.READY)
+        self.ready.announce(affected(advanced))
 
     async def shift_back_in_turn(self) -> None:
         """Now and then, without being asked: no process need have seen the step."""

@@ -12,7 +12,7 @@ from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL, Connection, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
-from duetime.store.protocol.store import Completed, Hint
+from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import (
     as_cancelled,
     end_state,
@@ -61,14 +61,12 @@ class CompletingRole(LimitingRole):
             assert row is not None
             accepted, busy = row
             self.parking.free_later(busy or ())
-            if self.has_limits:
-                self.hints.give(Hint.READY)
+            self.ready.announce(self.has_limits)
             return Completed() if accepted is None else await self._refuse(frozenset(told[0]) - frozenset(accepted))
         async with self.database.transaction() as connection:
             applied = await apply(connection, worker_id, completions, closed_claims)
         await self.parking.free(applied.freed)
-        if self.has_limits or any(waits_again(item) for item in completions):
-            self.hints.give(Hint.READY)
+        self.ready.announce(self.has_limits or any(waits_again(item) for item in completions))
         return await self._refuse(frozenset(item.run_id for item in completions) - applied.accepted)
 
     async def _refuse(self, refused: frozenset[UUID]) -> Completed:
@@ -88,8 +86,7 @@ class CompletingRole(LimitingRole):
             rows = await connection.fetch(SQL["hand_back"], worker_id, *columns(runs, 2))
             freed = await end_freed(connection, rows)
         await self.parking.free(freed)
-        if rows:
-            self.hints.give(Hint.READY)
+        self.ready.announce(len(rows))
         return len(rows)
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:

@@ -110,7 +110,7 @@ class ControlRole(ReadingRole, Role):
                 await self._make_runs(connection, tenant_id, job_id, row, [(run.run_id, run.due_at, run.due_at)])
                 made = run.run_id
                 await keep_answer(PostgresTransaction(connection), tenant_id, request, made)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return await self.run(tenant_id, made)
 
     async def backfill_job(
@@ -131,7 +131,7 @@ class ControlRole(ReadingRole, Role):
                 await self._make_runs(connection, tenant_id, job_id, row, runs)
                 count = len(runs)
                 await keep_answer(PostgresTransaction(connection), tenant_id, request, count)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return count
 
     async def _make_runs(

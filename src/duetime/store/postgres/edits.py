@@ -15,7 +15,6 @@ from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.label_rows import put_labels_again
 from duetime.store.postgres.role import Role
 from duetime.store.postgres.transaction import PostgresTransaction
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import LiveRun
 from duetime.store.rules.edits import (
     Edit,
@@ -41,7 +40,7 @@ class EditingRole(ReadingRole, Role):
             check_version(job_id, row, version)
             runs = await connection.fetch(SQL["lock_live_runs"], tenant_id, job_id)
             await self.edit_within(connection, tenant_id, job_id, row, [LiveRun(*run) for run in runs], changes)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return await self.job(tenant_id, job_id)
 
     async def edit_within(

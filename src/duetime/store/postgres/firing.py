@@ -87,16 +87,14 @@ class FiringRole(LimitingRole, SuspectsRole):
         if not full and sum(row["turn"] > 0 for row in rows) >= max(1, limit // 2):
             next_in = timedelta(0)  # backlogs may hold more that may fire now
         look.advance()
-        if fires:
-            self.hints.give(Hint.READY)
+        self.ready.announce(len(fires))
         if any(fire.replaces for fire in fires):
             self.hints.give(Hint.CANCEL)
         return Scan(len(fires), tuple(aside), len(rows) - len(busy), next_in, tuple(passed), held_back)
 
     async def unblock(self, limit: int) -> int:
         freed = await self._unblock(limit) + await self.parking.sweep(limit)
-        if freed:
-            self.hints.give(Hint.READY)
+        self.ready.announce(freed)
         return freed
 
     async def _unblock(self, limit: int) -> int:

@@ -52,7 +52,7 @@ class GraphRole(SettlingRole):
                 lanes = await self.lane_book.ids_within(connection, keys)
                 await _insert(connection, tenant_id, graph, lanes)
             found = await _read(connection, tenant_id, known or graph.id, created=known is None)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     async def graph(self, tenant_id: int, graph_id: UUID) -> Graph:
@@ -79,7 +79,7 @@ class GraphRole(SettlingRole):
         # noted when that commits: each level of the graph takes a turn.
         while (found := await self._try_rerun(tenant_id, graph_id, nonce)) is None:
             await self.settle_graph(tenant_id, graph_id)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     async def _try_rerun(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph | None:

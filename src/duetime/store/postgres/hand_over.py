@@ -8,7 +8,6 @@ from duetime.store.postgres.database import SQL, Connection, Row
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Role
 from duetime.store.protocol.service import JudgeLost
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.lost_runs import handed_over
 
 
@@ -19,8 +18,7 @@ class HandOverRole(Role):
             rows = await connection.fetch(SQL["running_run"], run_id, fence)
             freed = await _judge(connection, rows, judge)
         await self.parking.free(freed)
-        if rows:
-            self.hints.give(Hint.READY)
+        self.ready.announce(len(rows))
         return bool(rows)
 
 

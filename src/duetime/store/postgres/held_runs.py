@@ -11,7 +11,6 @@ from duetime.store.postgres.completing import apply, short_road
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.limiting import LimitingRole
-from duetime.store.protocol.store import Hint
 
 
 class HeldRunsRole(LimitingRole):
@@ -46,10 +45,8 @@ class HeldRunsRole(LimitingRole):
                     freed |= applied.freed
                 answers.append(frozenset(ids) - accepted)
         await self.parking.free(freed)
-        if self.has_limits or any(
-            item.verdict.delay is not None for _, completions, _ in reports for item in completions
-        ):
-            self.hints.give(Hint.READY)
+        waits = any(item.verdict.delay is not None for _, completions, _ in reports for item in completions)
+        self.ready.announce(self.has_limits or waits)
         return answers
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:

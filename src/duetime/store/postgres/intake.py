@@ -17,7 +17,6 @@ from duetime.store.postgres.edits import EditingRole
 from duetime.store.postgres.label_rows import put_labels
 from duetime.store.postgres.lanes import LANE_TRIES
 from duetime.store.postgres.transaction import PostgresTransaction
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
     KEY,
@@ -48,7 +47,7 @@ class IntakeRole(EditingRole):
         else:
             await self.lane_book.ids({job.lane for job in jobs})
             answers = await self._insert_any(tenant_id, jobs)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return answers
 
     async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:

@@ -12,7 +12,6 @@ from duetime.store.postgres.database import SQL, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Role
 from duetime.store.protocol.service import NOTHING_ANSWERED
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.strays import number_apart
 
 
@@ -75,8 +74,7 @@ class LeasingRole(Role):
             rows = await connection.fetch(SQL["free_unlisted"], worker_id, lease, list(open_claims))
             freed = await end_freed(connection, rows)
         await self.parking.free(freed)
-        if rows:
-            self.hints.give(Hint.READY)
+        self.ready.announce(len(rows))
         return len(rows)
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:

@@ -14,8 +14,7 @@ from collections.abc import Collection
 from duetime.clock import monotonic
 from duetime.errors import StoreError, reason_of
 from duetime.store.postgres.database import Database
-from duetime.store.postgres.hints import Hints
-from duetime.store.protocol.store import Hint
+from duetime.store.shared.ready import Ready
 
 log = logging.getLogger("duetime.store")
 
@@ -27,9 +26,9 @@ _SWEEP_SHARE = 0.1
 
 
 class ParkedRuns:
-    def __init__(self, database: Database, hints: Hints) -> None:
+    def __init__(self, database: Database, ready: Ready) -> None:
         self._database = database
-        self._hints = hints
+        self._ready = ready
         self._busy: set[int] = set()
         self._task: asyncio.Task[None] | None = None
         self._sweep_at = 0.0
@@ -87,8 +86,7 @@ class ParkedRuns:
     async def _unpark(self, limit_ids: Collection[int]) -> Collection[int]:
         """The limits that were busy."""
         given, busy = await self._unpark_all(limit_ids)
-        if given:
-            self._hints.give(Hint.READY)
+        self._ready.announce(given)
         return busy
 
     async def _unpark_all(self, limit_ids: Collection[int]) -> tuple[int, Collection[int]]:

@@ -16,7 +16,6 @@ from duetime.store.postgres.hand_over import reap_late
 from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.protocol.service import JudgeLost
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
 from duetime.store.rules.strays import NOT_HELD
 
@@ -48,8 +47,7 @@ class ReapingRole(SweepRole, SuspectsRole, ClockRole):
             await connection.execute(SQL["forget_cancels"])
             await self.tend_suspects(connection)
         await self.parking.free(freed)
-        if judged:
-            self.hints.give(Hint.READY)
+        self.ready.announce(judged)
         return judged
 
     async def _end_abandoned(self) -> None:

@@ -40,7 +40,7 @@ class ReplayRole(ControlRole):
                 made = await self._retry(connection, tenant_id, run_id, nonce)
                 await keep_answer(PostgresTransaction(connection), tenant_id, request, made)
             found = await find_run(PostgresTransaction(connection), tenant_id, made)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     async def _retry(self, connection: Connection, tenant_id: int, run_id: UUID, nonce: bytes) -> UUID:
@@ -99,7 +99,7 @@ class ReplayRole(ControlRole):
                 pairs = zip(old, [item.run_id for item in new], strict=True)
                 answer = Replayed(tuple(pairs), more=len(rows) > limit)
                 await keep_answer(PostgresTransaction(connection), tenant_id, request, answer)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return answer
 
     async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:

@@ -7,6 +7,7 @@ from duetime.store.postgres.lanes import LaneBook
 from duetime.store.postgres.marks import Marks
 from duetime.store.postgres.parked_runs import ParkedRuns
 from duetime.store.postgres.transaction import PostgresTransactions
+from duetime.store.shared.ready import Ready
 from duetime.store.shared.transaction import SharedRole
 
 
@@ -29,4 +30,5 @@ class Role(SharedRole):
         self.marks = Marks()
         self.cursor_marks = Marks()
         self.hints = Hints(self.database, direct)
-        self.parking = ParkedRuns(self.database, self.hints)
+        self.ready = Ready(self.hints)
+        self.parking = ParkedRuns(self.database, self.ready)

@@ -13,7 +13,6 @@ from duetime.model.job import lane_of
 from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Role
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.dependents import Ended, Settlement, following, is_paused, settle, wanted_follows
 
 _MANY = 1000
@@ -25,8 +24,7 @@ class SettlingRole(Role):
     async def settle(self, limit: int) -> int:
         async with self.database.transaction() as connection:
             count = await self._hand_on(connection, await connection.fetch(SQL["take_ended"], limit))
-        if count:
-            self.hints.give(Hint.READY)
+        self.ready.announce(count)
         return count
 
     async def settle_graph(self, tenant_id: int, graph_id: UUID) -> None:

@@ -9,7 +9,6 @@ import msgspec
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
-from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
@@ -52,8 +51,7 @@ class ClaimingRole(LimitingRole):
             return freed
 
         freed = await self.database.run(work)
-        if freed:
-            self.hints.give(Hint.READY)
+        self.ready.announce(freed)
         return freed
 
 

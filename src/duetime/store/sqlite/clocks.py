@@ -4,7 +4,6 @@ from datetime import datetime
 
 from duetime.clock import monotonic
 from duetime.store.protocol.service import ClockSeen
-from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.role import Role
 from duetime.store.sqlite.values import maybe_moment, moment, stamp
@@ -39,8 +38,7 @@ class ClockRole(Role):
             connection.execute("shift_limits", {"now": now})
             return connection.execute("advance_lines", {"now": now})
 
-        if await self.database.run(work):
-            self.hints.give(Hint.READY)
+        self.ready.announce(await self.database.run(work))
 
     async def shift_back_in_turn(self) -> None:
         """Now and then, without being asked: no process need have seen the step."""

@@ -9,7 +9,7 @@ from duetime.model.attempt import Completion, RunNote
 from duetime.model.event import EventKind
 from duetime.model.fingerprint import fingerprint
 from duetime.model.run import Event, RunState
-from duetime.store.protocol.store import Completed, Hint
+from duetime.store.protocol.store import Completed
 from duetime.store.rules.completions import as_cancelled, end_state, is_handed_over, logs_before_last, waits_again
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
@@ -31,8 +31,7 @@ class CompletingRole(Role):
             return refused
 
         refused = await self.database.run(work)
-        if self.lane_book.has_limits or any(waits_again(item) for item in completions):
-            self.hints.give(Hint.READY)
+        self.ready.announce(self.lane_book.has_limits or any(waits_again(item) for item in completions))
         return Completed(refused)
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int:
@@ -48,8 +47,7 @@ class CompletingRole(Role):
             return len(rows)
 
         count = await self.database.run(work)
-        if count:
-            self.hints.give(Hint.READY)
+        self.ready.announce(count)
         return count
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:

@@ -108,7 +108,7 @@ class ControlRole(ReadingRole, Role):
             return at_once(find_run(SqliteTransaction(connection, now), tenant_id, made))
 
         found = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     async def backfill_job(
@@ -131,7 +131,7 @@ class ControlRole(ReadingRole, Role):
             return count
 
         count = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return count
 
     def _make_runs(

@@ -7,7 +7,6 @@ from uuid import UUID
 from duetime.model.attempt import Claimed
 from duetime.model.worker import Renewal, Seat
 from duetime.store.protocol.service import NOTHING_ANSWERED
-from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.claiming import ClaimingRole, claim_for, claimed_runs
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.leasing import renew_one
@@ -38,6 +37,5 @@ class DealerClaimsRole(ClaimingRole):
             }
 
         renewals = await self.database.run(work)
-        if any(renewal is not None and renewal.freed for renewal in renewals.values()):
-            self.hints.give(Hint.READY)
+        self.ready.announce(sum(renewal.freed for renewal in renewals.values() if renewal is not None))
         return renewals

@@ -6,7 +6,6 @@ from uuid import UUID
 from duetime.model.edit import Changes
 from duetime.model.event import EventKind
 from duetime.model.job import Job, lane_of
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import LiveRun
 from duetime.store.rules.edits import (
     Edit,
@@ -39,7 +38,7 @@ class EditingRole(ReadingRole, Role):
             return at_once(find_job(SqliteTransaction(connection, now), tenant_id, job_id))[0]
 
         job = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return job
 
     def edit_within(

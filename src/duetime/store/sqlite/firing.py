@@ -57,8 +57,7 @@ class FiringRole(Role):
             return Scan(len(fires), aside, len(due) + turns.held, next_in, passed, turns.held, kept_waiting)
 
         scan = await self.database.run(work)
-        if scan.fired:
-            self.hints.give(Hint.READY)
+        self.ready.announce(scan.fired)
         if replaced:
             self.hints.give(Hint.CANCEL)
         return scan
@@ -71,8 +70,7 @@ class FiringRole(Role):
             return freed + free_parked(connection, now, limit)
 
         freed = await self.database.run(work)
-        if freed:
-            self.hints.give(Hint.READY)
+        self.ready.announce(freed)
         return freed
 
     def _fire(self, connection: Connection, now: int, fires: Sequence[Fire]) -> None:

@@ -37,7 +37,7 @@ class GraphRole(SettlingRole):
             return _read(connection, tenant_id, known or graph.id, created=known is None)
 
         found = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     async def graph(self, tenant_id: int, graph_id: UUID) -> Graph:
@@ -68,7 +68,7 @@ class GraphRole(SettlingRole):
             return _read(connection, tenant_id, graph_id)
 
         found = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     async def parents(

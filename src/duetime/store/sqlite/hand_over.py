@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from duetime.store.protocol.service import JudgeLost
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.lost_runs import handed_over
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
@@ -20,8 +19,7 @@ class HandOverRole(Role):
             return _judge(connection, now, connection.records("running_run", wanted), judge)
 
         found = await self.database.run(work)
-        if found:
-            self.hints.give(Hint.READY)
+        self.ready.announce(found)
         return bool(found)
 
 

@@ -7,7 +7,6 @@ from duetime.errors import NotFound
 from duetime.ids import show
 from duetime.model.attempt import Claimed, Completion
 from duetime.model.worker import Worker
-from duetime.store.protocol.store import Hint
 from duetime.store.sqlite.claiming import claimed_runs
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
@@ -43,10 +42,8 @@ class HeldRunsRole(Role):
             return answers
 
         answers = await self.database.run(work)
-        if self.lane_book.has_limits or any(
-            item.verdict.delay is not None for _, completions, _ in reports for item in completions
-        ):
-            self.hints.give(Hint.READY)
+        waits = any(item.verdict.delay is not None for _, completions, _ in reports for item in completions)
+        self.ready.announce(self.lane_book.has_limits or waits)
         return answers
 
     async def cancellations_of(self, worker_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:

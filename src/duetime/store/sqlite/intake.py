@@ -11,7 +11,6 @@ from duetime.model.firing import LOOK_AHEAD, scan_time
 from duetime.model.job import NewJob, Submitted
 from duetime.model.lane import LaneKey
 from duetime.model.schedule import After, Once, encode_schedule
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.caller_keys import (
     IDEMPOTENCY,
     KEY,
@@ -52,7 +51,7 @@ class IntakeRole(EditingRole):
             return [answers[job.id] for job in jobs]
 
         answers = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return answers
 
     async def known_keys(self, tenant_id: int, keys: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:

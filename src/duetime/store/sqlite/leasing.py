@@ -8,7 +8,6 @@ from uuid import UUID
 from duetime.errors import LeaseLost
 from duetime.model.defaults import encode_defaults
 from duetime.model.worker import Renewal, Worker, WorkerInfo
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.quotas import over_quota
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
@@ -49,8 +48,7 @@ class LeasingRole(Role):
         )
         if renewal is None:
             raise LeaseLost("the worker was reaped: its lease is over")
-        if renewal.freed:
-            self.hints.give(Hint.READY)
+        self.ready.announce(renewal.freed)
         return renewal
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:

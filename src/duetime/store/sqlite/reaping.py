@@ -7,7 +7,6 @@ from typing import Any
 from duetime.model.lane import LaneKey
 from duetime.model.suspicion import Loss
 from duetime.store.protocol.service import JudgeLost
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
 from duetime.store.rules.strays import NOT_HELD
 from duetime.store.sqlite.clocks import ClockRole
@@ -38,8 +37,7 @@ class ReapingRole(SweepRole, ClockRole):
 
         await self.shift_back_in_turn()
         judged = await self.database.run(work)
-        if judged:
-            self.hints.give(Hint.READY)
+        self.ready.announce(judged)
         return judged
 
     def _reap_dead(self, connection: Connection, now: int, limit: int, judge: JudgeLost) -> int:

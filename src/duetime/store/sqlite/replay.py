@@ -49,7 +49,7 @@ class ReplayRole(ControlRole):
             return at_once(find_run(SqliteTransaction(connection, now), tenant_id, made))
 
         found = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return found
 
     def _retry(self, connection: Connection, now: int, tenant_id: int, run_id: UUID, nonce: bytes) -> UUID:
@@ -132,7 +132,7 @@ class ReplayRole(ControlRole):
             return answer
 
         replayed = await self.database.run(work)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return replayed
 
     async def discard_dead_letters(self, tenant_id: int, filter: DeadFilter, limit: int = 1000) -> int:

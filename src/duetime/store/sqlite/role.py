@@ -6,6 +6,7 @@ from typing import Literal
 from duetime.clock import Clock, SystemClock
 from duetime.model.lane import LANES_PER_TENANT
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.ready import Ready
 from duetime.store.shared.transaction import SharedRole
 from duetime.store.sqlite.database import Database
 from duetime.store.sqlite.hints import Hints
@@ -31,6 +32,7 @@ class Role(SharedRole):
         how many seconds `open` waits for a file that another process has for a moment."""
         self.lane_book = LaneBook(clock, lanes_per_tenant)
         self.hints = Hints()
+        self.ready = Ready(self.hints)
         self.database = Database(
             None if path == ":memory:" else Path(path),
             clock,

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from duetime.model.event import EventKind
 from duetime.model.job import lane_of
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.dependents import Ended, Settlement, following, is_paused, settle, wanted_follows
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.event_log import is_heard, tell, tell_of_runs
@@ -21,8 +20,7 @@ class SettlingRole(Role):
             return self.hand_on(connection, now, connection.rows("take_ended", {"limit": limit}))
 
         count = await self.database.run(work)
-        if count:
-            self.hints.give(Hint.READY)
+        self.ready.announce(count)
         return count
 
     def hand_on(self, connection: Connection, now: int, rows: Sequence[tuple[Any, ...]]) -> int:
