@@ -11,11 +11,11 @@ class Announcements:
     def __init__(self, store: Any) -> None:
         self._store = store
         self._known: dict[tuple[UUID, int], datetime] = {}
-        self._heard = False
+        self.heard = False
         announce = store.ready.announce
 
         def listen(count: int = 1) -> None:
-            self._heard = self._heard or bool(count)
+            self.heard = self.heard or bool(count)
             announce(count)
 
         store.ready.announce = listen
@@ -29,6 +29,6 @@ class Announcements:
             for run_id, ready_at in zip(sight.run_ids, sight.ready_at, strict=True)
         }
         fresh = [place for place, at in waiting.items() if place not in self._known or at < self._known[place]]
-        assert self._heard or not fresh, f"{len(fresh)} runs became claimable, and this was not announced"
-        self._known, self._heard = waiting, False
+        assert self.heard or not fresh, f"{len(fresh)} runs became claimable, and this was not announced"
+        self._known, self.heard = waiting, False
         return len(fresh)

@@ -1,18 +1,22 @@
-"""What becomes claimable is announced, whatever made it so."""
+"""What becomes claimable is announced, whatever made it so; and what was announced can be claimed."""
 
 from datetime import timedelta
 
 import msgspec
 
+from duetime.ids import new_id
 from duetime.model.dependency import DependsOn, Rule
 from duetime.model.edit import changes_for
 from duetime.model.job import Options, encode_options
 from duetime.model.lane import Tier
+from duetime.model.limits import QueueLimits
 from duetime.model.lists import DeadFilter
 from duetime.model.schedule import Every
+from duetime.model.worker import WorkerInfo
+from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.store import Store
 from tests.contract.announcements import Announcements
-from tests.contract.hands import LEASE, TENANT, fire, hand, job, reap, submit
+from tests.contract.hands import LEASE, STRANGER, TENANT, fire, hand, job, reap, submit
 from tests.contract.test_graphs import graph
 from tests.contract.worlds import Time
 
@@ -134,4 +138,81 @@ async def test_what_waited_for_a_limit_is_announced(store: Store, time: Time) ->
     await announced.check()
     time.advance(hours=-5)
     await store.shift_back()
-    assert await announced.check() > 0
+    assert announced.heard, "the first of them is ready sooner"
+
+
+async def announced_runs(store: Store) -> list[Announcement]:
+    """All that wait, as they would be announced."""
+    look = await store.look([lane.id for lane in await store.lanes()], 100)
+    return [Announcement(run_id, sight.lane_id) for sight in look.sights for run_id in sight.run_ids]
+
+
+async def test_announced_runs_are_claimed_once_and_no_others(store: Store, time: Time) -> None:
+    first, second = await hand(store), await hand(store)
+    await submit(store, job(timeout_ms=5000), job(), job(tier=Tier.HIGH))
+    chosen = sorted(await announced_runs(store))[1:]
+    claimed = await store.claim_announced(first.id, 1, [*chosen, *chosen])
+    assert sorted((run.run_id, run.lane_id) for run in claimed) == chosen
+    assert {(run.fence, run.attempt, run.started_at) for run in claimed} == {(1, 1, time.now)}
+    again = await store.claim_announced(first.id, 1, [])
+    assert {run.run_id for run in again} == {run.run_id for run in claimed}, "the answer was lost on its way"
+    assert await store.claim_announced(second.id, 1, chosen) == [], "it was announced twice"
+    assert len(await second.claim()) == 1, "the third waits in its lane"
+    assert not (await first.succeed(*claimed)).refused
+    assert await store.claim_announced(second.id, 5, chosen) == [], "they have ended"
+
+
+async def test_an_announced_run_starts_only_in_the_lane_that_it_was_announced_in(store: Store, time: Time) -> None:
+    worker, other = await hand(store), await hand(store, DAY)
+    await submit(store, job())
+    (announced,) = await announced_runs(store)
+    await worker.claim_one()
+    time.advance(seconds=60)
+    await reap(store)
+    (suspect,) = await announced_runs(store)
+    assert suspect.run_id == announced.run_id
+    assert suspect.lane_id != announced.lane_id
+    assert await store.claim_announced(other.id, 1, [announced]) == [], "it would bypass its trial"
+    assert len(await store.claim_announced(other.id, 2, [suspect])) == 1
+
+
+async def test_an_announced_run_that_is_not_ready_is_left(store: Store, time: Time) -> None:
+    worker = await hand(store, DAY)
+    await submit(store, job())
+    await worker.retry(await worker.claim_one(), 60)
+    (announced,) = await announced_runs(store)
+    assert await store.claim_announced(worker.id, 8, [announced]) == []
+    time.advance(seconds=60)
+    assert len(await store.claim_announced(worker.id, 9, [announced])) == 1
+
+
+async def test_announced_runs_keep_to_limits(store: Store) -> None:
+    worker = await hand(store)
+    keyed = encode_options(Options(concurrency_key="k", concurrency=1))
+    await submit(store, job(options=keyed), job(options=keyed), job(), job())
+    await store.limit_queue(TENANT, "default", QueueLimits(running=2))
+    waiting = await announced_runs(store)
+    with_key = {lane.id for lane in await store.lanes() if lane.key.keyed}
+    (first,) = await store.claim_announced(worker.id, 1, [run for run in waiting if run.lane_id in with_key])
+    assert first.lane_id in with_key
+    assert sorted(await announced_runs(store)) == sorted(run for run in waiting if run.lane_id not in with_key)
+    (second,) = await store.claim_announced(worker.id, 2, await announced_runs(store))
+    assert await store.claim_announced(worker.id, 3, await announced_runs(store)) == []
+    await worker.succeed(second)
+    assert len(await store.claim_announced(worker.id, 4, await announced_runs(store))) == 1
+
+
+async def test_announced_runs_are_for_workers_that_may_claim_them(store: Store, time: Time) -> None:
+    stranger = WorkerInfo(new_id(), "remote", ("greet",), (), 5, STRANGER)
+    await store.register(stranger, DAY)
+    elsewhere = WorkerInfo(new_id(), "remote", ("greet",), ("other",), 5, TENANT)
+    await store.register(elsewhere, DAY)
+    gone = await hand(store)
+    await submit(store, job())
+    announced = await announced_runs(store)
+    time.advance(seconds=60)
+    for worker_id in (stranger.id, elsewhere.id, gone.id, new_id()):
+        assert await store.claim_announced(worker_id, 1, announced) == []
+    assert await announced_runs(store) == announced
+    assert await store.claim_announced((await hand(store)).id, 1, [Announcement(announced[0].run_id, 999)]) == []
+    assert len(await store.claim_announced((await hand(store)).id, 1, announced)) == 1

@@ -1,6 +1,6 @@
 """Claiming: heap-only, from lanes, above their low-water marks."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from duetime.store.postgres.control import end_freed
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.limiting import LimitingRole
 from duetime.store.postgres.marks import BEGINNING
+from duetime.store.protocol.ready import Announcement
 
 
 class ClaimingRole(LimitingRole):
@@ -50,9 +51,7 @@ class ClaimingRole(LimitingRole):
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         lane_ids = [lane for lane, _ in takes]
         if lane_ids and await self.is_limited(lane_ids):
-            dealt = await self.claim_limited([Seat(worker_id, claim_no, sum(take for _, take in takes))], takes)
-            rows = [] if dealt else await self.database.fetch("claimed_before", worker_id, claim_no)
-            return [run for _, run in dealt] or [Claimed(*row) for row in rows]
+            return await self._claim_alone(worker_id, claim_no, takes)
         marks, settled = [self.marks[lane] for lane in lane_ids], self.marks.settled
         async with self.database.connection() as connection:
             try:
@@ -66,6 +65,25 @@ class ClaimingRole(LimitingRole):
                 return [Claimed(*row) for row in await connection.fetch(SQL["claimed_before"], worker_id, claim_no)]
         self.advance(rows, dict(takes), settled)
         return [Claimed(*row) for row in rows]
+
+    async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
+        announced = list(dict.fromkeys(announced))  # it may have been announced twice
+        takes = Counter(lane for _, lane in announced)
+        await self.is_limited(list(takes))  # reads the rules, where those that are known are too old
+        return await self._claim_alone(worker_id, claim_no, list(takes.items()), announced)
+
+    async def _claim_alone(
+        self,
+        worker_id: UUID,
+        claim_no: int,
+        takes: Sequence[tuple[int, int]],
+        announced: Sequence[Announcement] = (),
+    ) -> list[Claimed]:
+        """Claim under limits, for one worker."""
+        seat = Seat(worker_id, claim_no, sum(take for _, take in takes))
+        dealt = await self.claim_limited([seat], takes, announced)
+        rows = [] if dealt else await self.database.fetch("claimed_before", worker_id, claim_no)
+        return [run for _, run in dealt] or [Claimed(*row) for row in rows]
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         if not claim_nos:

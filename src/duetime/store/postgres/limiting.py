@@ -26,9 +26,10 @@ from duetime.model.job import decode_options
 from duetime.model.lane import LaneKey
 from duetime.model.limits import Book, Candidate, LimitKind, Line, Scope, Terms, admit, room_of
 from duetime.model.worker import Seat
-from duetime.store.postgres.database import SQL, Connection, columns
+from duetime.store.postgres.database import SQL, Connection, Row, columns
 from duetime.store.postgres.deadlock_retry import retry_on_deadlock
 from duetime.store.postgres.role import Role
+from duetime.store.protocol.ready import Announcement
 from duetime.store.rules.limit_scopes import (
     LEAVE_AT_LEAST,
     LEAVE_AT_MOST,
@@ -86,14 +87,15 @@ class LimitingRole(Role):
 
     @retry_on_deadlock
     async def claim_limited(
-        self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]
+        self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]], announced: Sequence[Announcement] = ()
     ) -> list[tuple[UUID, Claimed]]:
-        """What `claim_many` does, under limits. Where all that was seen had to leave its lane, it looks again."""
+        """What `claim_many` does, under limits; of what was announced, if anything was. Where all that was seen had to
+        leave its lane, it looks again."""
         number, busy = 0, 0
         while number < ROUNDS and busy < _BUSY_TRIES:
             try:
                 async with self.database.transaction() as connection:
-                    found = await self._claim_once(connection, seats, takes, number)
+                    found = await self._claim_once(connection, seats, takes, announced, number)
             except _Twice:
                 return []
             if found.dealt:
@@ -108,11 +110,16 @@ class LimitingRole(Role):
         return []
 
     async def _claim_once(
-        self, connection: Connection, seats: Sequence[Seat], takes: Sequence[tuple[int, int]], number: int
+        self,
+        connection: Connection,
+        seats: Sequence[Seat],
+        takes: Sequence[tuple[int, int]],
+        announced: Sequence[Announcement],
+        number: int,
     ) -> _Found:
         keys = await self.lane_book.keys_within(connection, [lane for lane, _ in takes])
         takes = [(lane, take) for lane, take in takes if lane in keys]  # what is gone has no runs
-        limited = {lane: take for lane, take in takes if self._rules.is_limited(keys[lane])}
+        limited = {lane: take for lane, take in takes if announced or self._rules.is_limited(keys[lane])}
         shared = {
             lane: {scope: Terms() for scope in shared_scopes(keys[lane]) if self._rules.is_set(scope)}
             for lane in limited
@@ -121,7 +128,8 @@ class LimitingRole(Role):
         books = await _hold(connection, above)
         room = {lane: room_of(books, shared_scopes(keys[lane]), take) for lane, take in limited.items()}
         open_lanes = {lane: count for lane, count in room.items() if count}
-        seen, said, unreadable = await self._peek(connection, open_lanes, keys, number)
+        heads = await self._peek(connection, open_lanes, announced, number)
+        seen, said, unreadable = self._heard(heads, keys)
         targets = _of_kinds({LimitKind.TARGET}, (shared[lane] for lane in open_lanes))
         books |= await _hold(connection, targets | said.terms)
         books |= await _hold(connection, said.forgotten(books))
@@ -157,24 +165,34 @@ class LimitingRole(Role):
         return _Found(dealt, again, busy)
 
     async def _peek(
-        self, connection: Connection, room: Mapping[int, int], keys: Mapping[int, LaneKey], number: int
+        self, connection: Connection, room: Mapping[int, int], announced: Sequence[Announcement], number: int
+    ) -> list[Row]:
+        """The runs at the heads of limited lanes that have room, or those that were announced there."""
+        if not room:
+            return []
+        if announced:
+            found = await connection.fetch(SQL["announced_runs"], [run_id for run_id, _ in announced])
+            wanted = frozenset(announced)
+            return [row for row in found if row[0] in room and (row[1], row[0]) in wanted]
+        marks = [self.marks[lane] for lane in room]
+        return await connection.fetch(SQL["candidates"], list(room), marks, depth_of_peek(max(room.values()), number))
+
+    def _heard(
+        self, heads: Iterable[Row], keys: Mapping[int, LaneKey]
     ) -> tuple[dict[int, list[Candidate]], Said, list[tuple[UUID, str]]]:
-        """The runs at the heads of limited lanes that have room, what they say of their keys, and those whose limits
-        this node cannot read, with the reason."""
+        """These runs by lane, what they say of their keys, and those whose limits this node cannot read, with the
+        reason."""
         seen: dict[int, list[Candidate]] = defaultdict(list)
         said = Said()
         unreadable: list[tuple[UUID, str]] = []
-        if room:
-            marks = [self.marks[lane] for lane in room]
-            depth = depth_of_peek(max(room.values()), number)
-            for lane, run_id, put_off, body in await connection.fetch(SQL["candidates"], list(room), marks, depth):
-                options = decode_options(body)
-                if keys[lane].keyed and (message := why_left(run_id, options)):
-                    unreadable.append((run_id, message))
-                    continue
-                scopes = run_scopes(keys[lane], options, self._rules) if keys[lane].keyed else {}
-                said.hear(scopes, again=put_off)
-                seen[lane].append(candidate(run_id, put_off, scopes))
+        for lane, run_id, put_off, body in heads:
+            options = decode_options(body)
+            if keys[lane].keyed and (message := why_left(run_id, options)):
+                unreadable.append((run_id, message))
+                continue
+            scopes = run_scopes(keys[lane], options, self._rules) if keys[lane].keyed else {}
+            said.hear(scopes, again=put_off)
+            seen[lane].append(candidate(run_id, put_off, scopes))
         return seen, said, unreadable
 
 

@@ -23,6 +23,7 @@ from duetime.model.job import Job, NewJob, Submitted
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look
 from duetime.model.worker import Renewal, Worker, WorkerInfo
 from duetime.store.protocol.graphs import Graphs
+from duetime.store.protocol.ready import Ready
 from duetime.store.protocol.service import (
     Access,
     Allowances,
@@ -420,6 +421,7 @@ class Store(
     Intake,
     Firing,
     Claiming,
+    Ready,
     Leasing,
     Completing,
     Reaping,

@@ -1,6 +1,7 @@
 """Claiming: from lanes, each the head of one index; what is claimed leaves that index."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import msgspec
 from duetime.model.attempt import Claimed
 from duetime.model.event import EventKind
 from duetime.model.lane import Lane, LaneChanges, LaneTurn, Look, Sight
+from duetime.store.protocol.ready import Announcement
 from duetime.store.sqlite.connection import Connection
 from duetime.store.sqlite.control import end_freed
 from duetime.store.sqlite.event_log import is_heard, tell_of_runs
@@ -43,6 +45,18 @@ class ClaimingRole(LimitingRole):
 
         return claimed_runs(await self.database.run(work))
 
+    async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
+        by_lane: dict[int, list[UUID]] = defaultdict(list)
+        for run_id, lane_id in dict.fromkeys(announced):  # it may have been announced twice
+            by_lane[lane_id].append(run_id)
+
+        def work(connection: Connection, now: int) -> list[tuple[Any, ...]]:
+            this = {"worker_id": worker_id.bytes, "claim_no": claim_no, "now": now}
+            takes = {lane_id: len(run_ids) for lane_id, run_ids in by_lane.items()}
+            return claim_for(connection, self.lane_book, this, takes, announced=by_lane)
+
+        return claimed_runs(await self.database.run(work))
+
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         def work(connection: Connection, now: int) -> int:
             freed = 0
@@ -60,9 +74,15 @@ def _sight(lane_id: int, heads: list[tuple[int, UUID]]) -> Sight:
 
 
 def claim_for(
-    connection: Connection, book: LaneBook, this: dict[str, Any], left: dict[int, int], room: int | None = None
+    connection: Connection,
+    book: LaneBook,
+    this: dict[str, Any],
+    left: dict[int, int],
+    room: int | None = None,
+    announced: Mapping[int, Sequence[UUID]] | None = None,
 ) -> list[tuple[Any, ...]]:
-    """Claim for one worker, up to its room; `left` says how much may still be taken from each lane, and is lowered."""
+    """Claim for one worker, up to its room; `left` says how much may still be taken from each lane, and is lowered.
+    Where runs were announced, it takes no others."""
     worker = connection.row("alive", this)
     if worker is None:
         return []
@@ -79,9 +99,11 @@ def claim_for(
             key = book.key(connection, lane_id)
             if key is None:
                 continue
-            if rules.is_limited(key):
-                book.has_limits = True
-                found = limited.claim(this, lane_id, key, wanted)
+            is_limited = rules.is_limited(key)
+            book.has_limits = book.has_limits or is_limited
+            if is_limited or announced is not None:
+                chosen = None if announced is None else announced[lane_id]
+                found = limited.claim(this, lane_id, key, wanted, chosen)
             else:
                 found = connection.rows("claim", {**this, "lane_id": lane_id, "take": wanted})
             left[lane_id] -= len(found)

@@ -53,37 +53,50 @@ class Limited:
         self._rules = rules
         self._books: dict[Scope, Book] = {}
 
-    def claim(self, this: Mapping[str, Any], lane_id: int, key: LaneKey, take: int) -> list[tuple[Any, ...]]:
+    def claim(
+        self, this: Mapping[str, Any], lane_id: int, key: LaneKey, take: int, announced: Sequence[UUID] | None = None
+    ) -> list[tuple[Any, ...]]:
         shared = [scope for scope in shared_scopes(key) if self._rules.is_set(scope)]
         self._hold(dict.fromkeys(shared, Terms()))
-        if not key.keyed:
+        if not key.keyed and announced is None:
             count = room_for(self._books, shared, take)
             rows = self._connection.rows("claim", {**this, "lane_id": lane_id, "take": count}) if count else []
             give_back(self._books, shared, count - len(rows))
             self._remember(rows, shared, {})
             return rows
         for number in range(ROUNDS):
-            rows, again = self._claim_chosen(this, lane_id, key, shared, take, number)
+            room = room_of(self._books, shared, take)
+            heads = self._heads(lane_id, room, number, announced) if room else []
+            rows, again = self._claim_chosen(this, key, shared, take, heads)
             if rows or not again:
                 return rows
         return []
 
+    def _heads(self, lane_id: int, room: int, number: int, announced: Sequence[UUID] | None) -> list[tuple[Any, ...]]:
+        """The first ready runs of a lane, or those that were announced there."""
+        this = {"lane_id": lane_id, "now": self._now}
+        if announced is None:
+            return self._connection.rows("candidates", {**this, "depth": depth_of_peek(room, number)})
+        ids = packed(announced)
+        return self._connection.rows("announced_runs", {**this, "ids": ids, "places": places(ids)})
+
     def _claim_chosen(
-        self, this: Mapping[str, Any], lane_id: int, key: LaneKey, shared: Sequence[Scope], take: int, number: int
+        self,
+        this: Mapping[str, Any],
+        key: LaneKey,
+        shared: Sequence[Scope],
+        take: int,
+        heads: Sequence[tuple[Any, ...]],
     ) -> tuple[list[tuple[Any, ...]], bool]:
-        room = room_of(self._books, shared, take)
-        if not room:
-            return [], False
-        wanted = {"lane_id": lane_id, "now": self._now, "depth": depth_of_peek(room, number)}
         seen: list[Candidate] = []
         said, left = Said(), False
-        for run_id, put_off, body in self._connection.rows("candidates", wanted):
+        for run_id, put_off, body in heads:
             options = decode_options(body)
-            if message := why_left(identity(run_id), options):
+            if key.keyed and (message := why_left(identity(run_id), options)):
                 self._leave(run_id, message)
                 left = True
                 continue
-            scopes = run_scopes(key, options, self._rules)
+            scopes = run_scopes(key, options, self._rules) if key.keyed else {}
             said.hear(scopes, again=bool(put_off))
             seen.append(candidate(identity(run_id), bool(put_off), scopes))
         self._hold(said.terms)

@@ -20,6 +20,7 @@ from duetime.model.run import Event
 from duetime.model.tenant import DEFAULT_TIER
 from duetime.model.tracing import make_message, message_of
 from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
+from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.protocol.store import Completed, PlanFires, Scan, Store
 from duetime.telemetry.meters import Meters
@@ -122,6 +123,12 @@ class ObservedStore:
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         began, at = monotonic(), _moment(self._tracer)
         claimed = await self._store.claim(worker_id, claim_no, takes)
+        self._claimed(claimed, began, at)
+        return claimed
+
+    async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
+        began, at = monotonic(), _moment(self._tracer)
+        claimed = await self._store.claim_announced(worker_id, claim_no, announced)
         self._claimed(claimed, began, at)
         return claimed
 

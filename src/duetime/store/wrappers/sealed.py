@@ -26,6 +26,7 @@ from duetime.model.lists import DeadFilter, DeadGroups, DeadLetter, JobReport, P
 from duetime.model.notification import RunNews
 from duetime.model.tenant import NewTenant, Tenant, TenantChange
 from duetime.model.worker import Lost, Seat, Worker, WorkerInfo
+from duetime.store.protocol.ready import Announcement
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.protocol.store import Completed
 from duetime.store.wrappers.content import Sealing, is_content_sealed
@@ -118,6 +119,9 @@ class SealedContent(_Plain):
 
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         return await self._sealing.claimed(await super().claim(worker_id, claim_no, takes))
+
+    async def claim_announced(self, worker_id: UUID, claim_no: int, announced: Sequence[Announcement]) -> list[Claimed]:
+        return await self._sealing.claimed(await super().claim_announced(worker_id, claim_no, announced))
 
     async def claim_many(self, seats: Sequence[Seat], takes: Sequence[tuple[int, int]]) -> dict[UUID, list[Claimed]]:
         dealt = await super().claim_many(seats, takes)

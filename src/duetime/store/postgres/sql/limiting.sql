@@ -20,6 +20,10 @@ select * from duetime.count_limits($1::bigint[]);
 -- candidates: the first ready runs of limited lanes
 select * from duetime.candidates($1::int[], $2::timestamptz[], $3);
 
+-- announced_runs: those of these runs that are ready, with the lanes that they stay in until the end of the transaction
+select lane_id, id, put_off_by is not null, options from duetime.runs
+where id = any($1::uuid[]) and worker_id is null and ready_at <= duetime.now() order by id for update skip locked;
+
 -- leave_runs: runs whose limits this node cannot read wait for a node that can; the longer they are due, the less often they
 -- are looked at
 with held as materialized (

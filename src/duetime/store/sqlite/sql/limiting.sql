@@ -36,6 +36,13 @@ from limits l join tenants t on t.id = l.tenant_id where l.id = :id;
 select id, put_off_by is not null, options from runs where lane_id = :lane_id and worker_id is null and ready_at <= :now
 order by ready_at, id limit :depth;
 
+-- announced_runs: those of these runs that are ready in a lane
+select r.id, r.put_off_by is not null, r.options
+from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
+where +r.lane_id = :lane_id and r.worker_id is null and r.ready_at <= :now
+    and r.tenant_id = (select n.tenant_id from lanes n where n.id = :lane_id)
+order by r.ready_at, r.id;
+
 -- leave_runs: a run whose limits this node cannot read waits for one that can; the longer it is due, the less often it is
 -- looked at
 update runs set ready_at = :now + min(:at_most, max(:at_least, (:now - due_at) / 4)), message = :message
