@@ -12,8 +12,6 @@ from duetime.store.shared.transaction import SharedRole
 
 
 class Role(SharedRole):
-    hints: Hints
-
     def __init__(
         self,
         url: str,

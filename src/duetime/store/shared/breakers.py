@@ -16,7 +16,6 @@ from duetime.model.breaker import (
     after_attempts,
     after_time,
 )
-from duetime.store.protocol.store import Hint
 from duetime.store.rules.limit_scopes import LEFT_AT_ONCE, Stepped
 from duetime.store.shared.transaction import SharedRole, Transaction
 
@@ -65,8 +64,7 @@ class BreakerRole(SharedRole):
 
     async def _let_go(self, *stepped: Stepped | None) -> None:
         """After the step: those who waited may start, also those of a line that is too long for one transaction."""
-        if any(stepped):
-            self.hints.give(Hint.READY)
+        self.ready.announce(any(stepped))
         for step in stepped:
             while step is not None and step.has_more:
                 left = await self.transactions.value("leave_lines", id=step.limit_id, limit=LEFT_AT_ONCE)

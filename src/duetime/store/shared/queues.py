@@ -6,7 +6,6 @@ from typing import Any
 from duetime.model.defaults import Defaults, decode_defaults
 from duetime.model.limits import QueueLimits
 from duetime.model.tenant import Queue, TaskInfo
-from duetime.store.protocol.store import Hint
 from duetime.store.shared.queue_rows import stored_queues, task_infos
 from duetime.store.shared.transaction import SharedRole, Transaction
 
@@ -22,7 +21,7 @@ class QueueRole(SharedRole):
 
     async def resume_queue(self, tenant_id: int, queue: str) -> Queue:
         await self.transactions.of(tenant_id).execute("resume_queue", tenant_id=tenant_id, name=queue)
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return await self.queue(tenant_id, queue)
 
     async def limit_queue(self, tenant_id: int, queue: str, limits: QueueLimits) -> Queue:
@@ -36,7 +35,7 @@ class QueueRole(SharedRole):
 
         await self.transactions.of(tenant_id).run(work)
         await self.rules()
-        self.hints.give(Hint.READY)
+        self.ready.announce()
         return await self.queue(tenant_id, queue)
 
     async def queue(self, tenant_id: int, queue: str, cap: int = _CAP) -> Queue:

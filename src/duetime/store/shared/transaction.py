@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from duetime.errors import StoreRejected
-from duetime.store.protocol.store import Hint
 from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.ready import Ready
 
 Row = Fields
 T = TypeVar("T")
@@ -67,15 +67,11 @@ class Transactions(Statements, Protocol):
         """What `work` returns, once its transaction is committed."""
 
 
-class Hints(Protocol):
-    def give(self, hint: Hint) -> None: ...
-
-
 class SharedRole:
     """What a role that both stores share depends on."""
 
     transactions: Transactions
-    hints: Hints
+    ready: Ready
 
 
 def found(row: Row | None) -> Row:

@@ -17,8 +17,6 @@ _SYSTEM_CLOCK = SystemClock()
 
 
 class Role(SharedRole):
-    hints: Hints
-
     def __init__(
         self,
         path: Path | Literal[":memory:"],
