@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import chain
 
 import pytest
 
@@ -64,7 +65,8 @@ _DECIDES = frozenset({"lane_id", "worker_id", "ready_at"})
 def written(dialect: str) -> dict[str, set[str]]:
     """What of a dialect decides whether runs are claimable: the names, and which columns they write."""
     found: dict[str, set[str]] = {}
-    for text in _files(resources.files(f"duetime.store.{dialect}")):
+    store = resources.files("duetime.store")
+    for _, text in chain(_files(store / dialect, ".sql"), _files(store / "shared", ".sql")):
         heads = list(_FUNCTION.finditer(text)) or list(_STATEMENT.finditer(text))
         for place, head in enumerate(heads):
             body = text[head.end() : heads[place + 1].start() if head is not heads[-1] else len(text)]
@@ -73,12 +75,12 @@ def written(dialect: str) -> dict[str, set[str]]:
     return found
 
 
-def _files(folder: Traversable) -> Iterator[str]:
+def _files(folder: Traversable, suffix: str) -> Iterator[tuple[str, str]]:
     for entry in folder.iterdir():
         if entry.is_dir():
-            yield from _files(entry)
-        elif entry.name.endswith(".sql"):
-            yield entry.read_text("utf-8")
+            yield from _files(entry, suffix)
+        elif entry.name.endswith(suffix):
+            yield entry.name, entry.read_text("utf-8")
 
 
 def _columns(body: str) -> set[str]:
@@ -111,6 +113,12 @@ def _assigned(text: str) -> Iterator[str]:
 @pytest.mark.parametrize(("dialect", "missing"), [("postgres", set()), ("sqlite", set(ONLY_POSTGRES))])
 def test_every_statement_that_decides_whether_runs_are_claimable_is_declared(dialect: str, missing: set[str]) -> None:
     assert set(written(dialect)) == (ANNOUNCED.keys() | NOT_ANNOUNCED.keys()) - missing
+
+
+def test_runs_are_announced_in_one_place() -> None:
+    """So that one place can tell others than the listeners, or tell them more."""
+    files = _files(resources.files("duetime.store"), ".py")
+    assert [name for name, text in files if "Hint.READY)" in text] == ["ready.py"]
 
 
 def test_what_a_statement_writes_is_found() -> None:
