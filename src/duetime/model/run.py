@@ -31,6 +31,17 @@ class RunState(IntEnum):
         return self >= RunState.SUCCEEDED
 
 
+class WaitsFor(IntEnum):
+    """What a run without a lane waits for. The numbers are stored: never reuse one."""
+
+    NOTHING = 0
+    """It has a lane, or is parked beside it."""
+    OTHER_RUNS = 1
+    """The other runs of its job."""
+    PARENTS = 2
+    """The jobs that it depends on."""
+
+
 class Event(Enum):
     """What can happen to a run."""
 

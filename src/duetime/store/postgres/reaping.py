@@ -17,7 +17,7 @@ from duetime.store.postgres.suspects import SuspectsRole
 from duetime.store.postgres.sweep import SweepRole
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
-from duetime.store.rules.strays import NOT_HELD
+from duetime.store.rules.strays import ClaimStanding
 
 log = logging.getLogger("duetime.reaper")
 
@@ -80,7 +80,7 @@ class ReapingRole(SweepRole, SuspectsRole, ClockRole):
         lanes = await self.suspect(connection, await self._losses(connection, claims, lost))
         for (worker_id, claim_no, run_ids, standing), rows in zip(claims, lost, strict=True):
             if rows:
-                found = not_held(rows) if standing == NOT_HELD else lost_with_worker(rows)
+                found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)
                 freed |= (await apply(connection, worker_id, judge(found), lanes=lanes)).freed
             # A run in the middle of its completion was passed over: the claim stays until that has ended.
             if not await connection.fetchval(SQL["count_claimed"], run_ids, worker_id, claim_no):
@@ -95,7 +95,7 @@ class ReapingRole(SweepRole, SuspectsRole, ClockRole):
         return [
             Loss(row["id"], worker_id, row["job_id"], keys[row["home_lane"]], row["lost"] + 1)
             for (worker_id, _, _, standing), rows in zip(claims, lost, strict=True)
-            for row in (rows if standing != NOT_HELD else ())
+            for row in (rows if standing != ClaimStanding.NOT_HELD else ())
         ]
 
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from enum import IntEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -30,9 +31,13 @@ LEAVE_AT_LEAST, LEAVE_AT_MOST = timedelta(seconds=1), timedelta(minutes=1)
 these bounds. Nodes that can read them get their turn soon, and no node spends its time on what it cannot start."""
 _LOGGED_AT_MOST = 1000
 
-_WEIGHT = 0
-_SUSPECTS = {9: False, 10: True}
-"""Kinds of rows of suspects, and whether they are of jobs."""
+
+class RuleKind(IntEnum):
+    """Kinds of rows that the statement `rules` returns, beside those of `LimitKind`."""
+
+    WEIGHT = 0
+    SUSPECT_TASK = 9
+    SUSPECT_JOB = 10
 
 
 def lanes_are_used_up(most: int) -> QuotaExceeded:
@@ -63,10 +68,10 @@ class Rules(msgspec.Struct, frozen=True):
     def of(cls, rows: Iterable[Sequence[Any]]) -> "Rules":
         weights, scopes, losses = {}, set(), []
         for kind, tenant_id, name, number, age in rows:
-            if kind == _WEIGHT:
+            if kind == RuleKind.WEIGHT:
                 weights[tenant_id] = number
-            elif kind in _SUSPECTS:
-                losses.append(Losses((tenant_id, name), number, age, _SUSPECTS[kind]))
+            elif kind in (RuleKind.SUSPECT_TASK, RuleKind.SUSPECT_JOB):
+                losses.append(Losses((tenant_id, name), number, age, kind == RuleKind.SUSPECT_JOB))
             else:
                 scopes.add(Scope(tenant_id, LimitKind(kind), name))
         return cls(weights, frozenset(scopes), Suspicion.of(losses) if losses else Suspicion())

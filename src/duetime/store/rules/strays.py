@@ -16,18 +16,28 @@ one of them lists it.
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.model.microseconds import stamp
 
-NOT_HELD = 2
-"""The standing of a claim whose worker lives and does not hold it."""
 PASS = 40.0
 """Seconds in which the walk goes over everything; a stray is listed a few seconds after that at the latest."""
 SETTLED = timedelta(seconds=5)
 """Runs that have started since are passed over: nearly all of them are over when the walk comes by again."""
+
+
+class ClaimStanding(IntEnum):
+    """How a claim came about. The numbers are stored: never reuse one."""
+
+    CLAIMED = 0
+    """Its worker made it."""
+    SWEPT = 1
+    """The sweep found its runs, which no claim listed."""
+    NOT_HELD = 2
+    """Its worker lives and does not hold it."""
 
 
 class Stray(NamedTuple):

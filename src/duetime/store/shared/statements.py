@@ -4,12 +4,15 @@ A `.sql` file holds statements, each under a line `-- name: what it does`. A sta
 the next one. Statements that both dialects share are in `shared/sql`, in PostgreSQL's words; `sqlite/dialect.py` says
 what differs in SQLite. Where that is not enough, each dialect has a version in its own `sql` folder, under the same
 name; a test asserts it.
+A statement names states as the code does, `RunState.SUCCEEDED`: `state_names.py` puts the stored numbers in place.
 """
 
 import re
 from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
+
+from duetime.store.shared.state_names import with_numbers
 
 SHARED = "duetime.store.shared"
 _HEADING = re.compile(r"^-- ([a-z_]+): (.+)$", re.MULTILINE)
@@ -28,7 +31,7 @@ def statements(package: str) -> MappingProxyType[str, str]:
     found: dict[str, str] = {}
     for entry in sorted(resources.files(package).joinpath("sql").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".sql"):
-            for name, body in parse(entry.read_text("utf-8")):
+            for name, body in parse(with_numbers(entry.read_text("utf-8"), f"{package}/sql/{entry.name}")):
                 if name in found:
                     raise ValueError(f"the statement {name!r} stands twice in {package}")
                 found[name] = body

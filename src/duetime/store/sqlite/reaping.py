@@ -8,7 +8,7 @@ from duetime.model.lane import LaneKey
 from duetime.model.suspicion import Loss
 from duetime.store.protocol.service import JudgeLost
 from duetime.store.rules.lost_runs import lost_with_worker, not_held, past_timeout
-from duetime.store.rules.strays import NOT_HELD
+from duetime.store.rules.strays import ClaimStanding
 from duetime.store.sqlite.clocks import ClockRole
 from duetime.store.sqlite.completing import apply
 from duetime.store.sqlite.connection import Connection
@@ -53,12 +53,13 @@ class ReapingRole(SweepRole, ClockRole):
                 row["lost"] + 1,
             )
             for (claim, standing), rows in zip(claims, lost, strict=True)
-            for row in (rows if standing != NOT_HELD else ())  # what a living worker does not hold has killed nothing
+            # What a living worker does not hold has killed nothing.
+            for row in (rows if standing != ClaimStanding.NOT_HELD else ())
         ]
         lanes = suspect(connection, self.lane_book, now, losses)
         for (claim, standing), rows in zip(claims, lost, strict=True):
             if rows:
-                found = not_held(rows) if standing == NOT_HELD else lost_with_worker(rows)
+                found = not_held(rows) if standing == ClaimStanding.NOT_HELD else lost_with_worker(rows)
                 apply(connection, now, identity(claim["worker_id"]), judge(found), lanes)
             if not connection.value("count_claimed", claim):
                 connection.execute("delete_claims", claim)

@@ -31,7 +31,7 @@ with made as (
 insert into duetime.runs (id, job_id, tenant_id, lane_id, home_lane, waits, manual, due_at, ready_at, args, options,
     timeout_ms, followed)
 select f.run_id, f.job_id, j.tenant_id, case when f.blocked then null else f.lane_id end, f.lane_id,
-    coalesce(f.blocked::int, 0), $7::boolean, duetime.moment(f.due),
+    case when f.blocked then WaitsFor.OTHER_RUNS else WaitsFor.NOTHING end, $7::boolean, duetime.moment(f.due),
     greatest(duetime.moment(coalesce(f.ready, f.due)), duetime.clock()), j.args, j.options, j.timeout_ms, j.followed
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bigint[], $6::boolean[])
     as f(job_id, run_id, lane_id, due, ready, blocked)
@@ -40,14 +40,15 @@ on conflict (id) do nothing
 returning id, tenant_id
 )
 insert into duetime.events (at, kind, tenant_id, ids)
-select duetime.now(), 2, m.tenant_id, array_agg(m.id) from made m
+select duetime.now(), EventKind.FIRED, m.tenant_id, array_agg(m.id) from made m
 where (select l.until > duetime.now() from duetime.listening l where l.one) group by m.tenant_id;
 
 -- skip_runs: keep occurrences that made no run, and why
 with kept as (
 insert into duetime.history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state,
     due_at, finished_at, error)
-select s.run_id, s.job_id, j.tenant_id, s.lane_id, 0, 0, 0, 6, 7, s.due_at, duetime.now(), s.reason
+select s.run_id, s.job_id, j.tenant_id, s.lane_id, 0, 0, 0, AttemptState.SKIPPED, RunState.SKIPPED, s.due_at,
+    duetime.now(), s.reason
 from unnest($1::uuid[], $2::uuid[], $3::int[], $4::timestamptz[], $5::text[])
     as s(job_id, run_id, lane_id, due_at, reason)
 join duetime.jobs j on j.id = any(array[s.job_id])
@@ -55,7 +56,7 @@ join duetime.jobs j on j.id = any(array[s.job_id])
 returning run_id, tenant_id
 )
 insert into duetime.events (at, kind, tenant_id, ids)
-select duetime.now(), 7, k.tenant_id, array_agg(k.run_id) from kept k
+select duetime.now(), EventKind.SKIPPED, k.tenant_id, array_agg(k.run_id) from kept k
 where (select l.until > duetime.now() from duetime.listening l where l.one) group by k.tenant_id;
 
 -- move_cursors: move the cursors of recurring jobs on, and the rows of one-offs out. Unless it is said, each has made one
@@ -79,22 +80,22 @@ over as (
     returning c.job_id, c.made + f.made as made, c.missed + f.missed as missed
 ),
 ended as (
-    update duetime.jobs j set state = 2, ended_at = duetime.now(), made = o.made, missed = o.missed
+    update duetime.jobs j set state = JobState.ENDED, ended_at = duetime.now(), made = o.made, missed = o.missed
     from fire f join over o on o.job_id = f.job_id where j.id = any(array[f.job_id]) and f.recurring
 )
 delete from duetime.jobs j using fire f where j.id = any(array[f.job_id]) and not f.recurring;
 
 -- set_aside: pause jobs that cannot be processed where they stand, and say why
 with held as (update duetime.cursors set scan_at = '9999-01-01Z', backlog_of = null where job_id = any($1::uuid[]))
-update duetime.jobs j set state = 1, problem = x.problem
+update duetime.jobs j set state = JobState.PAUSED, problem = x.problem
 from unnest($1::uuid[], $2::text[]) as x(job_id, problem) where j.id = any(array[x.job_id]);
 
 -- unblock: give their lanes to runs that waited for other runs of their job, now that those are over. Of several that
 -- wait, only the first: it is what the next one waits for
-update duetime.runs r set lane_id = r.home_lane, waits = 0, ready_at = greatest(r.due_at, duetime.clock())
+update duetime.runs r set lane_id = r.home_lane, waits = WaitsFor.NOTHING, ready_at = greatest(r.due_at, duetime.clock())
 where r.ctid = any(array(
     select b.ctid from duetime.runs b
-    where b.lane_id is null and b.waits = 1 and (
+    where b.lane_id is null and b.waits = WaitsFor.OTHER_RUNS and (
         select 1 from duetime.runs o
         where o.tenant_id = b.tenant_id and o.job_id = b.job_id and (o.lane_id is not null or o.id < b.id)
         limit 1) is null

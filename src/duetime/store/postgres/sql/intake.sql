@@ -23,7 +23,7 @@ cursor_of as (
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
-    select duetime.now(), 1, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
+    select duetime.now(), EventKind.SUBMITTED, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
 )
 select id, due_at, due_at <= duetime.now() + $15::interval as soon from job;
 
@@ -37,7 +37,7 @@ with stored as (
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
-    select duetime.now(), 1, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
+    select duetime.now(), EventKind.SUBMITTED, $1, $2::uuid[] from duetime.listening l where l.one and l.until > duetime.now()
 )
 select duetime.now();
 
@@ -49,7 +49,8 @@ with job as (
 ),
 told as (
     insert into duetime.events (at, kind, tenant_id, ids)
-    select duetime.now(), 1, $2::int, array[$1::uuid] from duetime.listening l where l.one and l.until > duetime.now()
+    select duetime.now(), EventKind.SUBMITTED, $2::int, array[$1::uuid] from duetime.listening l
+    where l.one and l.until > duetime.now()
 )
 insert into duetime.cursors (job_id, scan_at, next_fire_at, exact)
 values ($1, greatest($11, duetime.clock()), $12, $13);
@@ -71,7 +72,7 @@ where k.tenant_id = $1;
 select k.kind::text, k.key
 from duetime.keys k join unnest($2::text[], $3::text[]) as w(kind, key) on k.kind = w.kind::"char" and k.key = w.key
 where k.tenant_id = $1 and (k.kind <> 'k'
-    or (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2) is not null
+    or (select 1 from duetime.jobs j where j.id = k.job_id and j.state < JobState.ENDED) is not null
     or (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is not null);
 
 -- put_keys: remember what keys lead to

@@ -18,7 +18,7 @@ set said = excluded.said, told_at = excluded.told_at, seen_at = excluded.seen_at
 with unlisted as materialized (
     select c.claim_no, c.run_ids from duetime.claims c
     where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
-        and c.standing = 0
+        and c.standing = ClaimStanding.CLAIMED
 ),
 held as materialized (
     select r.id, r.claim_no from duetime.runs r
@@ -44,9 +44,9 @@ returning r.id, r.tenant_id, r.cancel_requested;
 
 -- disown_claims: of claims that the sweep has found, or that were answered, those that their worker does not hold are for the
 -- reaper to judge
-update duetime.claims c set standing = 2
+update duetime.claims c set standing = ClaimStanding.NOT_HELD
 where c.worker_id = $1 and c.claim_no <> all($3::bigint[]) and c.claimed_at < duetime.now() - $2::interval
-    and (c.standing = 1 or (c.standing = 0 and c.claim_no <= $4::bigint));
+    and (c.standing = ClaimStanding.SWEPT or (c.standing = ClaimStanding.CLAIMED and c.claim_no <= $4::bigint));
 
 -- cancels_of_worker: runs that a worker holds and is asked to stop
 select c.run_id from duetime.cancels c join duetime.runs r on r.id = any(array[c.run_id]) and r.worker_id = c.worker_id
@@ -81,7 +81,7 @@ select id, lease_until,
         where c.worker_id = renewed.id order by c.run_id),
     (
         select 1 from duetime.claims c
-        where c.worker_id = renewed.id and c.claimed_at < duetime.now() - $2::interval and c.standing < 2
+        where c.worker_id = renewed.id and c.claimed_at < duetime.now() - $2::interval and c.standing < ClaimStanding.NOT_HELD
             and not exists (
                 select 1 from unnest($3::uuid[], $4::bigint[]) as o(worker_id, claim_no)
                 where o.worker_id = c.worker_id and o.claim_no = c.claim_no)

@@ -1,13 +1,14 @@
--- rules: what has to be known before claiming: weights of tenants (0), limits that are set (their kinds), and suspects
-select 0::smallint as kind, id as tenant_id, '' as name, weight, null::float8 as age from duetime.tenants
+-- rules: what has to be known before claiming: weights of tenants, limits that are set, and suspects
+select RuleKind.WEIGHT::smallint as kind, id as tenant_id, '' as name, weight, null::float8 as age from duetime.tenants
 where weight <> 100
 union all
-select 1, id, '', null, null from duetime.tenants where running_runs is not null
+select LimitKind.TENANT, id, '', null, null from duetime.tenants where running_runs is not null
 union all
 select kind, tenant_id, name, null, null from duetime.limits
-where kind in (2, 5) and (running is not null or rate is not null)
+where kind in (LimitKind.QUEUE, LimitKind.TARGET) and (running is not null or rate is not null)
 union all
-select case when job_id = '00000000-0000-0000-0000-000000000000' then 9 else 10 end, tenant_id, task, losses,
+select case when job_id = '00000000-0000-0000-0000-000000000000' then RuleKind.SUSPECT_TASK
+    else RuleKind.SUSPECT_JOB end, tenant_id, task, losses,
     extract(epoch from duetime.clock() - lost_at)::float8
 from duetime.suspects;
 
@@ -92,20 +93,23 @@ select given, busy from duetime.unpark(:ids::bigint[]);
 
 -- set_queue_limits: what a queue may do at most
 insert into duetime.limits (tenant_id, kind, name, running, rate, period, used_at, set_at)
-values (:tenant_id, 2, :name, :running, :rate, :period, duetime.now(), case when :running::int is null then null else duetime.clock() end)
+values (:tenant_id, LimitKind.QUEUE, :name, :running, :rate, :period, duetime.now(), case when :running::int is null then null else duetime.clock() end)
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
     period = excluded.period, set_at = excluded.set_at
 returning id;
 
 -- set_tenant_limit: a limit for what a tenant may do at most, which is said with the tenant
-insert into duetime.limits (tenant_id, kind, name, used_at, set_at) values (:tenant_id, 1, '', duetime.now(), duetime.clock())
+insert into duetime.limits (tenant_id, kind, name, used_at, set_at)
+values (:tenant_id, LimitKind.TENANT, '', duetime.now(), duetime.clock())
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at, set_at = excluded.set_at
 returning id;
 
 -- prune_limits: forget keys that were not used for long, and that no run waits for or runs under; and limits that limit nothing
 with unused as materialized (
     select o.id from duetime.limits o
-    where (o.kind in (3, 4) or o.kind in (2, 5) and o.running is null and o.rate is null) and o.used_at < $2::timestamptz
+    where (o.kind in (LimitKind.KEY, LimitKind.RATE_KEY)
+            or o.kind in (LimitKind.QUEUE, LimitKind.TARGET) and o.running is null and o.rate is null)
+        and o.used_at < $2::timestamptz
         and not exists (
             select 1 from duetime.holds h where h.limit_id = o.id and (
                 select 1 from duetime.runs r where r.id = any(array[h.run_id]) and r.fence <= h.fence limit 1) is not null)

@@ -23,7 +23,7 @@ gone as (
             -- As long as the run that was repeated can be found.
             and (k.kind <> 'r' or k.created_at < $4::timestamptz)
             -- A probe for each: `not exists` could be a join with all jobs, where the part is thought to be large.
-            and (select 1 from duetime.jobs j where j.id = k.job_id and j.state < 2) is null
+            and (select 1 from duetime.jobs j where j.id = k.job_id and j.state < JobState.ENDED) is null
             and (select 1 from duetime.runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id limit 1) is null
             and (select 1 from duetime.graphs g where g.id = k.job_id and g.ended_at is null) is null
         for update skip locked))

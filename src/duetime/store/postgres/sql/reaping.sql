@@ -13,7 +13,7 @@ delete from duetime.workers where id in (
 
 -- dead_claims: claims of workers that are gone or do not hold them, held against other nodes
 select c.worker_id, c.claim_no, c.run_ids, c.standing from duetime.claims c
-where c.standing = 2 or not exists (select 1 from duetime.workers w where w.id = c.worker_id)
+where c.standing = ClaimStanding.NOT_HELD or not exists (select 1 from duetime.workers w where w.id = c.worker_id)
 order by c.claimed_at limit $1 for update of c skip locked;
 
 -- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it

@@ -10,7 +10,8 @@ select id, fence, worker_id, claim_no from duetime.runs where id = any($1::uuid[
 -- list_strays: list strays in claims under the numbers that they have, where those are free
 insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids, standing)
 select r.worker_id, r.claim_no, duetime.clock(),
-    min(least(r.started_at, duetime.clock()) + r.timeout_ms * interval '1 millisecond'), array_agg(r.id), 1
+    min(least(r.started_at, duetime.clock()) + r.timeout_ms * interval '1 millisecond'), array_agg(r.id),
+    ClaimStanding.SWEPT
 from duetime.runs r where r.id = any($1::uuid[]) and r.claim_no is not null group by r.worker_id, r.claim_no
 on conflict (worker_id, claim_no) do nothing
 returning run_ids;
@@ -21,7 +22,7 @@ with moved as (
     returning r.id, r.started_at, r.timeout_ms
 )
 insert into duetime.claims as c (worker_id, claim_no, claimed_at, run_ids, standing)
-select $1, $3, duetime.clock(), array_agg(m.id), 2 from moved m having count(*) > 0
+select $1, $3, duetime.clock(), array_agg(m.id), ClaimStanding.NOT_HELD from moved m having count(*) > 0
 on conflict (worker_id, claim_no) do update set run_ids = c.run_ids || excluded.run_ids;
 
 -- list_stray_handovers: strays that were handed over have the time that is left of their timeout, or none

@@ -5,13 +5,15 @@ from json_each(:fences) x left join runs r
 where r.id is null or r.cancel_requested;
 
 -- close_claims: forget claims of which nothing is left; what the sweep has found is for the reaper to forget
-delete from claims where worker_id = :worker_id and claim_no in (select value from json_each(:closed)) and standing = 0;
+delete from claims where worker_id = :worker_id and claim_no in (select value from json_each(:closed))
+    and standing = ClaimStanding.CLAIMED;
 
 -- succeed_runs: end runs that succeeded, with a result at most: the short road
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
     ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options, result)
-select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt, r.lost, 1, 4, r.due_at, r.ready_at, r.started_at,
-    r.first_started_at, :now, r.worker_id, r.timeout_ms, r.args, r.options, substr(:texts, x.value >> 32, x.value & 0xffffffff)
+select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt, r.lost, AttemptState.SUCCEEDED, RunState.SUCCEEDED,
+    r.due_at, r.ready_at, r.started_at, r.first_started_at, :now, r.worker_id, r.timeout_ms, r.args, r.options,
+    substr(:texts, x.value >> 32, x.value & 0xffffffff)
 from json_each(:results) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:results) x);
 
@@ -19,30 +21,33 @@ delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, failure,
     due_at, ready_at, started_at, first_started_at, finished_at, worker_id, timeout_ms, args, options, result, logs,
     error)
-select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = 3), r.lost + (x.value ->> 0 = 3),
+select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = AttemptState.LOST),
+    r.lost + (x.value ->> 0 = AttemptState.LOST),
     x.value ->> 0, x.value ->> 1, x.value ->> 2, r.due_at, r.ready_at, r.started_at, r.first_started_at, :now, r.worker_id,
     r.timeout_ms, r.args, r.options, substr(:texts, x.value ->> 4 >> 32, x.value ->> 4 & 0xffffffff),
     substr(:texts, x.value ->> 5 >> 32, x.value ->> 5 & 0xffffffff), x.value ->> 3
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 insert or replace into dead_letters (run_id, job_id, tenant_id, lane_id, attempt, lost, failure, error, due_at, died_at,
     timeout_ms, args, options, fingerprint)
-select r.id, r.job_id, r.tenant_id, r.home_lane, r.attempt - (x.value ->> 0 = 3), r.lost + (x.value ->> 0 = 3),
+select r.id, r.job_id, r.tenant_id, r.home_lane, r.attempt - (x.value ->> 0 = AttemptState.LOST),
+    r.lost + (x.value ->> 0 = AttemptState.LOST),
     x.value ->> 2, x.value ->> 3, r.due_at, :now, r.timeout_ms, r.args, r.options, x.value ->> 6
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16)
-where x.value ->> 1 = 5;
+where x.value ->> 1 = RunState.FAILED;
 delete from runs where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:words) x);
 
 -- retry_runs: make runs wait again, with a row in history for the attempt
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, failure, due_at,
     started_at, first_started_at, finished_at, worker_id, timeout_ms, logs, error)
-select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = 3), r.lost + (x.value ->> 0 = 3),
+select r.id, r.job_id, r.tenant_id, r.home_lane, r.fence, r.attempt - (x.value ->> 0 = AttemptState.LOST),
+    r.lost + (x.value ->> 0 = AttemptState.LOST),
     x.value ->> 0, x.value ->> 1, r.due_at, r.started_at, r.first_started_at, :now, r.worker_id, r.timeout_ms,
     substr(:texts, x.value ->> 3 >> 32, x.value ->> 3 & 0xffffffff), x.value ->> 2
 from json_each(:words) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16);
 update runs
 set worker_id = null, claim_no = null, ready_at = :now + x.delay, attempt = attempt - (not x.spent),
-    lost = lost + (x.attempt_state = 3),
-    lane_id = coalesce(x.lane_id, case when x.attempt_state = 2 then runs.home_lane else runs.lane_id end),
+    lost = lost + (x.attempt_state = AttemptState.LOST),
+    lane_id = coalesce(x.lane_id, case when x.attempt_state = AttemptState.FAILED then runs.home_lane else runs.lane_id end),
     first_started_at = coalesce(first_started_at, started_at)
 from (
     select substr(:ids, key * 16 + 1, 16) as id, value ->> 0 as attempt_state, value ->> 4 as delay,

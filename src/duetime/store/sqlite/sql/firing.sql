@@ -23,13 +23,15 @@ with recursive waiting (id) as (
 )
 select t.id, t.fires_per_second, r.used_until
 from waiting w cross join tenants t on t.id = w.id left join fire_rates r on r.tenant_id = t.id
-where t.state = 0 order by (t.id * 7919 + :now) % 10007 limit :most;
+where t.state = TenantState.ACTIVE order by (t.id * 7919 + :now) % 10007 limit :most;
 
 -- admit_fires: the tenants that may not fire all that is due: whether none, because they are suspended or others stand before
 -- these in a backlog, and their rates
-select t.id, t.state <> 0 or exists (select 1 from cursors c where c.backlog_of = t.id), t.fires_per_second, r.used_until
+select t.id, t.state <> TenantState.ACTIVE or exists (select 1 from cursors c where c.backlog_of = t.id),
+    t.fires_per_second, r.used_until
 from json_each(:tenants) x cross join tenants t on t.id = x.value left join fire_rates r on r.tenant_id = t.id
-where t.state <> 0 or t.fires_per_second is not null or exists (select 1 from cursors c where c.backlog_of = t.id);
+where t.state <> TenantState.ACTIVE or t.fires_per_second is not null
+    or exists (select 1 from cursors c where c.backlog_of = t.id);
 
 -- put_in_backlogs: have cursors wait until their tenants may fire them
 update cursors set backlog_of = f.tenant_id
@@ -57,8 +59,8 @@ where true on conflict (id) do nothing;
 -- skip_runs: keep occurrences that made no run, and why
 insert into history (run_id, job_id, tenant_id, lane_id, fence, attempt, lost, attempt_state, end_state, due_at,
     finished_at, error)
-select substr(:ids, x.key * 32 + 17, 16), j.id, j.tenant_id, x.value ->> 0, 0, 0, 0, 6, 7, x.value ->> 1, :now,
-    x.value ->> 2
+select substr(:ids, x.key * 32 + 17, 16), j.id, j.tenant_id, x.value ->> 0, 0, 0, 0, AttemptState.SKIPPED,
+    RunState.SKIPPED, x.value ->> 1, :now, x.value ->> 2
 from json_each(:words) x cross join jobs j on j.id = substr(:ids, x.key * 32 + 1, 16);
 
 -- move_cursors: move the cursors of recurring jobs on
@@ -72,7 +74,7 @@ from (
 where cursors.job_id = f.job_id;
 
 -- end_cursors: end recurring jobs that have no further occurrence, and move the rows of one-offs out
-update jobs set state = 2, ended_at = :now, made = f.made, missed = f.missed
+update jobs set state = JobState.ENDED, ended_at = :now, made = f.made, missed = f.missed
 from (
     select c.job_id, c.made + (x.value ->> 0) as made, c.missed + (x.value ->> 1) as missed
     from json_each(:words) x cross join cursors c on c.job_id = substr(:ids, x.key * 16 + 1, 16)
@@ -82,14 +84,14 @@ delete from cursors where job_id in (select substr(:ids, key * 16 + 1, 16) from 
 delete from jobs where id in (select substr(:ids, key * 16 + 1, 16) from json_each(:words) where not value ->> 2);
 
 -- set_aside: pause a job that cannot be processed where it stands, and say why
-update jobs set state = 1, problem = :problem where id = :job_id;
+update jobs set state = JobState.PAUSED, problem = :problem where id = :job_id;
 update cursors set scan_at = 253370764800000000, backlog_of = null where job_id = :job_id;
 
 -- unblock: give their lanes to runs that waited for other runs of their job, now that those are over. Of several that
 -- wait, only the first: it is what the next one waits for
-update runs set lane_id = home_lane, waits = 0, ready_at = max(due_at, :now)
+update runs set lane_id = home_lane, waits = WaitsFor.NOTHING, ready_at = max(due_at, :now)
 where id in (
-    select b.id from runs b where b.lane_id is null and b.waits = 1 and not exists (
+    select b.id from runs b where b.lane_id is null and b.waits = WaitsFor.OTHER_RUNS and not exists (
         select 1 from runs o where o.tenant_id = b.tenant_id and o.job_id = b.job_id
             and (o.lane_id is not null or o.id < b.id))
     limit :limit)

@@ -17,7 +17,7 @@ select job_id, run_id, fingerprint, next_run from keys where tenant_id = :tenant
 
 -- known_keys: whether a key leads to an earlier request, or to a job that is not over
 select 1 from keys k where k.tenant_id = :tenant_id and k.kind = :kind and k.key = :key and (k.kind <> 'k'
-    or exists (select 1 from jobs j where j.id = k.job_id and j.state < 2)
+    or exists (select 1 from jobs j where j.id = k.job_id and j.state < JobState.ENDED)
     or exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id));
 
 -- put_keys: remember what keys lead to

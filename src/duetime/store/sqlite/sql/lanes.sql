@@ -37,7 +37,7 @@ from lane_changes c left join lanes l on l.id = c.lane_id where c.turn >= :turn 
 -- quiet_lanes: lanes that woke long ago, and whether runs wait in them, or will: new runs of suspects go to lanes on trial
 select l.id, exists (select 1 from runs r where r.lane_id = l.id and r.worker_id is null)
     or exists (select 1 from runs r where r.lane_id = -l.id and r.worker_id is null)
-    or l.trial > 0 and exists (select 1 from suspects s where s.tenant_id = l.tenant_id and s.task = l.task)
+    or l.trial > Trial.NONE and exists (select 1 from suspects s where s.tenant_id = l.tenant_id and s.task = l.task)
 from lanes l where l.awake and l.changed_at <= :before limit :most;
 
 -- keep_lane: a lane is in use, and is not looked at again for a while

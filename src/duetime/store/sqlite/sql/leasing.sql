@@ -22,14 +22,14 @@ where id = :worker_id returning lease_until;
 
 -- unlisted_claims: old claims that their worker does not list
 select claim_no, run_ids from claims
-where worker_id = :worker_id and claimed_at < :now - :lease and standing = 0
+where worker_id = :worker_id and claimed_at < :now - :lease and standing = ClaimStanding.CLAIMED
     and claim_no not in (select value from json_each(:open));
 
 -- disown_claims: of claims that the sweep has found, or that were answered, those that their worker does not hold are for the
 -- reaper to judge
-update claims set standing = 2
+update claims set standing = ClaimStanding.NOT_HELD
 where worker_id = :worker_id and claimed_at < :now - :lease
-    and (standing = 1 or (standing = 0 and claim_no <= :answered))
+    and (standing = ClaimStanding.SWEPT or (standing = ClaimStanding.CLAIMED and claim_no <= :answered))
     and claim_no not in (select value from json_each(:open));
 
 -- free_unlisted: runs of a claim that its worker does not hold wait again, nothing spent

@@ -1,12 +1,13 @@
--- rules: what has to be known before claiming: weights of tenants (0), limits that are set (their kinds), and suspects
-select 0 as kind, id as tenant_id, '' as name, weight, null as age from tenants where weight <> 100
+-- rules: what has to be known before claiming: weights of tenants, limits that are set, and suspects
+select RuleKind.WEIGHT as kind, id as tenant_id, '' as name, weight, null as age from tenants where weight <> 100
 union all
-select 1, id, '', null, null from tenants where running_runs is not null
+select LimitKind.TENANT, id, '', null, null from tenants where running_runs is not null
 union all
 select kind, tenant_id, name, null, null from limits
-where kind in (2, 5) and (running is not null or rate is not null)
+where kind in (LimitKind.QUEUE, LimitKind.TARGET) and (running is not null or rate is not null)
 union all
-select case when job_id = zeroblob(16) then 9 else 10 end, tenant_id, task, losses, (:now - lost_at) / 1e6 from suspects;
+select case when job_id = zeroblob(16) then RuleKind.SUSPECT_TASK else RuleKind.SUSPECT_JOB end, tenant_id, task, losses,
+    (:now - lost_at) / 1e6 from suspects;
 
 -- hold_limits: a limit, made where it is missing
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
@@ -20,7 +21,8 @@ returning id;
 delete from holds where limit_id = :id and not exists (
     select 1 from runs r where r.id = holds.run_id and r.fence = holds.fence and r.worker_id is not null);
 delete from starts where limit_id = :id and until <= :now;
-select case l.kind when 1 then t.running_runs else l.running end, (select count(*) from holds h where h.limit_id = l.id),
+select case l.kind when LimitKind.TENANT then t.running_runs else l.running end,
+    (select count(*) from holds h where h.limit_id = l.id),
     l.rate, l.period, (select coalesce(sum(s.count), 0) from starts s where s.limit_id = l.id),
     (select min(s.until) from starts s where s.limit_id = l.id),
     l.rate is not null and exists (
@@ -70,7 +72,7 @@ select o.id, r.id, r.fence from limits o cross join held h
 cross join json_each('[' || substr(replace(hex(zeroblob(length(h.ids) / 16)), '00', ',0'), 2) || ']') x
 cross join runs r on r.id = substr(h.ids, x.key * 16 + 1, 16)
 cross join lanes l on l.id = r.lane_id
-where o.id = :limit_id and r.tenant_id = o.tenant_id and (o.kind = 1 or l.queue = o.name) and r.worker_id is not null
+where o.id = :limit_id and r.tenant_id = o.tenant_id and (o.kind = LimitKind.TENANT or l.queue = o.name) and r.worker_id is not null
 on conflict (limit_id, run_id) do update set fence = excluded.fence;
 
 -- keep_starts: remember how many have started, for as long as that counts
@@ -114,27 +116,30 @@ select l.id from waiting w cross join limits l on l.id = w.id where l.used_at < 
 -- unpark: give their lanes back to runs, as many as there is room for
 update runs set lane_id = -lane_id, parked_by = null, ready_at = :now where id in (
     select id from runs where parked_by = :id order by due_at, id limit (
-        select case when l.kind not in (3, 5) then 0 when l.running is null then 100000 else max(0, l.running - (
+        select case when l.kind not in (LimitKind.KEY, LimitKind.TARGET) then 0
+            when l.running is null then 100000 else max(0, l.running - (
             select count(*) from holds h join runs r on r.id = h.run_id and r.fence = h.fence and r.worker_id is not null
             where h.limit_id = l.id)) end
         from limits l where l.id = :id));
 
 -- set_queue_limits: what a queue may do at most
 insert into limits (tenant_id, kind, name, running, rate, period, used_at)
-values (:tenant_id, 2, :name, :running, :rate, :period, :now)
+values (:tenant_id, LimitKind.QUEUE, :name, :running, :rate, :period, :now)
 on conflict (tenant_id, kind, name) do update set running = excluded.running, rate = excluded.rate,
     period = excluded.period
 returning id;
 
 -- set_tenant_limit: a limit for what a tenant may do at most, which is said with the tenant
-insert into limits (tenant_id, kind, name, used_at) values (:tenant_id, 1, '', :now)
+insert into limits (tenant_id, kind, name, used_at) values (:tenant_id, LimitKind.TENANT, '', :now)
 on conflict (tenant_id, kind, name) do update set used_at = excluded.used_at
 returning id;
 
 -- prune_limits: forget keys that were not used for long, and that no run waits for or runs under; and limits that limit nothing
 delete from limits where id in (
     select o.id from limits o
-    where (o.kind in (3, 4) or o.kind in (2, 5) and o.running is null and o.rate is null) and o.used_at < :before
+    where (o.kind in (LimitKind.KEY, LimitKind.RATE_KEY)
+            or o.kind in (LimitKind.QUEUE, LimitKind.TARGET) and o.running is null and o.rate is null)
+        and o.used_at < :before
         and not exists (select 1 from holds h where h.limit_id = o.id)
         and not exists (select 1 from starts s where s.limit_id = o.id and s.until > :before)
         and not exists (select 1 from runs r where r.parked_by = o.id)

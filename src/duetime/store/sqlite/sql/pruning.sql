@@ -21,7 +21,7 @@ delete from keys where (tenant_id, kind, key) in (
     where k.created_at > :after and k.created_at < :before and k.created_at <= :until
         -- As long as the run that was repeated can be found.
         and (k.kind <> 'r' or k.created_at < :repeats_before)
-        and not exists (select 1 from jobs j where j.id = k.job_id and j.state < 2)
+        and not exists (select 1 from jobs j where j.id = k.job_id and j.state < JobState.ENDED)
         and not exists (select 1 from runs r where r.tenant_id = k.tenant_id and r.job_id = k.job_id)
         and not exists (select 1 from graphs g where g.id = k.job_id and g.ended_at is null));
 

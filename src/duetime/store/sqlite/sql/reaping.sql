@@ -3,7 +3,7 @@ delete from workers where lease_until <= :now;
 
 -- dead_claims: claims of workers that are gone or do not hold them
 select c.worker_id, c.claim_no, c.run_ids, c.standing from claims c
-where c.standing = 2 or not exists (select 1 from workers w where w.id = c.worker_id)
+where c.standing = ClaimStanding.NOT_HELD or not exists (select 1 from workers w where w.id = c.worker_id)
 order by c.claimed_at limit :limit;
 
 -- overdue_claims: claims that hold a run past its timeout by more than the worker may take to stop it

@@ -16,7 +16,7 @@ where r.id > :after and r.id <= :last and r.worker_id is not null
 
 -- list_strays: list strays in a claim under the number that they have, where that is free
 insert into claims (worker_id, claim_no, claimed_at, deadline, run_ids, standing)
-select :worker_id, :claim_no, :now, min(min(r.started_at, :now) + r.timeout_ms * 1000), :ids, 1
+select :worker_id, :claim_no, :now, min(min(r.started_at, :now) + r.timeout_ms * 1000), :ids, ClaimStanding.SWEPT
 from json_each(:places) x cross join runs r on r.id = substr(:ids, x.key * 16 + 1, 16) where true
 on conflict (worker_id, claim_no) do nothing;
 
@@ -24,7 +24,8 @@ on conflict (worker_id, claim_no) do nothing;
 update runs set claim_no = :apart
 where id in (select substr(:ids, x.key * 16 + 1, 16) from json_each(:places) x)
     and worker_id = :worker_id and claim_no is not null;
-insert into claims (worker_id, claim_no, claimed_at, run_ids, standing) values (:worker_id, :apart, :now, :ids, 2)
+insert into claims (worker_id, claim_no, claimed_at, run_ids, standing)
+values (:worker_id, :apart, :now, :ids, ClaimStanding.NOT_HELD)
 on conflict (worker_id, claim_no) do update set run_ids = cast(run_ids || excluded.run_ids as blob);
 
 -- list_stray_handovers: strays that were handed over have the time that is left of their timeout, or none
