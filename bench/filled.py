@@ -30,7 +30,7 @@ from duetime.model.schedule import make_schedule
 from duetime.model.schedule.zone_database import zone_database
 from duetime.store.postgres import PostgresStore
 from duetime.store.postgres.database import SQL as STATEMENTS
-from duetime.store.postgres.schema import MIGRATIONS
+from duetime.store.postgres.schema import RELEASE
 from duetime.store.rules.cursor_changes import ZONES, Zones, encode_zones
 from duetime.store.shared.statements import parse
 from tests.support.postgres import Server, installed
@@ -62,7 +62,7 @@ _FILLING = ("facts", "tenants", "lanes", "jobs", "cursors", "labels", "history",
 
 def filling() -> str:
     """What a database was filled by, and into which tables: another one is not used any more."""
-    told = repr(([SQL[name] for name in _FILLING], KINDS, ARGS, ERRORS, MIGRATIONS))
+    told = repr(([SQL[name] for name in _FILLING], KINDS, ARGS, ERRORS, RELEASE))
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

@@ -216,6 +216,7 @@ EXCEPTIONS = {
     "notifying": OF_THE_SERVICE,
     "clock_watch": OF_THE_SERVICE,
     "schema_versions": OF_THE_SERVICE,
+    "function_files": OF_THE_SERVICE,
 }
 
 

@@ -13,7 +13,7 @@ from tests.contract.hands import LEASE, Hand, hand, job, submit
 from tests.contract.worlds import Time, World
 
 # Both stores have the same versions.
-ALL = list(range(1, VERSION + 1))
+MADE = [VERSION]
 
 
 async def test_a_store_that_was_never_opened_closes_and_answers_nothing(world: World) -> None:
@@ -112,12 +112,12 @@ async def test_a_schema_that_is_missing_is_named_with_the_command_to_run(empty_s
         await empty_store.check_schema()
     with pytest.raises(SchemaMismatch, match="duetime migrate"):
         await submit(empty_store, job())
-    assert await empty_store.migrate() == ALL
+    assert await empty_store.migrate() == MADE
     assert await empty_store.check_schema() == VERSION
     assert await empty_store.migrate() == []
 
 
 async def test_two_first_migrations_at_once_apply_each_version_once(empty_store: Store, empty_twin: Store) -> None:
     first, second = await asyncio.gather(empty_store.migrate(), empty_twin.migrate())
-    assert sorted(first + second) == ALL
+    assert sorted(first + second) == MADE
     assert await empty_store.check_schema() == await empty_twin.check_schema() == VERSION

@@ -29,6 +29,7 @@ HOUR = timedelta(hours=1)
 # What names a tenant but holds nothing of one, or is not for a tenant's transaction at all.
 NOT_FOR_TENANTS = {
     *("claims", "secrets", "data_keys", "schema_versions", "meta", "notifying", "event_places", "clock_watch"),
+    "function_files",
     *("lane_changes", "lane_requests", "sessions", "login_links", "fire_rates", "token_buckets"),
 }
 

@@ -1,10 +1,14 @@
 """Both dialects say the same things under the same names."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from duetime.store.shared.statements import SHARED, migrations, numbered, parse, statements
+from duetime.store.postgres.schema import RELEASE
+from duetime.store.shared.release import Migration, load_migrations
+from duetime.store.shared.state_names import with_numbers
+from duetime.store.shared.statements import SHARED, numbered, parse, statements
 from duetime.store.sqlite.dialect import translated
 
 POSTGRES, SQLITE = "duetime.store.postgres", "duetime.store.sqlite"
@@ -155,11 +159,53 @@ def test_every_statement_is_used(package: str) -> None:
     assert [name for name in statements(package) if f'"{name}"' not in code] == []
 
 
-@pytest.mark.parametrize("package", [POSTGRES, SQLITE])
-def test_migrations_are_numbered_from_one(package: str) -> None:
-    found = migrations(package)
-    assert [migration.version for migration in found] == list(range(1, len(found) + 1))
-    assert all(migration.script.strip() for migration in found)
+def test_both_dialects_are_at_the_same_version() -> None:
+    assert [migration.name for migration in load_migrations(POSTGRES)] == [
+        migration.name for migration in load_migrations(SQLITE)
+    ]
+
+
+def test_migrations_are_numbered_without_gaps_from_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "some_release" / "migrations"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_migrations("some_release") == ()
+    (folder / "0002_first.sql").write_text("select 1")
+    (folder / "0003_second.sql").write_text("select 2")
+    (folder / "README.md").write_text("not a migration")
+    assert [(found.version, found.name) for found in load_migrations("some_release")] == [(2, "first"), (3, "second")]
+    (folder / "0002_first.sql").rename(folder / "0004_first.sql")
+    with pytest.raises(ValueError, match="not numbered from 2 without gaps"):
+        load_migrations("some_release")
+    (folder / "0004_first.sql").rename(folder / "2_first.sql")
+    with pytest.raises(ValueError, match=r"2_first.sql is not the name of a migration"):
+        load_migrations("some_release")
+
+
+def test_a_migration_outside_a_transaction_is_cut_into_its_statements() -> None:
+    script = """-- outside a transaction
+-- Why; this is done.
+create index concurrently if not exists one on duetime.jobs (task); -- with a comment
+create index concurrently if not exists two
+    on duetime.runs (due_at);
+-- The end.
+"""
+    assert Migration(2, "indexes", script).outside
+    assert not Migration(2, "indexes", "select 1; -- outside a transaction").outside
+    first, second = Migration(2, "indexes", script).statements
+    assert first.endswith("create index concurrently if not exists one on duetime.jobs (task)")
+    assert second == "create index concurrently if not exists two\n    on duetime.runs (due_at)"
+
+
+def test_states_are_named_in_sql() -> None:
+    assert (
+        with_numbers("state <> RunState.SUCCEEDED and x.RunState = 'SS.US'", "here")
+        == "state <> 4 and x.RunState = 'SS.US'"
+    )
+    for wrong in ("RunState.SUCCEDED", "RunStates.SUCCEEDED", "RunState.Succeeded"):
+        with pytest.raises(ValueError, match=rf"some.sql: {wrong} is not"):
+            with_numbers(f"where state = {wrong}", "some.sql")
 
 
 def test_a_file_is_cut_at_its_headings() -> None:
@@ -181,7 +227,7 @@ def test_a_script_is_cut_into_its_statements() -> None:
 def test_no_cursor_is_written_below_the_mark_of_a_scanner() -> None:
     """A scanner passes over what lies below its low-water mark, so every statement stamps `scan_at` with the clock, or
     puts it out of view."""
-    functions = [part for migration in migrations(POSTGRES) for part in migration[2].split(";")]
+    functions = [part for file in RELEASE.functions for part in file.script.split(";")]
     written = [
         text
         for text in (*statements(SHARED).values(), *statements(POSTGRES).values(), *functions)

@@ -34,7 +34,7 @@ PARAMETERS = {name: parameters for name, (_, parameters) in _NUMBERED.items()}
 DEADLINE = 30.0
 CONNECT_DEADLINE = 10.0
 _NO_ROLE = "DT403"
-"""What the migrations raise when the role for tenants is missing and cannot be made."""
+"""What `schema.sql` raises when the role for tenants is missing and cannot be made."""
 _LANE_GONE = "DT410"
 TOO_MANY_LANES = "DT429"
 OVER_QUOTA = "DT507"

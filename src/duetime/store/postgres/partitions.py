@@ -28,19 +28,16 @@ _ANOTHER_TIME = (
     asyncpg.UndefinedTableError,
 )
 _NAME = re.compile(r"history_\d{8}")
+_CREATE = "create table if not exists duetime.{name} (like duetime.history including all);"
+_ATTACH = "alter table duetime.history attach partition duetime.{name} for values from ('{start}') to ('{end}');"
 
 
 async def keep_room_ahead(database: Database) -> int:
     """Attach the partitions of yesterday, today and the week ahead; returns how many were missing."""
-    made = 0
     async with database.connection() as connection:
         today: datetime = await connection.fetchval("select date_trunc('day', duetime.clock(), 'UTC')")
-        present = set(await _attached(connection))
-        for offset in range(-1, AHEAD + 1):
-            start = today + timedelta(days=offset)
-            if f"history_{start:%Y%m%d}" not in present:
-                made += await _attach(connection, start)
-    return made
+        days = [today + timedelta(days=offset) for offset in range(-1, AHEAD + 1)]
+        return await _attach(connection, days) if await _missing(connection, days) else 0
 
 
 async def drop_older(database: Database, past: datetime, now: datetime) -> int:
@@ -73,20 +70,23 @@ async def _patiently(connection: Connection, statement: str) -> bool:
     return True
 
 
-async def _attach(connection: Connection, start: datetime) -> int:
-    name = f"history_{start:%Y%m%d}"
-    end = start + timedelta(days=1)
+async def _attach(connection: Connection, days: list[datetime]) -> int:
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(hashtextextended('duetime partitions', 0))")
-        if name in await _attached(connection):
-            return 0
-        await connection.execute(f"create table if not exists duetime.{name} (like duetime.history including all)")
-        await connection.execute(
-            f"alter table duetime.history attach partition duetime.{name}"
-            f" for values from ('{start.isoformat()}') to ('{end.isoformat()}')",
-            timeout=_PATIENCE,
-        )
-    return 1
+        missing = await _missing(connection, days)
+        for statement, timeout in ((_CREATE, None), (_ATTACH, _PATIENCE)):
+            script = "".join(
+                statement.format(name=name, start=start.isoformat(), end=(start + timedelta(days=1)).isoformat())
+                for name, start in missing.items()
+            )
+            await connection.execute(script or "select 1", timeout=timeout)
+    return len(missing)
+
+
+async def _missing(connection: Connection, days: list[datetime]) -> dict[str, datetime]:
+    """The days without a partition, by its name."""
+    present = set(await _attached(connection))
+    return {name: day for day in days if (name := f"history_{day:%Y%m%d}") not in present}
 
 
 async def _finish_drops(connection: Connection, before: datetime) -> int:

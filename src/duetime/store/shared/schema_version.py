@@ -6,9 +6,6 @@ goes on running on the new schema. Code never runs on a schema older than itself
 
 from duetime.errors import SchemaMismatch
 
-WITH_LIMITS = 4
-"""The migration that gives tenants limits: with it, the tenant that a new database has gets its own."""
-
 
 def check_versions(*, found: int, oldest_code: int, code: int, where: str) -> None:
     if found < code:

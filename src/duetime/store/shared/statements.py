@@ -10,20 +10,12 @@ A statement names states as the code does, `RunState.SUCCEEDED`: `state_names.py
 import re
 from importlib import resources
 from types import MappingProxyType
-from typing import NamedTuple
 
 from duetime.store.shared.state_names import with_numbers
 
 SHARED = "duetime.store.shared"
 _HEADING = re.compile(r"^-- ([a-z_]+): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|::|:([a-z_][a-z0-9_]*)", re.DOTALL)
-_MIGRATION = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-
-
-class Migration(NamedTuple):
-    version: int
-    name: str
-    script: str
 
 
 def statements(package: str) -> MappingProxyType[str, str]:
@@ -54,16 +46,3 @@ def numbered(text: str) -> tuple[str, tuple[str, ...]]:
         return match[0] if match[1] is None else f"${names.setdefault(match[1], len(names) + 1)}"
 
     return _PARAMETER.sub(number, text), tuple(names)
-
-
-def migrations(package: str) -> list[Migration]:
-    """The numbered migrations of a store, oldest first, without gaps."""
-    found = []
-    for entry in resources.files(package).joinpath("migrations").iterdir():
-        match = _MIGRATION.fullmatch(entry.name)
-        if match:
-            found.append(Migration(int(match[1]), match[2], entry.read_text("utf-8")))
-    found.sort()
-    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise ValueError(f"the migrations of {package} are not numbered without gaps")
-    return found

@@ -1,36 +1,28 @@
-"""Migrations: forward only, numbered, each in one transaction with its version."""
+"""The schema: a new file gets `schema.sql`, one of an older release the migrations that it lacks, in their order. Each
+step commits together with the version that it reaches."""
 
 from datetime import datetime
-from functools import partial
 
 from duetime.errors import SchemaMismatch
 from duetime.model.job import DEFAULT_TENANT
 from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.rules.quotas import column_values
-from duetime.store.shared.schema_version import WITH_LIMITS, check_versions
-from duetime.store.shared.statements import Migration, migrations
+from duetime.store.shared.release import load_release
+from duetime.store.shared.schema_version import check_versions
 from duetime.store.sqlite.connection import Connection, split
 from duetime.store.sqlite.role import Role
 
-MIGRATIONS = migrations("duetime.store.sqlite")
-VERSION = MIGRATIONS[-1].version
+RELEASE = load_release("duetime.store.sqlite")
+VERSION = RELEASE.version
 # The oldest code (by the schema version it was written for) that still runs on the newest schema.
 OLDEST_CODE = 1
-
-_BEGIN = """
-create table if not exists schema_versions (
-    version integer primary key,
-    oldest_code integer not null,
-    applied_at integer not null
-) strict"""
 
 
 class SchemaRole(Role):
     async def migrate(self) -> list[int]:
         applied = []
-        for migration in MIGRATIONS:
-            if await self.database.run(partial(_apply, migration)):
-                applied.append(migration.version)
+        while (reached := await self.database.run(_take_step)) is not None:
+            applied.append(reached)
         return applied
 
     async def check_schema(self) -> int:
@@ -38,24 +30,30 @@ class SchemaRole(Role):
         if found is None:
             raise SchemaMismatch(f"the file {self.database.shown} has no duetime schema", remedy="run: duetime migrate")
         version, oldest_code = found
-        check_versions(found=version, oldest_code=oldest_code, code=VERSION, where=self.database.shown)
+        check_versions(found=version, oldest_code=oldest_code, code=RELEASE.version, where=self.database.shown)
         return version
 
     async def now(self) -> datetime:
         return self.database.clock.now()
 
 
-def _apply(migration: Migration, connection: Connection, now: int) -> bool:
-    connection.raw.execute(_BEGIN)
-    if connection.raw.execute("select 1 from schema_versions where version >= ?", (migration.version,)).fetchone():
-        return False
-    for statement in split(migration.script):
+def _take_step(connection: Connection, now: int) -> int | None:
+    """Returns the version that was reached; None where nothing is missing."""
+    found = _newest(connection, now)
+    if found is None:
+        script, reached = RELEASE.schema, RELEASE.version
+    elif found[0] < RELEASE.version:
+        migration = RELEASE.migrations[found[0] - 1]
+        script, reached = migration.script, migration.version
+    else:
+        return None
+    for statement in split(script):
         connection.raw.execute(statement)
-    if migration.version == WITH_LIMITS:
+    if found is None:
         quotas = column_values(FIRST_LIMITS)["quotas"]
         connection.execute("set_first_limits", {"tenant_id": DEFAULT_TENANT, "quotas": quotas})
-    connection.raw.execute("insert into schema_versions values (?, ?, ?)", (migration.version, OLDEST_CODE, now))
-    return True
+    connection.raw.execute("insert into schema_versions values (?, ?, ?)", (reached, OLDEST_CODE, now))
+    return reached
 
 
 def _newest(connection: Connection, _now: int) -> tuple[int, int] | None:

@@ -1,0 +1,155 @@
+-- Claiming.
+--
+-- The functions of the hot path exist to pin their plans. What the planner knows about `runs` is wrong most of the time (at
+-- the moment of ANALYZE nothing may have been claimed, or everything), and a plan that sorts a lane or joins without the
+-- primary key is a thousand times slower. The settings hold for one call, so no session state stays on a connection.
+
+-- The first unclaimed runs of each lane above its low-water mark, ready or not; of lanes that have some.
+create or replace function duetime.look(lanes integer[], marks timestamptz[], depth integer)
+returns table (lane integer, ready timestamptz[], ids uuid[])
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select l.lane, seen.ready, seen.ids
+    from unnest(look.lanes, look.marks) as l(lane, mark)
+    cross join lateral (
+        select array_agg(r.ready_at) as ready, array_agg(r.id) as ids from (
+            select r.ready_at, r.id from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.worker_id is null
+            order by r.ready_at, r.id limit look.depth
+        ) r
+    ) seen
+    where seen.ready is not null;
+end $$;
+
+-- Lease ready runs of each lane to a worker, without touching any index.
+create or replace function duetime.claim(
+    lanes integer[], takes integer[], marks timestamptz[], worker uuid, number bigint)
+returns table (
+    id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint, due_at timestamptz,
+    ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer, checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with open as materialized (
+        select l.lane, l.take, l.mark, n.tenant_id
+        from duetime.workers w cross join unnest(claim.lanes, claim.takes, claim.marks) as l(lane, take, mark)
+        join duetime.lanes n on n.id = l.lane
+        where w.id = claim.worker and w.lease_until > duetime.now() and (w.tenant_id is null
+            or n.tenant_id = w.tenant_id and (cardinality(w.queues) = 0 or n.queue = any(w.queues)))
+    ),
+    picked as materialized (
+        select r.place from open l cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id is not distinct from l.tenant_id
+            order by r.ready_at, r.id limit l.take for update skip locked
+        ) r
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = claim.worker, claim_no = claim.number, fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = duetime.now(), progress = null, message = null
+        where r.ctid = any(array(select place from picked))
+        returning r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at, r.started_at, r.args,
+            r.options, r.timeout_ms, r.checkpoint
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select claim.worker, claim.number, duetime.now(),
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t having count(*) > 0
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), EventKind.STARTED, l.tenant_id, array_agg(t.id)
+        from taken t join duetime.lanes l on l.id = t.lane_id
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by l.tenant_id
+    )
+    select * from taken;
+end $$;
+
+-- Whether a worker that is bound to a tenant, and perhaps to queues, may take from a lane.
+create or replace function duetime.is_served(lane integer, tenant integer, queues text[]) returns boolean
+language plpgsql stable set enable_seqscan = off set jit = off as $$
+begin
+    return exists (
+        select 1 from duetime.lanes l where l.id = is_served.lane and l.tenant_id = is_served.tenant
+            and (cardinality(is_served.queues) = 0 or l.queue = any(is_served.queues)));
+end $$;
+
+-- Lease ready runs of each lane and deal them to workers in order, each as many as it has room for.
+create or replace function duetime.claim_many(lanes integer[], takes integer[], marks timestamptz[], workers uuid[],
+    numbers bigint[], rooms integer[])
+returns table (
+    worker_id uuid, id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint,
+    due_at timestamptz, ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer,
+    checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    seat record;
+    seats uuid[] := '{}'; -- for each run in turn, the worker it goes to
+    seat_numbers bigint[] := '{}';
+    allowed boolean[] := array_fill(true, array[coalesce(cardinality(lanes), 0)]);
+begin
+    for seat in
+        select w.id, s.number, s.room, w.tenant_id, w.queues
+        from unnest(claim_many.workers, claim_many.numbers, claim_many.rooms) as s(worker, number, room)
+        join duetime.workers w on w.id = s.worker and w.lease_until > duetime.now()
+        where not exists (select 1 from duetime.claims c where c.worker_id = s.worker and c.claim_no = s.number)
+    loop
+        seats := seats || array_fill(seat.id, array[seat.room]);
+        seat_numbers := seat_numbers || array_fill(seat.number, array[seat.room]);
+        if seat.tenant_id is not null then
+            for place in 1 .. cardinality(lanes) loop
+                allowed[place] := allowed[place] and duetime.is_served(lanes[place], seat.tenant_id, seat.queues);
+            end loop;
+        end if;
+    end loop;
+    return query
+    with picked as materialized (
+        select r.place, row_number() over () as seat
+        from unnest(claim_many.lanes, claim_many.takes, claim_many.marks, allowed) as l(lane, take, mark, allowed)
+        join duetime.lanes n on n.id = l.lane cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id is not distinct from n.tenant_id
+            order by r.ready_at, r.id limit l.take for update skip locked
+        ) r
+        where l.allowed limit cardinality(seats)
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = seats[p.seat], claim_no = seat_numbers[p.seat], fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = duetime.now(), progress = null, message = null
+        from picked p where r.ctid = p.place
+        returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
+            r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select t.worker_id, t.claim_no, duetime.now(),
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t group by t.worker_id, t.claim_no
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select duetime.now(), EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
+    )
+    select t.worker_id, t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at,
+        t.args, t.options, t.timeout_ms, t.checkpoint
+    from taken t;
+end $$;

@@ -1,0 +1,255 @@
+-- Claiming under limits: hold them, count them, claim.
+
+-- Hold limits that no other transaction holds, and make those of keys that no run has named before. A limit that is not
+-- returned is busy, which is as good as full: no claim waits for one. Nothing is written where nothing changes, or each
+-- claim would leave a version of the row behind, which no snapshot held open lets go.
+create or replace function duetime.hold_limits(tenants integer[], kinds smallint[], names text[], runnings integer[],
+    rates integer[], periods interval[])
+returns table (id bigint, tenant_id integer, kind smallint, name text) language plpgsql
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    moment constant timestamptz := duetime.clock();
+    seen bigint;
+begin
+    return query
+    with held as materialized (
+        select l.*, x.running, x.rate, x.period
+        from unnest(tenants, kinds, names, runnings, rates, periods) as x(tenant_id, kind, name, running, rate, period)
+        cross join lateral (
+            select l.id, l.tenant_id, l.kind, l.name from duetime.limits l
+            where l.tenant_id = x.tenant_id and l.kind = x.kind and l.name = x.name collate "C" for update skip locked
+        ) l
+    ),
+    said as (
+        update duetime.limits l
+        set used_at = moment, running = coalesce(h.running, l.running), rate = coalesce(h.rate, l.rate),
+            period = coalesce(h.period, l.period)
+        from held h
+        where l.id = h.id and (coalesce(h.running, l.running) is distinct from l.running
+            or coalesce(h.rate, l.rate) is distinct from l.rate
+            or coalesce(h.period, l.period) is distinct from l.period
+            or l.used_at not between moment - interval '10 minutes' and moment)
+    )
+    select h.id, h.tenant_id, h.kind, h.name from held h;
+    get diagnostics seen = row_count;
+    if seen = cardinality(names) then
+        return;
+    end if;
+    -- Two transactions that make the same row would wait for each other. One of them finds the lock taken instead; the
+    -- locks are few, and shared by many names, because the server has room for some sixty in each transaction.
+    return query
+    with missing as materialized (
+        select x.* from unnest(tenants, kinds, names, runnings, rates, periods)
+            as x(tenant_id, kind, name, running, rate, period)
+        where (
+            select 1 from duetime.limits l
+            where l.tenant_id = x.tenant_id and l.kind = x.kind and l.name = x.name collate "C" limit 1) is null
+    ),
+    places as materialized (
+        select p.place, pg_try_advisory_xact_lock(hashtextextended('duetime limits', p.place)) as is_ours
+        from (select distinct abs(hashtextextended(m.name, m.tenant_id) % 64) as place from missing m) p
+    )
+    insert into duetime.limits as l (tenant_id, kind, name, running, rate, period, used_at, counted_from)
+    select m.tenant_id, m.kind, m.name, m.running, m.rate, m.period, moment, moment
+    from missing m join places p on p.place = abs(hashtextextended(m.name, m.tenant_id) % 64) and p.is_ours
+    on conflict (tenant_id, kind, name) do nothing
+    returning l.id, l.tenant_id, l.kind, l.name;
+end $$;
+
+-- How limits stand that are held; what does not count any more is removed. Of holds that are gone, a snapshot held open
+-- keeps the entries in the index: a low-water mark for each limit passes them by. It is moved every ten seconds at most,
+-- since that rewrites the row. Only a holder of the limit adds holds, so none is ever added below the mark.
+create or replace function duetime.count_limits(ids bigint[])
+returns table (id bigint, now timestamptz, running integer, live bigint, rate integer, period interval, started bigint,
+    free_at timestamptz, is_due boolean, first_at timestamptz, last_at timestamptz)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    moment constant timestamptz := duetime.clock();
+    stale uuid[];
+begin
+    perform duetime.hold_running(l.id) from duetime.limits l where l.id = any(ids) and l.set_at is not null;
+    if found then
+        -- One that lies ahead was set before the clock was put back: all nodes will have heard of it as soon from now on.
+        update duetime.limits l set set_at = case when l.set_at > moment then moment end
+        where l.id = any(ids) and (l.set_at < moment - interval '2 seconds' or l.set_at > moment);
+    end if;
+    stale := array(
+        select h.run_id from duetime.limits l cross join lateral (
+            select h.run_id, h.fence from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+            order by h.since offset 0
+        ) h
+        where l.id = any(ids) and (
+            select 1 from duetime.runs r where r.id = h.run_id
+                and (r.fence < h.fence or r.fence = h.fence and r.worker_id is not null) limit 1) is null);
+    if cardinality(stale) > 0 then
+        -- Those that a completion is about to remove are left to it.
+        delete from duetime.holds h where h.ctid = any(array(
+            select k.ctid from duetime.holds k where k.run_id = any(stale) and k.limit_id = any(ids) and (
+                select 1 from duetime.runs r where r.id = k.run_id
+                    and (r.fence < k.fence or r.fence = k.fence and r.worker_id is not null) limit 1) is null
+            for update skip locked));
+    end if;
+    update duetime.limits l set counted_from = coalesce((
+        select h.since from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+        order by h.since limit 1), moment)
+    where l.id = any(ids) and l.counted_from < moment - interval '10 seconds' and coalesce((
+        select h.since from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+        order by h.since limit 1), moment) > l.counted_from + interval '10 seconds';
+    delete from duetime.starts s where s.limit_id = any(ids) and s.until <= moment;
+    return query
+    select l.id, moment, case l.kind when LimitKind.TENANT then t.running_runs else l.running end,
+        (select count(*) from (
+            select h.run_id, h.fence from duetime.holds h where h.limit_id = l.id and h.since >= l.counted_from
+            order by h.since offset 0) h
+            where h.fence = (select r.fence from duetime.runs r where r.id = h.run_id and r.worker_id is not null limit 1)
+        ), l.rate, l.period,
+        (select coalesce(sum(s.count), 0)::bigint from duetime.starts s where s.limit_id = l.id and s.until > moment),
+        (select min(s.until) from duetime.starts s where s.limit_id = l.id and s.until > moment),
+        l.rate is not null and (
+            select 1 from duetime.runs r
+            where r.put_off_by = l.id and r.ready_at <= moment and r.lane_id > 0 and r.worker_id is null
+            order by r.ready_at limit 1) is not null,
+        case when l.rate is not null then (
+            select min(r.ready_at) from duetime.runs r
+            where r.put_off_by = l.id and r.ready_at > moment and r.lane_id > 0 and r.worker_id is null) end,
+        case when l.rate is not null then (
+            select max(r.ready_at) from duetime.runs r
+            where r.put_off_by = l.id and r.lane_id > 0 and r.worker_id is null) end
+    from duetime.limits l join duetime.tenants t on t.id = l.tenant_id where l.id = any(ids);
+end $$;
+
+-- Count runs that run already under a limit of a tenant or a queue that was not known when they were claimed. The caller
+-- holds the limit. Holds that exist are not locked: a completion may lock them, in an order of its own.
+create or replace function duetime.hold_running(of_limit bigint) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set join_collapse_limit = 1 set jit = off set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan
+as $$
+begin
+    insert into duetime.holds (limit_id, run_id, fence, since)
+    select l.id, held.id, held.fence, greatest(duetime.clock(), l.counted_from) from duetime.limits l cross join lateral (
+        select r.id, r.fence, r.lane_id, r.tenant_id
+        from duetime.claims c cross join lateral unnest(c.run_ids) as u(id)
+        cross join lateral (select * from duetime.runs r where r.id = u.id limit 1) r
+        where r.worker_id = c.worker_id and r.claim_no = c.claim_no
+        union all
+        select r.id, r.fence, r.lane_id, r.tenant_id from duetime.handovers h
+        cross join lateral (select * from duetime.runs r where r.id = h.run_id limit 1) r
+        where r.fence = h.fence and r.claim_no is null and r.worker_id is not null
+    ) held
+    where l.id = of_limit and held.tenant_id = l.tenant_id and (l.kind = LimitKind.TENANT or exists (
+        select 1 from duetime.lanes n where n.id = held.lane_id and n.queue = l.name))
+        and not exists (
+            select 1 from duetime.holds k where k.limit_id = l.id and k.run_id = held.id and k.fence = held.fence)
+    order by held.id
+    on conflict (limit_id, run_id) do update set fence = excluded.fence, since = excluded.since;
+end $$;
+revoke execute on function duetime.hold_running from public;
+grant execute on function duetime.hold_running to duetime_tenant;
+
+-- The first ready runs of limited lanes.
+create or replace function duetime.candidates(lanes integer[], marks timestamptz[], depth integer)
+returns table (lane integer, id uuid, put_off boolean, options bytea) language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select l.lane, r.id, r.put_off_by is not null, r.options from unnest(candidates.lanes, candidates.marks) as l(lane, mark)
+    cross join lateral (
+        select r.id, r.put_off_by, r.options from duetime.runs r
+        where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+        order by r.ready_at, r.id limit candidates.depth
+    ) r;
+end $$;
+
+-- What `claim_many` does, while limits are held: also for runs that were chosen one by one. The time is read after the
+-- locks, so that no attempt seems to begin before the one that made room for it has ended.
+create or replace function duetime.claim_limited(lanes integer[], takes integer[], marks timestamptz[], chosen uuid[],
+    workers uuid[], numbers bigint[], rooms integer[])
+returns table (
+    worker_id uuid, id uuid, job_id uuid, lane_id integer, fence integer, attempt smallint, lost smallint,
+    due_at timestamptz, ready_at timestamptz, started_at timestamptz, args bytea, options bytea, timeout_ms integer,
+    checkpoint bytea)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    moment constant timestamptz := duetime.clock();
+    seat record;
+    seats uuid[] := '{}'; -- for each run in turn, the worker it goes to
+    seat_numbers bigint[] := '{}';
+    allowed boolean[] := array_fill(true, array[coalesce(cardinality(lanes), 0)]);
+begin
+    for seat in
+        select w.id, s.number, s.room, w.tenant_id, w.queues
+        from unnest(claim_limited.workers, claim_limited.numbers, claim_limited.rooms) as s(worker, number, room)
+        join duetime.workers w on w.id = s.worker and w.lease_until > duetime.now()
+        where not exists (select 1 from duetime.claims c where c.worker_id = s.worker and c.claim_no = s.number)
+    loop
+        seats := seats || array_fill(seat.id, array[seat.room]);
+        seat_numbers := seat_numbers || array_fill(seat.number, array[seat.room]);
+        if seat.tenant_id is not null then
+            for place in 1 .. cardinality(lanes) loop
+                allowed[place] := allowed[place] and duetime.is_served(lanes[place], seat.tenant_id, seat.queues);
+            end loop;
+            chosen := array(
+                select r.id from duetime.runs r
+                where r.id = any(chosen) and duetime.is_served(r.lane_id, seat.tenant_id, seat.queues));
+        end if;
+    end loop;
+    return query
+    with wanted as materialized (
+        select r.place
+        from unnest(claim_limited.lanes, claim_limited.takes, claim_limited.marks, allowed) as l(lane, take, mark, allowed)
+        join duetime.lanes n on n.id = l.lane cross join lateral (
+            select r.ctid as place from duetime.runs r
+            where r.lane_id = l.lane and r.ready_at >= l.mark and r.ready_at <= duetime.now() and r.worker_id is null
+                and r.tenant_id is not distinct from n.tenant_id
+            order by r.ready_at, r.id limit l.take for update skip locked
+        ) r
+        where l.allowed
+    ),
+    named as materialized (
+        select r.ctid as place from duetime.runs r
+        where r.id = any(chosen) and r.worker_id is null and r.lane_id > 0 and r.ready_at <= duetime.now()
+            and (select n.tenant_id from duetime.lanes n where n.id = r.lane_id) = r.tenant_id
+        for update skip locked
+    ),
+    picked as materialized (
+        select p.place, row_number() over () as seat
+        from (select place from wanted union all select place from named) p limit cardinality(seats)
+    ),
+    taken as (
+        update duetime.runs r
+        set worker_id = seats[p.seat], claim_no = seat_numbers[p.seat], fence = r.fence + 1, attempt = r.attempt + 1,
+            started_at = moment, progress = null, message = null, put_off_by = null
+        from picked p where r.ctid = p.place
+        returning r.worker_id, r.claim_no, r.id, r.job_id, r.lane_id, r.fence, r.attempt, r.lost, r.due_at, r.ready_at,
+            r.started_at, r.args, r.options, r.timeout_ms, r.checkpoint, r.tenant_id
+    ),
+    noted as (
+        insert into duetime.claims (worker_id, claim_no, claimed_at, deadline, run_ids)
+        select t.worker_id, t.claim_no, moment,
+            min(t.started_at + t.timeout_ms * interval '1 millisecond'), array_agg(t.id)
+        from taken t group by t.worker_id, t.claim_no
+    ),
+    told as (
+        insert into duetime.events (at, kind, tenant_id, ids)
+        select moment, EventKind.STARTED, t.tenant_id, array_agg(t.id) from taken t
+        where (select l.until > duetime.now() from duetime.listening l where l.one) group by t.tenant_id
+    )
+    select t.worker_id, t.id, t.job_id, t.lane_id, t.fence, t.attempt, t.lost, t.due_at, t.ready_at, t.started_at,
+        t.args, t.options, t.timeout_ms, t.checkpoint
+    from taken t;
+end $$;

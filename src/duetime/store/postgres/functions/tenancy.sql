@@ -1,0 +1,97 @@
+-- Which tenant a transaction acts for, and what a tenant may have.
+
+create or replace function duetime.current_tenant() returns integer language sql stable parallel safe
+    as $$ select nullif(current_setting('duetime.tenant', true), '')::integer $$;
+
+-- How much a tenant has of what is bounded by a quota, by the name of the limit (store/rules/quotas.py).
+create or replace function duetime.usage(tenant integer, kind text) returns bigint language plpgsql
+set enable_seqscan = off set jit = off
+as $$
+begin
+    return case kind
+        when 'payloads' then (select count(*) from duetime.payloads p where p.tenant_id = tenant)
+        when 'payload_bytes' then (select coalesce(sum(p.size), 0) from duetime.payloads p where p.tenant_id = tenant)
+        when 'calendars' then (select count(*) from duetime.calendars c where c.tenant_id = tenant)
+        when 'queues' then (
+            select count(distinct q.name) from duetime.queue_names q
+            where q.tenant_id = tenant and (q.seen_at is null or q.seen_at > duetime.now() - interval '1 day'))
+        when 'subscriptions' then (select count(*) from duetime.subscriptions s where s.tenant_id = tenant)
+        when 'alerts' then (select count(*) from duetime.alerts a where a.tenant_id = tenant)
+        when 'secrets' then (select count(*) from duetime.tenant_secrets s where s.tenant_id = tenant)
+        when 'signing_secrets' then (
+            select count(*) from duetime.signing_secrets s
+            where s.tenant_id = tenant and (s.expires_at is null or s.expires_at > duetime.now()))
+        when 'api_keys' then (
+            select count(*) from duetime.api_keys k where coalesce(k.tenant_id, 0) = tenant
+                and k.revoked_at is null and (k.expires_at is null or k.expires_at > duetime.now()))
+        when 'workers' then (
+            select count(*) from duetime.workers w where w.tenant_id = tenant and w.lease_until > duetime.now())
+        when 'tasks' then (select count(*) from duetime.tasks t where coalesce(t.tenant_id, -1) = tenant)
+    end;
+end $$;
+
+-- Refuse what a statement has added if a tenant has more than it may have then.
+create or replace function duetime.check_quota(tenant integer, kind text) returns void language plpgsql
+as $$
+declare
+    most constant bigint := (select (t.quotas ->> kind)::bigint from duetime.tenants t where t.id = tenant);
+begin
+    -- Far from a limit on rows no transaction waits: fewer transactions than this are under way at once.
+    if most is null or kind <> 'payload_bytes' and duetime.usage(tenant, kind) + 1000 <= most then
+        return;
+    end if;
+    -- One transaction at a time. The next one counts after this one has committed, in a statement of its own.
+    perform pg_advisory_xact_lock(hashtextextended('duetime quota ' || tenant || ' ' || kind, 0));
+    if duetime.usage(tenant, kind) > most then
+        raise exception using errcode = 'DT507', message = 'duetime quota ' || kind, detail = most::text;
+    end if;
+end $$;
+
+create or replace function duetime.keep_quotas() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    tenant integer;
+    kind text;
+begin
+    for tenant in select distinct a.tenant_id from added a where a.tenant_id is not null loop
+        foreach kind in array tg_argv loop
+            perform duetime.check_quota(tenant, kind);
+        end loop;
+    end loop;
+    return null;
+end $$;
+revoke execute on function duetime.keep_quotas from public;
+
+-- Refuse queues that would be more than a tenant may have; those that are there already are never refused. A caller
+-- inside its own transaction must not hold the lock, since the fleet would wait for that transaction: it may be one of a
+-- few that pass the limit together.
+create or replace function duetime.check_queues(tenant integer, names text[], exactly boolean) returns void language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+as $$
+declare
+    most constant bigint := (select (t.quotas ->> 'queues')::bigint from duetime.tenants t where t.id = tenant);
+    fresh bigint;
+begin
+    if most is null then
+        return;
+    end if;
+    if exactly then
+        perform pg_advisory_xact_lock(hashtextextended('duetime quota ' || tenant || ' queues', 0));
+    end if;
+    select count(distinct n.name) into fresh from unnest(names) as n(name)
+    where n.name <> 'duetime.notifications' and (
+        select 1 from duetime.queue_names q where q.tenant_id = tenant and q.name = n.name limit 1) is null;
+    if fresh > 0 and duetime.usage(tenant, 'queues') + fresh > most then
+        raise exception using errcode = 'DT507', message = 'duetime quota queues', detail = most::text;
+    end if;
+end $$;
+
+create or replace function duetime.keep_queues() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform duetime.check_queues(new.tenant_id, array[new.name collate "default"], true);
+    return new;
+end $$;
+revoke execute on function duetime.keep_queues from public;

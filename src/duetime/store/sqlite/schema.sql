@@ -1,0 +1,761 @@
+-- The schema of this release: a new file gets this, a file of an older release gets there by migrations. Times are
+-- microseconds since 1970 in UTC, ids the 16 bytes of a UUID, lists of ids one blob of them.
+--
+-- A job lives in three homes: `jobs` has a future, `runs` is due or running, `history` is over. The rest of the tables
+-- move rows between these homes, or serve one feature each. postgres/schema.sql has the same tables in the same order.
+
+-- Which releases have changed the schema, and the oldest code (by schema version) that still runs on each.
+create table schema_versions (
+    version integer primary key,
+    oldest_code integer not null,
+    applied_at integer not null
+) strict;
+
+
+-- Tenants and access --------------------------------------------------------------------------------------------------
+
+-- Tenants and their limits; a limit that is null does not apply.
+create table tenants (
+    id integer primary key,
+    name text not null unique,
+    created_at integer not null,
+    state integer not null default 0,
+    tier text not null default 'standard',
+    weight integer not null default 100, -- the tenant's share of the workers, relative to the others
+    stored_jobs integer,
+    running_runs integer,
+    submissions_per_second real,
+    fires_per_second real,
+    quotas text, -- the other limits by name, as JSON (store/rules/quotas.py)
+    encrypt_args integer not null default 0
+) strict;
+insert into tenants (id, name, created_at) values (1, 'default', unixepoch() * 1000000);
+
+-- Only the hash of a key is stored: a copy of this table does not let anyone in.
+create table api_keys (
+    id blob primary key,
+    tenant_id integer, -- null: a root key
+    role integer not null,
+    name text not null,
+    hash blob not null unique,
+    hint text not null,
+    queues text not null,
+    networks text not null, -- empty: from everywhere
+    created_at integer not null,
+    expires_at integer,
+    revoked_at integer,
+    last_used_at integer
+) strict;
+create index api_keys_of_tenant on api_keys (coalesce(tenant_id, 0), id);
+
+-- Browser sessions of the dashboard; like API keys, stored as hashes of their tokens.
+create table sessions (
+    id blob primary key,
+    key_id blob not null,
+    hash blob not null unique,
+    address text not null,
+    agent text not null,
+    created_at integer not null,
+    last_seen_at integer not null,
+    expires_at integer not null, -- each request moves it on, up to ends_at
+    ends_at integer not null
+) strict;
+create index sessions_of_key on sessions (key_id, created_at);
+create index sessions_by_end on sessions (expires_at);
+
+-- One-time links that open a browser session.
+create table login_links (
+    hash blob primary key,
+    key_id blob not null,
+    expires_at integer not null
+) strict;
+create index login_links_of_key on login_links (key_id, expires_at);
+create index login_links_by_end on login_links (expires_at);
+
+-- Administrative actions. Append-only: triggers refuse updates and deletes.
+create table audit (
+    id blob primary key,
+    at integer not null,
+    tenant_id integer,
+    key_id blob,
+    actor text not null,
+    action text not null,
+    object text not null,
+    detail text
+) strict;
+create index audit_of_tenant on audit (tenant_id, id);
+create trigger audit_is_not_changed before update on audit
+begin
+    select raise(abort, 'the audit log is only added to');
+end;
+create trigger audit_is_not_removed before delete on audit
+begin
+    select raise(abort, 'the audit log is only added to');
+end;
+
+-- Secrets of the service.
+create table secrets (
+    name text primary key,
+    value blob not null
+) strict, without rowid;
+
+-- Data keys, wrapped by a key provider: crypto/envelope.py.
+create table data_keys (
+    name text primary key,
+    wrapped_by text not null,
+    wrapped blob not null,
+    created_at integer not null
+) strict, without rowid;
+
+-- Secrets that a tenant's HTTP calls may name. Encrypted above the store.
+create table tenant_secrets (
+    tenant_id integer not null,
+    name text not null,
+    value blob not null,
+    hosts text not null, -- JSON lists: where it may be sent, and the roles that may name it
+    roles text not null,
+    created_at integer not null,
+    changed_at integer not null,
+    primary key (tenant_id, name)
+) strict, without rowid;
+
+-- What a tenant's HTTP calls are signed with. Several at once while a secret is rotated. Encrypted above the store.
+create table signing_secrets (
+    tenant_id integer not null,
+    id blob not null,
+    value blob not null,
+    created_at integer not null,
+    expires_at integer,
+    primary key (tenant_id, id)
+) strict, without rowid;
+
+-- Token buckets of rate limits on requests.
+create table token_buckets (
+    tenant_id integer not null,
+    key_id blob not null, -- zero: the bucket of the whole tenant
+    level real not null,
+    filled_at integer not null,
+    full_at integer not null,
+    primary key (tenant_id, key_id)
+) strict;
+
+
+-- Home 1: jobs --------------------------------------------------------------------------------------------------------
+
+-- Jobs that have a future. Rows are wide, so firing does not rewrite them: it rewrites `cursors`.
+create table jobs (
+    id blob primary key,
+    tenant_id integer not null,
+    task text not null,
+    queue text not null,
+    tier integer not null,
+    schedule blob not null,
+    recurring integer not null,
+    args blob not null,
+    options blob,
+    timeout_ms integer,
+    state integer not null default 0,
+    version integer not null default 1,
+    problem text,
+    created_at integer not null,
+    ended_at integer,
+    made integer not null default 0, -- counts of a job whose cursor is gone
+    missed integer not null default 0,
+    followed integer not null default 0 -- the end of any of its runs is recorded in `ended`
+) strict;
+create index jobs_of_tenant on jobs (tenant_id, id);
+create index jobs_ended on jobs (ended_at) where ended_at is not null;
+
+-- When each job fires next. Narrow, because every fire rewrites its row.
+create table cursors (
+    job_id blob primary key,
+    scan_at integer not null, -- when a scanner looks at it: the fire time, or earlier to make the run ahead of time
+    next_fire_at integer not null,
+    last_fire_at integer,
+    backlog_of integer, -- the tenant that may not fire it yet; null: it fires as soon as it is in view
+    exact integer not null default 0, -- decided when due: never fired ahead of its time
+    made integer not null default 0,
+    missed integer not null default 0,
+    owed blob -- occurrences whose runs were withdrawn; the misfire policy decides about them with the missed ones
+) strict, without rowid;
+create index cursors_in_view on cursors (scan_at) where backlog_of is null;
+-- Cursors that a tenant may not fire yet are in an index of their own, so that no scan passes over them.
+create index cursors_in_backlogs on cursors (backlog_of, scan_at) where backlog_of is not null;
+
+-- How far a tenant has used up its rate of fires: the moment at which the last granted fire is paid for.
+create table fire_rates (
+    tenant_id integer primary key,
+    used_until integer not null default 0
+) strict;
+
+-- Keys that callers chose. They outlive the homes that their rows move through.
+create table keys (
+    tenant_id integer not null,
+    kind text not null, -- 'i' idempotency key, 'k' key of a live job, 'r' a run that was repeated
+    key text not null,
+    job_id blob not null,
+    run_id blob,
+    fingerprint blob not null, -- of the request: the same key with another request is refused
+    next_run integer,
+    answer blob, -- the answer to a request that submitted nothing
+    created_at integer not null,
+    primary key (tenant_id, kind, key)
+) strict, without rowid;
+create index keys_by_age on keys (created_at);
+
+-- What jobs are found by beside their id. Rows exist only for the labels that a job has.
+create table labels (
+    tenant_id integer not null,
+    kind text not null, -- 'o' owner, 'n' name, 't' tag, 'k' key
+    value text not null,
+    job_id blob not null,
+    primary key (tenant_id, kind, value, job_id)
+) strict, without rowid;
+create index labels_of_job on labels (job_id);
+
+-- Deleted jobs: hidden from lists while their runs stay in history.
+create table deleted_jobs (
+    job_id blob primary key,
+    tenant_id integer not null,
+    deleted_at integer not null
+) strict, without rowid;
+create index deleted_jobs_by_age on deleted_jobs (deleted_at);
+
+-- Large arguments that jobs refer to.
+create table payloads (
+    id blob primary key,
+    tenant_id integer not null,
+    created_at integer not null,
+    body blob not null,
+    size integer not null generated always as (length(body)) stored
+) strict;
+create index payloads_of_tenant on payloads (tenant_id, size);
+create table payload_refs (
+    payload_id blob not null,
+    job_id blob not null,
+    tenant_id integer not null,
+    primary key (payload_id, job_id)
+) strict, without rowid;
+
+-- Days on which jobs do not fire.
+create table calendars (
+    tenant_id integer not null,
+    name text not null,
+    dates text not null, -- a JSON list
+    version integer not null default 1, -- raised when the dates change
+    primary key (tenant_id, name)
+) strict, without rowid;
+-- Which jobs use a calendar. `version` is the calendar's when the job's cursor was computed: a lower one is stale.
+create table calendar_users (
+    tenant_id integer not null,
+    name text not null,
+    job_id blob not null,
+    version integer not null,
+    primary key (tenant_id, name, job_id)
+) strict, without rowid;
+create index calendar_users_by_job on calendar_users (job_id);
+
+-- Defaults that tasks declare for their jobs (model/defaults.py). Beside the workers, because they hold while no worker
+-- is up, too.
+create table tasks (
+    tenant_id integer, -- null: declared by a worker that serves all tenants
+    name text not null,
+    said blob, -- null: no defaults
+    told_at integer not null, -- the newest declaration holds
+    seen_at integer not null -- when a live worker had the task: old ones are pruned
+) strict;
+create unique index tasks_by_name on tasks (coalesce(tenant_id, -1), name);
+
+
+-- Home 2: runs --------------------------------------------------------------------------------------------------------
+
+-- Lanes: a queue of runs for each tenant, queue, tier and task. Awake while it has runs, and for a while after; only
+-- awake lanes are looked at and kept in memory. A sleeping lane keeps its id, because history refers to it.
+create table lanes (
+    id integer primary key autoincrement, -- never used for another lane
+    tenant_id integer not null,
+    queue text not null,
+    tier integer not null,
+    task text not null,
+    trial integer not null default 0,
+    keyed integer not null default 0, -- its runs have keys; kept apart so that claims from other lanes stay short
+    awake integer not null default 0,
+    changed_at integer not null default 0,
+    unique (tenant_id, queue, tier, task, trial, keyed)
+) strict;
+create index lanes_awake on lanes (id) where awake;
+create index lanes_asleep on lanes (changed_at) where not awake;
+
+-- Which lanes woke and fell asleep: readers that keep lanes in memory read what is new.
+create table lane_changes (
+    turn integer primary key autoincrement,
+    lane_id integer not null,
+    awake integer not null,
+    at integer not null
+) strict;
+
+-- Runs that are due soon, ready, running or retrying. Small and hot. A claimed run leaves the index of its lane.
+create table runs (
+    id blob primary key,
+    job_id blob not null,
+    tenant_id integer not null,
+    lane_id integer, -- null: it waits for something else than time (`waits`); negative: parked by a full key
+    home_lane integer not null,
+    fence integer not null default 0, -- raised by each claim: only its holder may complete the run
+    attempt integer not null default 0,
+    lost integer not null default 0,
+    cancel_requested integer not null default 0,
+    claim_no integer,
+    worker_id blob,
+    due_at integer not null,
+    ready_at integer not null,
+    started_at integer,
+    first_started_at integer, -- set when it waits again or begins anew: a claim does not write it
+    timeout_ms integer,
+    progress real,
+    args blob not null,
+    options blob,
+    message text,
+    checkpoint blob,
+    waits integer not null default 0, -- what a run without a lane waits for: WaitsFor
+    manual integer not null default 0, -- triggered or backfilled: edits and pauses do not withdraw it
+    parked_by integer, -- the limit whose key is full
+    put_off_by integer, -- the limit whose rate is used up; `ready_at` is the run's moment
+    followed integer not null default 0 -- its end is recorded in `ended`
+) strict, without rowid;
+create index runs_ready on runs (lane_id, ready_at, id) where worker_id is null;
+create index runs_of_job on runs (tenant_id, job_id);
+create index runs_blocked on runs (tenant_id, job_id) where lane_id is null and waits = WaitsFor.OTHER_RUNS;
+create index runs_parked on runs (parked_by, due_at, id) where parked_by is not null;
+create index runs_put_off on runs (put_off_by, ready_at, id) where put_off_by is not null;
+create index runs_followed on runs (id) where followed;
+
+-- Workers and their leases.
+create table workers (
+    id blob primary key,
+    name text not null,
+    tasks text not null,
+    queues text not null,
+    slots integer not null,
+    started_at integer not null,
+    lease_until integer not null,
+    tenant_id integer, -- null: works for all tenants
+    version text not null default '',
+    heard_at integer not null default 0,
+    held_since integer not null default 0, -- since when the lease has held without a break; timeouts count from here,
+        -- because a break means that the clock stepped or the machine slept
+    key_id blob, -- the API key and the token of a remote worker's session; null for a worker in this process
+    token_hash blob
+) strict, without rowid;
+
+-- Which runs a worker holds: one row per claim, not per run.
+create table claims (
+    worker_id blob not null,
+    claim_no integer not null,
+    claimed_at integer not null,
+    deadline integer,
+    run_ids blob not null,
+    standing integer not null default 0, -- ClaimStanding
+    primary key (worker_id, claim_no)
+) strict;
+
+-- Requests to cancel running runs, by the worker that must hear of them.
+create table cancels (
+    worker_id blob not null,
+    run_id blob not null,
+    requested_at integer not null,
+    primary key (worker_id, run_id)
+) strict, without rowid;
+
+-- Runs that were handed over to their receiver (HTTP 202). They keep their worker's id, no claim lists them, and this is
+-- their deadline.
+create table handovers (
+    run_id blob primary key,
+    tenant_id integer not null,
+    fence integer not null,
+    handed_at integer not null,
+    deadline integer not null
+) strict, without rowid;
+create index handovers_by_deadline on handovers (deadline);
+
+-- What running attempts have logged so far. Beside `runs`, because few attempts log before they end.
+create table live_logs (
+    run_id blob primary key,
+    fence integer not null,
+    logs blob not null,
+    at integer not null
+) strict, without rowid;
+create index live_logs_by_age on live_logs (at);
+
+-- How often recurring jobs, and tasks (job_id is zero), have lost workers in a row: model/suspicion.py.
+create table suspects (
+    tenant_id integer not null,
+    task text not null,
+    job_id blob not null,
+    losses integer not null,
+    lost_at integer not null,
+    primary key (tenant_id, task, job_id)
+) strict, without rowid;
+create index suspects_by_job on suspects (job_id);
+
+
+-- Home 3: history -----------------------------------------------------------------------------------------------------
+
+-- One row per finished attempt; the last row of a run carries its end state. Append-only, so the rowid follows the time,
+-- and the pruner takes from the beginning without an index.
+create table history (
+    run_id blob not null,
+    job_id blob not null,
+    tenant_id integer not null,
+    lane_id integer not null,
+    fence integer not null,
+    attempt integer not null,
+    lost integer not null,
+    attempt_state integer not null,
+    end_state integer, -- RunState; null: the run went on
+    failure integer,
+    due_at integer not null,
+    ready_at integer,
+    started_at integer,
+    first_started_at integer, -- of the run, where this is not its first start
+    finished_at integer not null,
+    worker_id blob,
+    timeout_ms integer,
+    args blob,
+    options blob,
+    result blob,
+    logs blob,
+    error text
+) strict;
+create index history_of_job on history (tenant_id, job_id, run_id) where end_state is not null;
+-- With the fence, so that the newest attempts of a run are found however many it has had.
+create index history_of_tenant on history (tenant_id, run_id, fence);
+-- Ends that are rare and searched for. Success, which is common, writes to neither index.
+create index history_ends_of_jobs on history (tenant_id, end_state, job_id, run_id)
+    where end_state is not null and end_state <> RunState.SUCCEEDED;
+create index history_ends_of_runs on history (tenant_id, end_state, run_id)
+    where end_state is not null and end_state <> RunState.SUCCEEDED;
+
+-- Runs whose attempts are spent. They outlive history.
+create table dead_letters (
+    run_id blob primary key,
+    job_id blob not null,
+    tenant_id integer not null,
+    lane_id integer not null,
+    attempt integer not null,
+    lost integer not null,
+    failure integer,
+    error text,
+    due_at integer not null,
+    died_at integer not null,
+    timeout_ms integer,
+    args blob not null,
+    options blob,
+    fingerprint text -- groups dead letters with the same error
+) strict;
+create index dead_letters_of_tenant on dead_letters (tenant_id, run_id);
+create index dead_letters_by_age on dead_letters (died_at);
+create index dead_letters_of_job on dead_letters (job_id);
+create index dead_letters_by_fingerprint on dead_letters (tenant_id, fingerprint, run_id);
+
+
+-- Queues and limits ---------------------------------------------------------------------------------------------------
+
+-- Queues that were paused; the others exist because lanes or limits name them.
+create table queues (
+    tenant_id integer not null,
+    name text not null,
+    paused_at integer,
+    primary key (tenant_id, name)
+) strict, without rowid;
+
+-- Limits on what may run and start. Rows of keys are made by the first run that names them.
+create table limits (
+    id integer primary key,
+    tenant_id integer not null,
+    kind integer not null, -- LimitKind
+    name text not null,
+    running integer,
+    rate integer,
+    period integer,
+    used_at integer not null,
+    unique (tenant_id, kind, name)
+) strict;
+create index limits_set on limits (kind) where kind in (LimitKind.QUEUE, LimitKind.TARGET);
+
+-- Which runs hold a slot of a limit. A row counts only while its run is claimed under this fence, so it cannot leak.
+create table holds (
+    limit_id integer not null,
+    run_id blob not null,
+    fence integer not null,
+    primary key (limit_id, run_id)
+) strict, without rowid;
+create index holds_of_run on holds (run_id);
+
+-- How many runs have started under a rate, in steps of a hundredth of its period; a row counts until `until`.
+create table starts (
+    limit_id integer not null,
+    until integer not null,
+    count integer not null,
+    primary key (limit_id, until)
+) strict, without rowid;
+create trigger limits_gone after delete on limits begin
+    delete from starts where limit_id = old.id;
+end;
+
+-- Circuit breakers before targets that fail.
+create table breakers (
+    tenant_id integer not null,
+    target text not null,
+    state integer not null default 0, -- BreakerState
+    since integer not null,
+    until integer,
+    trips integer not null default 0,
+    primary key (tenant_id, target)
+) strict, without rowid;
+
+-- Attempts at a target by the second, for as long as a breaker looks back.
+create table attempts (
+    tenant_id integer not null,
+    target text not null,
+    at integer not null,
+    tried integer not null,
+    failed integer not null,
+    retried integer not null,
+    primary key (tenant_id, target, at)
+) strict, without rowid;
+
+-- The queues of tenants, one row for each thing that names one. `seen_at`: until when it was in use; null: it is in use.
+create view queue_names (tenant_id, name, seen_at) as
+    select tenant_id, name, null from queues
+    union all
+    select tenant_id, name, null from limits where kind = LimitKind.QUEUE
+    union all
+    select tenant_id, queue, case when not awake then changed_at end from lanes
+    where queue <> 'duetime.notifications'; -- the service's own: no caller asked for it
+
+
+-- Dependencies --------------------------------------------------------------------------------------------------------
+
+-- Ends of followed runs that were not handed on yet. Written in the transaction of the end itself.
+create table ended (
+    run_id blob primary key,
+    job_id blob not null,
+    tenant_id integer not null,
+    end_state integer not null,
+    started_at integer,
+    finished_at integer not null
+) strict, without rowid;
+create index ended_by_job on ended (job_id);
+
+-- Jobs that wait for other jobs: by which rule, and how many of the others have ended how.
+create table dependents (
+    job_id blob primary key,
+    tenant_id integer not null,
+    run_id blob not null,
+    need integer not null,
+    wanted integer not null,
+    otherwise integer not null,
+    unended integer not null,
+    met integer not null,
+    unmet integer not null,
+    settled integer not null
+) strict, without rowid;
+
+-- Which job waits for which.
+create table edges (
+    parent_id blob not null,
+    child_id blob not null,
+    tenant_id integer not null,
+    state integer, -- how the parent ended, once that was counted
+    primary key (parent_id, child_id)
+) strict, without rowid;
+create index edges_of_child on edges (child_id, parent_id);
+
+create table graphs (
+    id blob primary key,
+    tenant_id integer not null,
+    name text,
+    nodes integer not null,
+    unended integer not null,
+    created_at integer not null,
+    ended_at integer,
+    status text not null default 'RUNNING' -- after its end: how it ended
+) strict;
+create index graphs_of_tenant on graphs (tenant_id, id);
+create index graphs_ended on graphs (ended_at) where ended_at is not null;
+create index graphs_alive on graphs (tenant_id) where ended_at is null;
+
+-- The jobs of a graph. They keep what the graph's page shows after the jobs themselves are gone.
+create table nodes (
+    job_id blob primary key,
+    graph_id blob not null,
+    place integer not null,
+    tenant_id integer not null,
+    name text not null,
+    task text not null,
+    run_id blob not null,
+    state integer, -- how its newest run ended
+    started_at integer,
+    finished_at integer
+) strict;
+create index nodes_of_graph on nodes (graph_id, place);
+
+-- Jobs that run after each run of another job.
+create table followers (
+    parent_id blob not null,
+    job_id blob not null,
+    tenant_id integer not null,
+    wanted integer not null,
+    primary key (parent_id, job_id)
+) strict, without rowid;
+create index followers_by_job on followers (job_id);
+
+
+-- Events, notifications and facts -------------------------------------------------------------------------------------
+
+-- What changed: a row per batch, tenant and kind. Written only while `listening` says that a reader exists.
+create table events (
+    id integer primary key autoincrement,
+    at integer not null,
+    kind integer not null, -- EventKind
+    tenant_id integer not null,
+    ids blob not null
+) strict;
+create index events_by_age on events (at);
+
+-- Until when a reader of events exists.
+create table listening (
+    one integer primary key check (one = 1),
+    until integer not null
+) strict;
+insert into listening (one, until) values (1, 0);
+
+-- What tenants want to be notified of.
+create table subscriptions (
+    tenant_id integer not null,
+    name text not null,
+    body blob not null,
+    primary key (tenant_id, name)
+) strict, without rowid;
+
+-- How far the event stream was turned into notifications; `number` is null while no subscription exists.
+create table notifying (
+    one integer primary key check (one = 1),
+    number integer,
+    holder blob,
+    taken_at integer not null default 0,
+    held_until integer not null default 0
+) strict;
+insert into notifying (one) values (1);
+
+create table alerts (
+    tenant_id integer not null,
+    name text not null,
+    rule blob not null,
+    open integer not null default 0,
+    value real,
+    wrong_since integer,
+    changed_at integer,
+    checked_at integer not null default 0,
+    version integer not null default 0, -- raised when it opens or closes
+    primary key (tenant_id, name)
+) strict, without rowid;
+
+-- Facts about this database, such as the time zone database that cursors were computed with.
+create table meta (
+    name text primary key,
+    value text not null
+) strict, without rowid;
+
+-- What was seen of the machine's clock, for a process that has just started and has seen nothing of it yet.
+create table clock_watch (
+    one integer primary key check (one = 1),
+    seen_at integer, -- what it showed when it was last looked at
+    stepped_at integer, -- what it showed when it was first seen after a step forward, or after nothing looked for a while
+    trusted_at integer -- the time from which the pruner counts ages
+) strict;
+insert into clock_watch (one) values (1);
+
+
+-- Quotas --------------------------------------------------------------------------------------------------------------
+
+-- Each refuses a row with which a tenant would have more than its quota (store/rules/quotas.py).
+create trigger payloads_within_quota after insert on payloads
+when (select count(*) from payloads where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.payloads' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota payloads');
+end;
+create trigger payloads_within_bytes after insert on payloads
+when (select sum(size) from payloads where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.payload_bytes' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota payload_bytes');
+end;
+create trigger calendars_within_quota after insert on calendars
+when (select count(*) from calendars where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.calendars' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota calendars');
+end;
+create trigger api_keys_within_quota after insert on api_keys
+when (
+    select count(*) from api_keys where coalesce(tenant_id, 0) = new.tenant_id
+        and revoked_at is null and (expires_at is null or expires_at > new.created_at))
+    > (select quotas ->> '$.api_keys' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota api_keys');
+end;
+create trigger workers_within_quota after insert on workers
+when (
+    select count(*) from workers where tenant_id = new.tenant_id and lease_until > new.started_at)
+    > (select quotas ->> '$.workers' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota workers');
+end;
+create trigger queues_within_quota before insert on queues
+when not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.name)
+    and 1 + (
+        select count(distinct name) from queue_names
+        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.paused_at - 86400000000))
+    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota queues');
+end;
+create trigger limits_within_quota before insert on limits
+when new.kind = LimitKind.QUEUE
+    and not exists (select 1 from queue_names where tenant_id = new.tenant_id and name = new.name)
+    and 1 + (
+        select count(distinct name) from queue_names
+        where tenant_id = new.tenant_id and (seen_at is null or seen_at > new.used_at - 86400000000))
+    > (select quotas ->> '$.queues' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota queues');
+end;
+create trigger tenant_secrets_within_quota after insert on tenant_secrets
+when (select count(*) from tenant_secrets where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.secrets' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota secrets');
+end;
+create trigger signing_secrets_within_quota after insert on signing_secrets
+when (
+    select count(*) from signing_secrets where tenant_id = new.tenant_id
+        and (expires_at is null or expires_at > new.created_at))
+    > (select quotas ->> '$.signing_secrets' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota signing_secrets');
+end;
+create trigger subscriptions_within_quota after insert on subscriptions
+when (select count(*) from subscriptions where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.subscriptions' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota subscriptions');
+end;
+create trigger alerts_within_quota after insert on alerts
+when (select count(*) from alerts where tenant_id = new.tenant_id)
+    > (select quotas ->> '$.alerts' from tenants where id = new.tenant_id)
+begin
+    select raise(abort, 'duetime quota alerts');
+end;
