@@ -20,6 +20,7 @@ from duetime.model.job import NewJob, Options, encode_options
 from duetime.model.run import RunState
 from duetime.model.schedule import Every, Once
 from duetime.store.protocol.store import Hint
+from duetime.store.shared.transaction import Transaction
 from duetime.store.sqlite import SqliteStore, schema
 from duetime.store.sqlite.connection import SQL, Connection
 from duetime.store.sqlite.schema import VERSION
@@ -480,3 +481,19 @@ async def test_what_was_written_while_the_clock_was_ahead_keeps_no_history(tmp_p
         await store.prune(timedelta(days=30), timedelta(days=30), 3)
     assert (await store.counts()).history == 10, "those whose time has not come"
     await store.close()
+
+
+async def test_work_that_waits_for_something_else_is_refused(store: SqliteStore) -> None:
+    async def waits(transaction: Transaction) -> None:
+        await transaction.execute("keep_secret", name="early", fresh=b"1")
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="wait for nothing but its transaction"):
+        await store.transactions.run(waits)
+    assert await store.transactions.value("find_secret", name="early") is None
+
+
+async def test_a_column_that_is_not_declared_is_refused(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SQL, "undeclared", ("select 1 as somewhere",))
+    with pytest.raises(LookupError, match="undeclared returns somewhere"):
+        await store.transactions.rows("undeclared")

@@ -27,6 +27,7 @@ from duetime.model.schedule import Every, Once
 from duetime.store.postgres import PostgresStore, partitions
 from duetime.store.postgres.database import SQL
 from duetime.store.postgres.schema import VERSION
+from duetime.store.shared.transaction import Transaction
 from tests.contract.hands import TENANT, fire, hand, job, reap, retried, submit
 from tests.contract.worlds import PostgresTime, PostgresWorld, execute, query
 from tests.support.postgres import Server
@@ -421,3 +422,16 @@ async def test_who_was_restored_into_another_cluster_is_told_again(store: Postgr
     await notifier.tick()
     await notifier.tick()
     assert (await store.queue(TENANT, QUEUE)).depth.medium == 1
+
+
+async def test_a_transaction_that_the_database_ended_for_another_is_made_again(store: PostgresStore) -> None:
+    tries = 0
+
+    async def work(transaction: Transaction) -> int:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise asyncpg.DeadlockDetectedError("deadlock detected")
+        return tries
+
+    assert await store.transactions.of(TENANT).run(work) == 3
