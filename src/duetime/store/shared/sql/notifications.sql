@@ -2,7 +2,7 @@
 insert into duetime.subscriptions (tenant_id, name, body) values (:tenant_id, :name, :body)
 on conflict (tenant_id, name) do update set body = excluded.body;
 
--- list_subscriptions: what a tenant, or everybody, wants to be told
+-- list_subscriptions: what a tenant wants to be told, or all of them
 select tenant_id, body from duetime.subscriptions
 where :tenant_id::int is null or tenant_id = :tenant_id order by tenant_id, name;
 
