@@ -10,7 +10,7 @@ from itertools import count, cycle
 from typing import Any, Literal, TypeVar
 
 from chaos.history import Record, Writer
-from duetime import App, Conflict, InvalidInput, Misfire, Needs, NotFound, Receipt, RetryPolicy, Run
+from duetime import App, Conflict, InvalidInput, JobReceipt, Misfire, Needs, NotFound, RetryPolicy, Run
 from duetime.ids import show
 from duetime.model.policy import MOST_CAUGHT_UP, MisfireMode
 
@@ -53,30 +53,34 @@ class Client:
         `parent`: the tag of a job to wait for."""
         asked = {"op": "submit", "tag": tag, "in": wait, "at": at, "idempotent": idempotent, "once": once}
         delivery = {"delivery": "at_most_once"} if once else {"retry": RETRIES}
-        options: dict[str, Any] = {"idempotency_key": idempotent, **delivery}
+        options: dict[str, Any] = {**delivery}
+        if idempotent is not None:
+            options["idempotency_key"] = idempotent
         if concurrency_key is not None:
             asked["alone"] = options["concurrency_key"] = concurrency_key
         if parent is not None:
             asked |= {"parent": parent, "on": on}
             options["depends_on"] = Needs([self.jobs[parent]], on=on)
-        moment = None if at is None else datetime.fromtimestamp(at, UTC)
+        if wait is not None:
+            options["run_in"] = wait
+        if at is not None:
+            options["run_at"] = datetime.fromtimestamp(at, UTC)
 
-        async def ask() -> Receipt:
-            return await self._app.submit(
-                "work", run_in=wait, run_at=moment, tag=tag, seconds=seconds, fail=fail, **options
-            )
+        async def ask() -> JobReceipt:
+            return await self._app.submit("work", {"tag": tag, "seconds": seconds, "fail": fail}, **options)
 
         return await self._receipt({**asked, "fail": fail, "retries": 0 if once else RETRIES.retries}, ask)
 
     async def submit_many(self, tags: Sequence[str], *, seconds: Sequence[float] = (0.0,)) -> Answer:
         """`seconds`: what each takes, in turn."""
 
-        async def ask() -> list[Receipt]:
+        async def ask() -> Sequence[JobReceipt]:
+            work = self._app.tasks["work"]
             return await self._app.submit_many(
-                "work", [{"tag": tag, "seconds": each} for tag, each in zip(tags, cycle(seconds), strict=False)]
+                work.bind(tag=tag, seconds=each) for tag, each in zip(tags, cycle(seconds), strict=False)
             )
 
-        def told(receipts: list[Receipt]) -> Record:
+        def told(receipts: Sequence[JobReceipt]) -> Record:
             self.jobs |= {tag: receipt.job_id for tag, receipt in zip(tags, receipts, strict=True)}
             return {"jobs": [receipt.job_id for receipt in receipts]}
 
@@ -92,8 +96,8 @@ class Client:
         # Catching up is bounded; the longest outage or clock step here stays within this bound.
         policy = Misfire("all", most=MOST_CAUGHT_UP) if misfire == "all" else misfire
 
-        async def ask() -> Receipt:
-            return await self._app.schedule("work", key=tag, misfire=policy, tag=tag, seconds=seconds, **given)
+        async def ask() -> JobReceipt:
+            return await self._app.schedule("work", {"tag": tag, "seconds": seconds}, key=tag, misfire=policy, **given)
 
         asked = {"op": "schedule", "tag": tag, "schedule": schedule, "misfire": misfire, "most": MOST_CAUGHT_UP}
         return await self._receipt(asked, ask)
@@ -102,8 +106,8 @@ class Client:
         """A run after each success of another job: the tag is its key."""
         job = self.jobs[parent]
 
-        async def ask() -> Receipt:
-            return await self._app.schedule("work", key=tag, after=job, tag=tag)
+        async def ask() -> JobReceipt:
+            return await self._app.schedule("work", {"tag": tag}, key=tag, after=job)
 
         return await self._receipt({"op": "follow", "tag": tag, "parent": parent}, ask)
 
@@ -155,8 +159,8 @@ class Client:
         for run in runs:
             self._writer.write("ended", {"what": "run", "tag": tag, "job": job, **_told(run)})
 
-    async def _receipt(self, asked: Record, ask: Callable[[], Awaitable[Receipt]]) -> Answer:
-        def told(receipt: Receipt) -> Record:
+    async def _receipt(self, asked: Record, ask: Callable[[], Awaitable[JobReceipt]]) -> Answer:
+        def told(receipt: JobReceipt) -> Record:
             self.jobs[asked["tag"]] = receipt.job_id
             return {"job": receipt.job_id, "created": receipt.created}
 

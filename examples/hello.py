@@ -23,5 +23,5 @@ async def flaky(ctx: duetime.Context) -> str:
 @app.on_start
 async def plan() -> None:
     # With a key, any number of starts leave one job.
-    await app.schedule(greet, every="5s", key="greet-world", name="world")
+    await app.schedule(greet.bind(name="world"), every="5s", key="greet-world")
     await flaky.submit()

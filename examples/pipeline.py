@@ -32,8 +32,8 @@ def report(ctx: duetime.SyncContext) -> str:
 @app.on_start
 async def plan() -> None:
     nightly = duetime.GraphPlan("nightly")
-    nightly.add("orders", fetch, source="orders")
-    nightly.add("stock", fetch, source="stock")
+    nightly.add("orders", fetch.bind(source="orders"))
+    nightly.add("stock", fetch.bind(source="stock"))
     nightly.add("merge", merge, depends_on=["orders", "stock"])
     nightly.add("clean_up", clean_up, depends_on=duetime.Needs(["merge"], on="finished"))
     await app.submit_graph(nightly, idempotency_key="nightly-example")

@@ -114,7 +114,7 @@ class Activities:
         for number in count(1):
             if monotonic() >= following:
                 following = monotonic() + HOLD + 2.0
-                await self._insist(lambda: self._app.submit("hold", concurrency_key="held", seconds=HOLD))
+                await self._insist(lambda: self._app.submit("hold", {"seconds": HOLD}, concurrency_key="held"))
             key = self._random.choice(["held", "other-1", "other-2", "other-3"])
             await self._client.submit(f"keyed-{number}", concurrency_key=key, idempotent=f"keyed-{number}")
             if await self._rest(0.3):

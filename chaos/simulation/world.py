@@ -289,7 +289,7 @@ def _chance_from(seed: int, loop: VirtualLoop) -> Iterator[None]:
         patch.object(ids, "os", os),
         patch.object(ids, "time", time),
         patch.object(ids, "_last", (0, 0)),
-        patch("duetime.sdk.app.os.urandom", source.randbytes),
+        patch("duetime.sdk.store_jobs.os.urandom", source.randbytes),
         # Loops that mostly find nothing to do: their pace is no part of what is tested here.
         patch.object(worker, "_CANCELS_EVERY", 30.0),
         patch.object(progress_reports, "INTERVAL", 300.0),

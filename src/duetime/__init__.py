@@ -6,6 +6,7 @@ app = duetime.App()
 async def send_report(to: str) -> str: ...
 
 await send_report.submit(to="ops@example.com")
+await send_report.options(run_in="10m").submit(to="ops@example.com")
 """
 
 from importlib import import_module
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         NotFound,
         QuotaExceeded,
         RateLimited,
+        RunCancelled,
+        RunFailed,
         SchemaMismatch,
         ServerUnavailable,
         SettingsError,
@@ -50,11 +53,12 @@ if TYPE_CHECKING:
     from duetime.model.policy import Misfire
     from duetime.model.retry import RetryPolicy
     from duetime.model.run import RunState
+    from duetime.model.target import GrpcTarget, HttpTarget, ShellTarget
     from duetime.sdk.app import App
     from duetime.sdk.graph_plan import GraphPlan
     from duetime.sdk.preview import Preview, preview
-    from duetime.sdk.receipt import Receipt
-    from duetime.sdk.task import Task
+    from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
+    from duetime.sdk.task import Call, Task
     from duetime.settings import Settings
     from duetime.spec.dependencies import Needs
     from duetime.worker.context import Context, SyncContext, current_context
@@ -66,6 +70,7 @@ __all__ = [
     "AsyncClient",
     "Calendar",
     "CalendarInUse",
+    "Call",
     "Cancel",
     "Client",
     "ClientTls",
@@ -79,9 +84,12 @@ __all__ = [
     "Graph",
     "GraphPlan",
     "GraphStatus",
+    "GrpcTarget",
+    "HttpTarget",
     "InvalidInput",
     "Job",
     "JobBusy",
+    "JobReceipt",
     "JobState",
     "KeyInFlight",
     "KeyReused",
@@ -99,17 +107,21 @@ __all__ = [
     "RetryAfter",
     "RetryPolicy",
     "Run",
+    "RunCancelled",
+    "RunFailed",
     "RunState",
     "SchemaMismatch",
     "ServerUnavailable",
     "Settings",
     "SettingsError",
+    "ShellTarget",
     "Snooze",
     "StaleVersion",
     "StoreError",
     "StoreLocked",
     "StoreUnavailable",
     "SyncContext",
+    "SyncReceipt",
     "Task",
     "__version__",
     "current_context",
@@ -137,6 +149,8 @@ _HOMES = {
         "QuotaExceeded",
         "SchemaMismatch",
         "RateLimited",
+        "RunCancelled",
+        "RunFailed",
         "ServerUnavailable",
         "SettingsError",
         "StaleVersion",
@@ -155,11 +169,12 @@ _HOMES = {
     "duetime.model.policy": ("Misfire",),
     "duetime.model.retry": ("RetryPolicy",),
     "duetime.model.run": ("RunState",),
+    "duetime.model.target": ("GrpcTarget", "HttpTarget", "ShellTarget"),
     "duetime.spec.dependencies": ("Needs",),
     "duetime.sdk.preview": ("Preview", "preview"),
-    "duetime.sdk.receipt": ("Receipt",),
+    "duetime.sdk.receipt": ("JobReceipt", "Receipt", "SyncReceipt"),
     "duetime.settings": ("Settings",),
-    "duetime.sdk.task": ("Task",),
+    "duetime.sdk.task": ("Call", "Task"),
     "duetime.worker.context": ("Context", "SyncContext", "current_context"),
     "duetime.worker.failures": ("FailedAttempt",),
 }

@@ -16,6 +16,8 @@
     ├── Overloaded              there is more to do than can be done now: back off and repeat
     ├── AccessDenied            the key is not known, or may not do this
     ├── Closed                  what should have answered was closed meanwhile
+    ├── RunFailed               the run whose result was asked for has failed
+    ├── RunCancelled            the run whose result was asked for was cancelled or skipped
     ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
     ├── StoreError              the database said no
     │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
@@ -105,6 +107,14 @@ class AccessDenied(DuetimeError):
 
 class Closed(DuetimeError):
     """What should have answered was closed meanwhile; what it was asked to do may have happened."""
+
+
+class RunFailed(DuetimeError):
+    """The run whose result was asked for has failed."""
+
+
+class RunCancelled(DuetimeError):
+    """The run whose result was asked for was cancelled or skipped."""
 
 
 class LeaseLost(DuetimeError):

@@ -1,8 +1,8 @@
 """For your own tests: your app on a real store in memory, with a clock that moves when you say so.
 
     async with duetime.testing.harness(app) as harness:
-        await send_report.submit(to="ops@example.com", run_in="10m")
-        harness.assert_submitted(send_report, to="ops@example.com")
+        await send_report.options(run_in="10m").submit(to="ops@example.com")
+        harness.assert_submitted(send_report.bind(to="ops@example.com"), run_in="10m")
         assert await harness.run_due() == []
         [run] = await harness.advance(minutes=10)
         assert run.state is duetime.RunState.SUCCEEDED
@@ -13,10 +13,10 @@ database is not touched, from no thread; after the block the app is as it was be
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, Unpack, cast
 from uuid import UUID
 
 import msgspec
@@ -27,15 +27,17 @@ from duetime.engine.scanner import Scanner
 from duetime.engine.settler import BATCH
 from duetime.model import json
 from duetime.model.attempt import Claimed, Completion, Run
-from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted
+from duetime.model.job import DEFAULT_TENANT, NewJob, Submitted, decode_options
 from duetime.model.lane import Tier
 from duetime.model.run import RunState
-from duetime.model.schedule import BOUNDS, KINDS, Once, Schedule, make_schedule, same_schedule
+from duetime.model.schedule import Once, Schedule, same_schedule
 from duetime.sdk.app import App
-from duetime.sdk.receipt import Receipt
-from duetime.sdk.task import Task
+from duetime.sdk.receipt import JobReceipt, receipt_fields
+from duetime.sdk.task import Call, Task, check_options
+from duetime.spec.derived import OPTIONS
 from duetime.spec.kinds import read_duration
-from duetime.spec.options import Duration
+from duetime.spec.options import Duration, ScheduleOptions, SubmitOptions
+from duetime.spec.resolved import NOTHING_GIVEN, STORED, TIMES, Resolved, resolve
 from duetime.store.address import store_in_memory
 from duetime.store.protocol.store import Store
 from duetime.worker.capacity import WorkerLimits
@@ -43,7 +45,10 @@ from duetime.worker.store_source import StoreSource
 from duetime.worker.worker import Worker
 
 _FOR_EVER = timedelta(days=1_000_000)
-_WHEN = (*KINDS, *BOUNDS)
+
+
+class AnyOptions(SubmitOptions, ScheduleOptions, total=False):
+    """What a submission or a schedule may have been given."""
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -52,12 +57,29 @@ class Submission(msgspec.Struct, frozen=True):
     task: str
     args: dict[str, Any]
     """As the task will see them: what went through JSON."""
-    schedule: Schedule
-    queue: str
-    priority: str
-    key: str | None
-    idempotency_key: str | None
-    receipt: Receipt
+    given: Resolved
+    """Its options."""
+    receipt: JobReceipt
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.given.schedule
+
+    @property
+    def queue(self) -> str:
+        return self.given.queue
+
+    @property
+    def priority(self) -> str:
+        return Tier(self.given.tier).name
+
+    @property
+    def key(self) -> str | None:
+        return self.given.options.key
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return self.given.idempotency_key
 
     def __str__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -122,45 +144,38 @@ class Harness:
         self.clock.move_to(target)
         return ended
 
-    def assert_submitted(self, task: Task[..., Any] | str, /, **expected: Any) -> Submission:
-        """Fail unless this task was submitted with these arguments (others may be there too); returns the first.
-
-        `queue`, `priority`, `key`, `idempotency_key`, and what says when (`run_at`, `run_in`, `cron`, `every`, `when`,
-        `rrule`, `tz`, `day_match`, `start_at`, `end_at`, `exclude`) are compared with the options of the submission.
-        """
-        found = self._matching(task, expected)
+    def assert_submitted(self, what: Task[..., Any] | Call[Any] | str, /, **options: Unpack[AnyOptions]) -> Submission:
+        """Fail unless this was submitted: a task with any arguments, or a call with these; and with these options, if
+        any are named. Returns the first."""
+        found = self._matching(what, options)
         if not found:
-            raise AssertionError(f"{_asked(task, expected)} was not submitted.\n{self._listed(task)}")
+            raise AssertionError(f"{_asked(what, options)} was not submitted.\n{self._listed(what)}")
         return found[0]
 
-    def assert_not_submitted(self, task: Task[..., Any] | str, /, **expected: Any) -> None:
-        """Fail if this task was submitted with these arguments."""
-        if self._matching(task, expected):
-            raise AssertionError(f"{_asked(task, expected)} was submitted.\n{self._listed(task)}")
+    def assert_not_submitted(self, what: Task[..., Any] | Call[Any] | str, /, **options: Unpack[AnyOptions]) -> None:
+        """Fail if this was submitted."""
+        if self._matching(what, options):
+            raise AssertionError(f"{_asked(what, options)} was submitted.\n{self._listed(what)}")
 
-    def _matching(self, task: Task[..., Any] | str, expected: dict[str, Any]) -> list[Submission]:
-        name = _name(task)
-        if name not in self._app.tasks:
-            raise AssertionError(f"there is no task {name!r} in this app; it has: {', '.join(sorted(self._app.tasks))}")
-        given = dict(expected)
-        when = {name: given.pop(name) for name in _WHEN if name in given}
-        options = {name: given.pop(name) for name in ("queue", "priority", "key", "idempotency_key") if name in given}
-        args = json.decode(json.encode(given, field="expected"))
-        schedule = make_schedule(**when, now=self.clock.now()) if when else None
+    def _matching(self, what: Task[..., Any] | Call[Any] | str, options: Mapping[str, Any]) -> list[Submission]:
+        task, args = _name(what), json.decode(what.encoded()) if isinstance(what, Call) else {}
+        if task not in self._app.tasks:
+            raise AssertionError(f"there is no task {task!r} in this app; it has: {', '.join(sorted(self._app.tasks))}")
+        check_options(options, OPTIONS, self._app.tasks[task])
+        expected = resolve(NOTHING_GIVEN, options, now=self.clock.now())
         return [
             item
             for item in self.submitted
-            if item.task == name
+            if item.task == task
             and args.items() <= item.args.items()
-            and (schedule is None or item.schedule == schedule or same_schedule(item.schedule, schedule))
-            and all(getattr(item, option) == value for option, value in options.items())
+            and all(_is_same(name, item.given, expected) for name, value in options.items() if value is not None)
         ]
 
-    def _listed(self, task: Task[..., Any] | str) -> str:
+    def _listed(self, what: Task[..., Any] | Call[Any] | str) -> str:
         if not self.submitted:
             return "Nothing was submitted."
         # Those of the task in question are what the reader looks for.
-        ordered = sorted(self.submitted, key=lambda item: item.task != _name(task))
+        ordered = sorted(self.submitted, key=lambda item: item.task != _name(what))
         shown = [f"  {item}" for item in ordered[:20]]
         if len(ordered) > 20:
             shown.append(f"  … and {len(ordered) - 20} more")
@@ -262,24 +277,44 @@ class _Recorder:
             Submission(
                 job.lane.task,
                 json.decode(job.args),
-                job.schedule,
-                job.lane.queue,
-                Tier(job.lane.tier).name,
-                job.key,
-                job.idempotency_key,
-                Receipt.of(answer),
+                Resolved(
+                    queue=job.lane.queue,
+                    tier=Tier(job.lane.tier),
+                    timeout_ms=job.timeout_ms,
+                    options=decode_options(job.options),
+                    schedule=job.schedule,
+                    depends_on=job.depends_on,
+                    idempotency_key=job.idempotency_key,
+                ),
+                JobReceipt(*receipt_fields(answer)),
             )
             for job, answer in zip(jobs, answers, strict=True)
         ]
         return answers
 
 
-def _name(task: Task[..., Any] | str) -> str:
-    return task if isinstance(task, str) else task.name
+def _name(what: Task[..., Any] | Call[Any] | str) -> str:
+    return what if isinstance(what, str) else what.task.name if isinstance(what, Call) else what.name
 
 
-def _asked(task: Task[..., Any] | str, expected: dict[str, Any]) -> str:
-    return f"{_name(task)}({', '.join(f'{name}={value!r}' for name, value in expected.items())})"
+def _is_same(option: str, given: Resolved, expected: Resolved) -> bool:
+    """Whether a submission has an option as it is expected."""
+    if option in TIMES:
+        return given.schedule == expected.schedule or same_schedule(given.schedule, expected.schedule)
+    if option == "retries":
+        return given.options.retry.retries == expected.options.retry.retries
+    if option == "delivery":
+        return given.options.at_most_once == expected.options.at_most_once
+    if option in STORED:
+        return bool(getattr(given.options, option) == getattr(expected.options, option))
+    field = {"priority": "tier", "timeout": "timeout_ms"}.get(option, option)
+    return bool(getattr(given, field) == getattr(expected, field))
+
+
+def _asked(what: Task[..., Any] | Call[Any] | str, options: Mapping[str, Any]) -> str:
+    named = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    shown = repr(what) if isinstance(what, Call) else _name(what)
+    return f"{shown} with {named}" if named else shown
 
 
 def _when(schedule: Schedule) -> str:

@@ -226,7 +226,7 @@ async def jobs(tour: Tour) -> None:
             await tour.ended(job_id, "CANCELLED")
 
     greet = tour.app.tasks["near.greet"]
-    by_sdk = await again(lambda: greet.submit(to="the SDK", idempotency_key="by the SDK"))
+    by_sdk = await again(lambda: greet.options(idempotency_key="by the SDK").submit(to="the SDK"))
     tour.jobs.add(by_sdk.job_id)
     await tour.ended(by_sdk.job_id)
     assert len(await again(lambda: tour.app.runs(by_sdk))) == 1

@@ -81,7 +81,7 @@ async def are_claimed(app: App, receipts: list[Receipt]) -> None:
 
 async def many(app: App, task: Task[..., Any], count: int) -> None:
     """Enough of a short function to know its pace."""
-    for receipt in await task.submit_many([{"number": number} for number in range(count)]):
+    for receipt in await app.submit_many([task.bind(number=number) for number in range(count)]):
         await ended(app, receipt)
 
 
@@ -94,7 +94,7 @@ async def test_what_was_claimed_ahead_and_waits_is_given_back(
     async with working(app, **place.worker):
         await many(app, square, 20)
         await are_claimed(app, [await hang.submit()])
-        late = await square.submit_many([{"number": number} for number in range(5)])
+        late = await app.submit_many([square.bind(number=number) for number in range(5)])
         await are_claimed(app, late)
         async with working(app, **place.worker):
             runs = [await ended(app, receipt) for receipt in late]
@@ -130,7 +130,7 @@ async def test_no_more_are_under_way_than_there_are_slots(app: App, kind: str, a
     task = app.task(name="stay")(stay_async if kind == "loop" else stay)
     async with working(app, slots=3, threads=3):
         await many(app, square, 20)
-        receipts = await task.submit_many([{}] * 30)
+        receipts = await app.submit_many([task.bind()] * 30)
         for receipt in receipts:
             await ended(app, receipt)
     assert most == 3

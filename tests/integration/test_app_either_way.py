@@ -78,10 +78,10 @@ ONCE: list[dict[str, Any]] = [
 async def test_a_schedule_is_read_back_as_it_is_stored(either: App, app: App) -> None:
     await either.set_calendar("holidays", HOLIDAYS)
     for number, when in enumerate(RECURRING):
-        first = await either.schedule("note", text="x", key=f"k{number}", **when)
+        first = await either.schedule("note", {"text": "x"}, key=f"k{number}", **when)
         job = await either.job(first)
         assert job == await as_stored(app, job), when
-        again = await either.schedule("note", text="x", key=f"k{number}", **when)
+        again = await either.schedule("note", {"text": "x"}, key=f"k{number}", **when)
         assert (again.job_id, again.created) == (first.job_id, False), when
         assert (await either.job(first)).version == job.version, "the same request changes nothing"
         assert (await either.edit(first, priority="HIGH")).schedule == job.schedule, when
@@ -95,18 +95,18 @@ async def test_a_request_that_is_repeated_is_known_again(either: App) -> None:
 
 
 async def test_editing(either: App, app: App) -> None:
-    job = await either.job(await either.schedule("note", every="1h", job_name="one", tags=["a"], max_runs=9))
+    job = await either.job(await either.schedule("note", every="1h", name="one", tags=["a"], max_runs=9))
     edited = await either.edit(
         job.id,
         version=job.version,
         cron="0 9 * * *",
         tz="Asia/Tokyo",
         exclude={"weekdays": ["SUN"]},
-        args={"text": "second"},
+        args=either.tasks["note"].bind(text="second"),
         queue="other",
         priority="LOW",
         timeout="5s",
-        job_name="two",
+        name="two",
         tags=["b", "c"],
         retry=RetryPolicy(retries=2, base=1.5, give_up_on=(KeyError,)),
         misfire="all",

@@ -20,13 +20,13 @@ async def test_an_app_reaches_the_up_that_owns_its_file(tmp_path: Path) -> None:
             async def later(to: str) -> str:
                 return to
 
-            receipt = await later.submit(to="you", run_in="1h", key="one", tags=["a"])
-            again = await later.submit(to="you", run_in="1h", key="one", tags=["a"])
+            receipt = await later.options(run_in="1h", key="one", tags=["a"]).submit(to="you")
+            again = await later.options(run_in="1h", key="one", tags=["a"]).submit(to="you")
             assert (again.job_id, again.created) == (receipt.job_id, False)
             job = await app.job(receipt)
             assert (job.state, job.options.retry.retries, job.timeout_ms) == (JobState.ACTIVE, 7, 90_000)
             assert job.options.tags == ("a",)
-            many = await later.submit_many([{"to": str(n)} for n in range(5)], run_in="2h")
+            many = await app.submit_many([later.bind(to=str(n)) for n in range(5)], run_in="2h")
             assert len({each.job_id for each in many}) == 5
             assert (await app.cancel(receipt)).state is JobState.CANCELLED
             with pytest.raises(NotFound):
@@ -34,7 +34,7 @@ async def test_an_app_reaches_the_up_that_owns_its_file(tmp_path: Path) -> None:
 
             # Half a day away: nothing fires meanwhile, and no change of clocks matters.
             cron = f"0 {(datetime.now(UTC).hour + 12) % 24} * * 1-5"
-            daily = await later.schedule(cron=cron, tz="Europe/Berlin", overlap="skip", to="you")
+            daily = await later.bind(to="you").schedule(cron=cron, tz="Europe/Berlin", overlap="skip")
             assert (await app.job(daily)).schedule.zone == "Europe/Berlin"  # type: ignore[union-attr]
             assert (await app.pause(daily)).state is JobState.PAUSED
             assert (await app.resume(daily)).state is JobState.ACTIVE
@@ -44,7 +44,7 @@ async def test_an_app_reaches_the_up_that_owns_its_file(tmp_path: Path) -> None:
             assert await app.backfill(daily, end - timedelta(days=14), end) == 10
             assert len(await app.runs(daily)) == 11
             with pytest.raises(InvalidInput):
-                await app.submit(later, connection=object(), to="you")
+                await app.submit(later.bind(to="you"), connection=object())
         with pytest.raises(StoreLocked):
             await App(database_url=f"sqlite:///{data / 'duetime.db'}").store()
         assert up.stop() == 0

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from duetime import App, DuetimeError, InvalidInput, NotFound, RetryPolicy, testing
+from duetime import App, Context, DuetimeError, InvalidInput, NotFound, RetryPolicy, testing
+from duetime.spec.derived import OPTIONS
 from duetime.store.protocol.store import Counts
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is what is tested
@@ -24,9 +25,6 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "one too many": ({"to": 1, "cc": 2}, "args: the arguments do not fit send(to, subject='hi'): got"),
     "a wrong name": ({"too": 1}, "args: the arguments do not fit send"),
     "the context is not an argument": ({"to": 1, "ctx": 2}, "args: the arguments do not fit send"),
-    "arguments twice": ({"to": 1, "args": {"to": 1}}, "args.to: pass arguments by name or as args=, not both"),
-    "args is a list": ({"args": ["a"]}, "args: must be a dict of arguments by name, not list"),
-    "args has a number as a name": ({"args": {1: 2}}, "args: the arguments do not fit send"),
     "datetime": ({"to": datetime(2026, 1, 1, tzinfo=UTC)}, "args.to: datetime is not JSON (pass text"),
     "set": ({"to": {1}}, "args.to: set is not JSON"),
     "bytes": ({"to": b"x"}, "args.to: bytes is not JSON"),
@@ -73,8 +71,8 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a key with NUL": ({"to": 1, "idempotency_key": "a\x00"}, "idempotency_key: is not a usable key"),
     "a key with half a character": ({"to": 1, "idempotency_key": "\ud83d"}, "idempotency_key: is not a usable key"),
     "a number as key": ({"to": 1, "idempotency_key": 7}, "idempotency_key: must be text, not int"),
-    "a job name that is no text": ({"to": 1, "job_name": 7}, "name: must be text, not int"),
-    "a job name with NUL": ({"to": 1, "job_name": "a\x00"}, "name: is not a usable"),
+    "a job name that is no text": ({"to": 1, "name": 7}, "name: must be text, not int"),
+    "a job name with NUL": ({"to": 1, "name": "a\x00"}, "name: is not a usable"),
     "negative retries": ({"to": 1, "retries": -1}, "retries: -1 is out of range (0 to 1,000)"),
     "half a retry": ({"to": 1, "retries": 0.5}, "retries: 0.5 is not a whole number"),
     "true retries": ({"to": 1, "retries": True}, "retries: True is not a whole number"),
@@ -90,7 +88,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no timeout": ({"to": 1, "timeout": 0}, "timeout: 0 is out of range"),
     "a long timeout": ({"to": 1, "timeout": "8d"}, "timeout: 8d is out of range"),
     "a timeout of words": ({"to": 1, "timeout": "long"}, "timeout: 'long' is not a duration"),
-    "cron goes with schedule": ({"to": 1, "cron": "* * * * *"}, "cron: cannot be given here (submit takes run_at"),
+    "cron goes with schedule": ({"to": 1, "cron": "* * * * *"}, "cron: `cron` is not an option here (it goes with"),
 }
 # fmt: on
 
@@ -116,7 +114,7 @@ SCHEDULES: dict[str, tuple[dict[str, Any], str]] = {
     "a short interval": ({"every": "0.5s"}, "every: 0.5s is too short (at least 1s)"),
     "a bad interval": ({"every": "often"}, "every: 'often' is not a duration"),
     "a naive start": ({"every": "1h", "start_at": "2026-01-01"}, "start_at: 2026-01-01T00:00:00 has no time zone"),
-    "a delay": ({"every": "1h", "run_in": "1h"}, "run_in: cannot be given here (submit takes run_at, run_in"),
+    "a delay": ({"every": "1h", "run_in": "1h"}, "run_in: `run_in` is not an option here (it goes with `submit`)"),
 }
 # fmt: on
 
@@ -124,7 +122,10 @@ SCHEDULES: dict[str, tuple[dict[str, Any], str]] = {
 # What cannot become a task at all.
 def positional_only(a: int, /, b: int) -> None: ...
 def star(*args: int) -> None: ...
-def reserved(queue: str) -> None: ...
+def late_context(a: int, ctx: Context) -> None: ...
+
+
+def method(self: Any) -> None: ...
 def generator() -> Any:
     yield
 
@@ -140,7 +141,8 @@ def fine() -> None: ...
 TASKS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a positional parameter": (positional_only, {}, "task: positional_only has the positional parameter 'a' ("),
     "any number of them": (star, {}, "task: star has the positional parameter 'args'"),
-    "a reserved name": (reserved, {"name": "r"}, "task: r has a parameter called 'queue', which is an option"),
+    "a context that is not first": (late_context, {}, "task: the context 'ctx' is not the first parameter of late"),
+    "a method": (method, {}, "task: method is a method (use a function or a static method)"),
     "a generator": (generator, {}, "task: generator is a generator, whose body would never run (return instead"),
     "an async generator": (async_generator, {}, "task: async_generator is a generator"),
     "a partial": (functools.partial(fine), {}, "task: functools.partial(<function fine"),
@@ -178,14 +180,20 @@ async def refused(app: App, act: Callable[[], Any], message: str, kind: type[Due
         assert await (await app.store()).counts() == Counts(0, 0, 0, 0)
 
 
+def submitted(app: App, given: dict[str, Any]) -> Any:
+    """A submission of `send` with these options and arguments."""
+    options = {name: value for name, value in given.items() if name in OPTIONS}
+    return app.submit("send", {name: value for name, value in given.items() if name not in OPTIONS}, **options)
+
+
 @pytest.mark.parametrize(("given", "message"), SUBMISSIONS.values(), ids=SUBMISSIONS)
 async def test_a_submission(app: App, given: dict[str, Any], message: str) -> None:
-    await refused(app, lambda: app.submit("send", **given), message)
+    await refused(app, lambda: submitted(app, given), message)
 
 
 @pytest.mark.parametrize(("given", "message"), SCHEDULES.values(), ids=SCHEDULES)
 async def test_a_schedule(app: App, given: dict[str, Any], message: str) -> None:
-    await refused(app, lambda: app.schedule("send", to=1, **given), message)
+    await refused(app, lambda: app.schedule("send", {"to": 1}, **given), message)
 
 
 @pytest.mark.parametrize(("function", "options", "message"), TASKS.values(), ids=TASKS)
@@ -197,7 +205,9 @@ def test_a_task(app: App, function: Any, options: dict[str, Any], message: str) 
 
 async def test_a_task_that_is_not_there(app: App) -> None:
     message = "task: there is no task 'sned' in this app (it has: send)"
-    await refused(app, lambda: app.submit("sned", to=1), message, NotFound)
+    await refused(app, lambda: app.submit("sned", {"to": 1}), message, NotFound)
+    await refused(app, lambda: app.submit("send", ["a"]), "args: ['a'] is not a dict of arguments")
+    await refused(app, lambda: app.submit("send", {1: 2}), "args: {1: 2} is not a dict")
     await refused(app, lambda: app.submit(fine), "task: <function fine")
     other = App()
     task = other.task(name="send")(fine)
@@ -217,11 +227,17 @@ def test_one_name_is_one_task(app: App) -> None:
 
 
 async def test_a_batch(app: App) -> None:
-    await refused(app, lambda: app.submit_many("send", [{"to": 1}, 7]), "batch[1].args: must be a dict")
-    await refused(app, lambda: app.submit_many("send", [{"to": 1}], to=2), "to: is not an option (arguments of")
+    send = app.tasks["send"]
     await refused(
         app,
-        lambda: app.submit_many("send", [{"to": 1}, {"to": 2}], key="one"),
+        lambda: app.submit_many([send.bind(to=1), {"to": 2}]),  # type: ignore[list-item]
+        "calls[1].task: {'to': 2} is not a task",
+    )
+    await refused(app, lambda: app.submit_many([send.bind(to=1), send.bind(to={2})]), "calls[1].args.to: set is not")
+    await refused(app, lambda: app.submit_many([send.bind(to=1)], to=2), "to: is not an option (one of")
+    await refused(
+        app,
+        lambda: app.submit_many([send.bind(to=1), send.bind(to=2)], key="one"),
         "jobs[1].key: 'one' stands twice in this batch",
     )
 
@@ -243,6 +259,6 @@ async def test_the_names_of_options_that_tasks_may_use(app: App) -> None:
 
     async with testing.harness(app) as harness:
         await odd.submit(task="t", self="s", batch=1, name="n")
-        await app.submit("odd", task="t", self="s", batch=1, name="n")
-        harness.assert_submitted(odd, task="t", self="s")
+        await app.submit("odd", {"task": "t", "self": "s", "batch": 1, "name": "n"})
+        harness.assert_submitted(odd.bind(task="t", self="s", batch=1, name="n"))
         assert [run.value for run in await harness.run_due()] == ["t s 1 n"] * 2

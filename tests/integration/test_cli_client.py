@@ -78,7 +78,7 @@ async def test_what_dies_again_is_not_replayed_again(
 
     async with working(app):
         for number in range(10):
-            await app.submit(broken, number=number)
+            await app.submit(broken.bind(number=number))
         await until_dead(app, 10)
         assert facts(await duetime("dead", "replay", "--all", "--rate", "10000", "--json")) == [{"replayed": 10}]
         await eventually(lambda: len(tried) == 20)
@@ -97,7 +97,7 @@ async def test_a_replay_that_would_last_for_days_stops_and_says_so(
         raise ValueError("the cause is still there")
 
     async with working(app):
-        await broken.submit_many([{}] * 150)
+        await app.submit_many([broken.bind()] * 150)
         await until_dead(app, 150)
     stopped = await duetime("dead", "replay", "--all", "--rate", "0.001", "--json")
     assert stopped.exit_code == 1

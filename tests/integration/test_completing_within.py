@@ -147,7 +147,7 @@ async def test_transactions_that_are_left_open_hold_up_no_other_completion(app: 
     assert isinstance(store, PostgresStore)
     count = store.database.size + 2
     async with working(app):
-        receipts = await app.submit_many(forgetful, [{}] * count)
+        receipts = await app.submit_many([forgetful.bind()] * count)
         await eventually(lambda: len(left_open) == count)
         async with asyncio.timeout(5):
             for _ in range(3):
@@ -195,7 +195,7 @@ async def test_a_worker_that_stops_hands_back_what_no_transaction_holds(app: App
         await asyncio.sleep(60)
 
     async with working(app, grace=timedelta(0)):
-        receipts = await app.submit_many(lasting, [{"complete": True}, {"complete": False}])
+        receipts = await app.submit_many([lasting.bind(complete=True), lasting.bind(complete=False)])
         await eventually(lambda: len(begun) == 2)
     held, handed_back = [(await app.runs(receipt))[0] for receipt in receipts]
     assert (held.state, handed_back.state) == (RunState.RUNNING, RunState.PENDING)

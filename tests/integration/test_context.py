@@ -39,7 +39,7 @@ async def test_a_context_knows_its_task_queue_and_job(app: App) -> None:
         return [me.task, me.queue, me.job_id, me.lost, number, me.last_checkpoint]
 
     async with working(app):
-        receipt = await who.submit(number=7, queue="mail")
+        receipt = await who.options(queue="mail").submit(number=7)
         run = await ended(app, receipt)
     assert run.value == [who.name, "mail", receipt.job_id, 0, 7, None]
 
@@ -170,7 +170,7 @@ async def test_a_result_that_cannot_be_kept_does_not_undo_the_work(app: App) -> 
         return ODD.get(what, what)
 
     async with working(app):
-        receipts = await give.submit_many([{"what": what} for name in ODD for what in (name, "a sibling")])
+        receipts = await app.submit_many([give.bind(what=what) for name in ODD for what in (name, "a sibling")])
         runs = [await ended(app, receipt) for receipt in receipts]
     assert {run.state for run in runs} == {RunState.SUCCEEDED}
     assert [run.value for run in runs] == [None, "a sibling"] * len(ODD)
@@ -187,7 +187,7 @@ async def test_every_other_result_comes_back_as_it_was(app: App) -> None:
         return value
 
     async with working(app):
-        receipts = await echo.submit_many([{"value": value} for value in values])
+        receipts = await app.submit_many([echo.bind(value=value) for value in values])
         runs = [await ended(app, receipt) for receipt in receipts]
     assert [run.arguments for run in runs] == [{"value": value} for value in values]
     assert [run.value for run in runs] == values
@@ -213,7 +213,7 @@ async def test_an_answer_that_is_lost_costs_no_attempt(app: App, how: str) -> No
     lies = [Lie(store, "note"), Lie(store, "held_parents")]
     async with working(app):
         first = await parent.submit()
-        run = await ended(app, await task.submit(depends_on=[first]))
+        run = await ended(app, await task.options(depends_on=[first]).submit())
     assert all(lie.told for lie in lies)
     assert (run.value, run.attempt, len(run.attempts)) == ([7], 1, 1)
 

@@ -93,7 +93,7 @@ async def test_whoever_looks_on_costs_no_slot(tmp_path: Path) -> None:
     store = await app.store()
     worker = make_worker(app, StoreSource(store), app.settings, observe=broken)
     running = asyncio.create_task(worker.run())
-    await quick.submit_many([{}] * 500)
+    await app.submit_many([quick.bind()] * 500)
     await eventually(lambda: worker.completed == 500)
     worker.stop()
     await running
@@ -112,7 +112,7 @@ async def test_full_slots_in_one_place_do_not_starve_another(tmp_path: Path) -> 
         return 1
 
     async with working(app, slots=5, grace=timedelta(milliseconds=100)):
-        await slow.submit_many([{}] * 50)
+        await app.submit_many([slow.bind()] * 50)
         await eventually(lambda: _running(app, 5))
         assert (await app.wait(await plain.submit(), timeout="10s")).value == 1
 

@@ -10,6 +10,7 @@ from duetime.ids import show
 from duetime.model.access import Role
 from duetime.node.assembly import engine_loops
 from duetime.process.loop import run_together
+from duetime.sdk.remote_jobs import RemoteJobs
 from tests.integration.test_remote import remote_worker
 from tests.support import tasks
 from tests.support.guests import dsn
@@ -33,7 +34,7 @@ async def test_children_read_the_results_of_their_parents_wherever_they_run(app:
     in_a_process = app.task(process=True)(tasks.names_of_parents)
     plan = GraphPlan("numbers")
     for n in range(3):
-        plan.add(f"n{n}", number, n=n)
+        plan.add(f"n{n}", number.bind(n=n))
     names = ["n0", "n1", "n2"]
     plan.add("sum", on_the_loop, depends_on=names)
     plan.add("words", in_a_thread, depends_on=names)
@@ -90,7 +91,7 @@ async def test_one_job_after_another_and_a_chain(app: App) -> None:
 
     async with working(app):
         first = await greet.submit(to="ann")
-        run = await ended(app, await answer.submit(depends_on=[first]))
+        run = await ended(app, await answer.options(depends_on=[first]).submit())
         assert run.value == "hello ann, and you"
         hourly = await greet.schedule(every="1h")
         chained = await app.schedule(answer, after={"job": hourly, "on": "any"})
@@ -117,7 +118,7 @@ async def test_a_run_that_completes_itself_is_handed_on(postgres_app: App) -> No
 
     async with working(app):
         paid = await pay.submit()
-        assert (await ended(app, await thank.submit(depends_on=[paid]))).value == "paid"
+        assert (await ended(app, await thank.options(depends_on=[paid]).submit())).value == "paid"
 
 
 async def test_a_remote_worker_reads_the_results_of_parents(app: App, served: Served) -> None:
@@ -131,7 +132,7 @@ async def test_a_remote_worker_reads_the_results_of_parents(app: App, served: Se
 
     plan = GraphPlan()
     for n in range(105):
-        plan.add(f"n{n}", number, n=n)
+        plan.add(f"n{n}", number.bind(n=n))
     plan.add("total", total, depends_on=[f"n{n}" for n in range(105)])
     loops = engine_loops(await app.store(), app.settings)
     running = asyncio.create_task(run_together(loops))
@@ -144,20 +145,18 @@ async def test_a_remote_worker_reads_the_results_of_parents(app: App, served: Se
 
 
 async def test_an_app_reaches_its_graphs_over_http(app: App, served: Served) -> None:
-    from duetime.client.remote_jobs import RemoteJobs
-
     @app.task
     async def fine() -> None: ...
 
     remote = RemoteJobs(served.url, await served.key(Role.ADMIN))
     local = await app.submit_graph(GraphPlan("g").add("a", fine).add("b", fine, depends_on=Needs(["a"], need="any")))
     try:
-        assert await remote.graph(1, local.id) == await app.graph(local)
-        cancelled = await remote.cancel_graph(1, local.id)
+        assert await remote.graph(local.id) == await app.graph(local)
+        cancelled = await remote.cancel_graph(local.id)
         assert {node.state for node in cancelled.nodes} == {RunState.CANCELLED}
         while await (await app.store()).settle(10):
             pass
-        again = await remote.rerun_graph(1, local.id, b"")
+        again = await remote.rerun_graph(local.id)
         assert [node.state.name for node in again.nodes] == ["PENDING", "BLOCKED"]
     finally:
         await remote.close()
@@ -173,7 +172,7 @@ async def test_what_is_no_graph_is_refused(app: App) -> None:
         (GraphPlan().add("a", fine, depends_on=["x"]), "no node"),
         (GraphPlan(), "0 nodes"),
         (GraphPlan().add("a", fine, key="k"), "no key"),
-        (GraphPlan().add("a", fine, nonsense=1), "nodes.a"),
+        (GraphPlan().add("a", fine, nonsense=1), "nodes.a"),  # type: ignore[call-arg]
     ):
         with pytest.raises(InvalidInput, match=words):
             await app.submit_graph(plan)
@@ -181,10 +180,10 @@ async def test_what_is_no_graph_is_refused(app: App) -> None:
         GraphPlan().add("a", fine).add("a", fine)
     for wrong in ("job_x", 5, Needs([], need="most")):  # type: ignore[arg-type]
         with pytest.raises(InvalidInput):
-            await fine.submit(depends_on=wrong)
+            await fine.options(depends_on=wrong).submit()
     recurring = await fine.schedule(every="1h")
     with pytest.raises(InvalidInput, match="again and again"):
-        await fine.submit(depends_on=[recurring])
+        await fine.options(depends_on=[recurring]).submit()
     for after in ({"on": "any"}, {"job": recurring, "on": "never"}, 7):
         with pytest.raises(InvalidInput):
             await app.schedule(fine, after=after)  # type: ignore[arg-type]

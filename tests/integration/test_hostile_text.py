@@ -153,7 +153,7 @@ async def test_what_a_worker_says_is_shown_as_text(app: App, served: Served) -> 
         ctx.progress(0.5, text)
         raise ValueError(text)
 
-    receipt = await app.submit("shout", args={"text": HOSTILE})
+    receipt = await app.submit("shout", {"text": HOSTILE})
     async with working(app):
         run = await ended(app, receipt)
         await eventually(lambda: run.state.is_end)

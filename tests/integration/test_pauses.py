@@ -17,7 +17,7 @@ async def test_a_paused_queue_stands_still_and_the_others_do_not(app: App) -> No
     store = await app.store()
     await store.pause_queue(DEFAULT_TENANT, "slow")
     async with working(app):
-        held = await note.submit(what="held", queue="slow")
+        held = await note.options(queue="slow").submit(what="held")
         await ended(app, await note.submit(what="free"))
         await asyncio.sleep(0.3)
         assert started == ["free"]

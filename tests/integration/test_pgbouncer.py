@@ -90,10 +90,10 @@ async def test_everything_works_and_nothing_goes_astray(migrated: str, postgres:
                 await asyncio.Event().wait()
 
             async with working(app):
-                receipts = await app.submit_many(double, [{"number": number} for number in range(50)])
+                receipts = await app.submit_many([double.bind(number=number) for number in range(50)])
                 runs = [await ended(app, receipt) for receipt in receipts]
                 assert [run.value for run in runs] == [2 * number for number in range(50)]
-                await app.schedule(double, every="1h", key="hourly", number=1)
+                await app.schedule(double.bind(number=1), every="1h", key="hourly")
                 stopped = await never.submit()
                 await app.cancel(stopped)
                 assert (await ended(app, stopped)).state is RunState.CANCELLED

@@ -56,7 +56,7 @@ async def test_threads_run_side_by_side_and_no_more_than_allowed(app: App) -> No
             inside -= 1
 
     async with working(app, threads=3):
-        receipts = await meet.submit_many([{}] * 9)
+        receipts = await app.submit_many([meet.bind()] * 9)
         states = {(await ended(app, receipt)).state for receipt in receipts}
     assert states == {RunState.SUCCEEDED}
     assert most == 3
@@ -80,7 +80,7 @@ async def test_a_process_of_its_own(app: App) -> None:
     async_square = app.task(process=True)(tasks.async_square)
     process_id = app.task(process=True)(tasks.process_id)
     async with working(app, processes=1):
-        receipts = await square.submit_many([{"number": number} for number in range(20)])
+        receipts = await app.submit_many([square.bind(number=number) for number in range(20)])
         assert [(await ended(app, receipt)).value for receipt in receipts] == [number**2 for number in range(20)]
         assert (await ended(app, await async_square.submit(number=7))).value == 49
         first, second = [(await ended(app, await process_id.submit())).value for _ in range(2)]
@@ -96,8 +96,8 @@ def test_a_process_of_its_own_on_either_event_loop(tmp_path: Path) -> None:
         square, hang = app.task(process=True)(tasks.square), app.task(process=True, retries=0)(tasks.hang)
         try:
             async with working(app, processes=1):
-                receipts = await square.submit_many([{"number": number} for number in range(50)])
-                late = await hang.submit(timeout="1s")
+                receipts = await app.submit_many([square.bind(number=number) for number in range(50)])
+                late = await hang.options(timeout="1s").submit()
                 values = [(await ended(app, receipt)).value for receipt in receipts]
                 return [
                     *values,
@@ -117,11 +117,11 @@ async def test_a_child_that_is_killed_ends_its_own_attempt_only(app: App, tmp_pa
     leave = app.task(process=True, retries=0)(tasks.leave)
     square = app.task(process=True)(tasks.square)
     async with working(app, processes=2):
-        siblings = await square.submit_many([{"number": number} for number in range(10)])
+        siblings = await app.submit_many([square.bind(number=number) for number in range(10)])
         killed = await die.submit(marker=str(tmp_path / "was here"))
         always = await die.submit()
         left = await leave.submit(code=3)
-        more = await square.submit_many([{"number": number} for number in range(10)])
+        more = await app.submit_many([square.bind(number=number) for number in range(10)])
         values = [(await ended(app, receipt)).value for receipt in (*siblings, *more)]
         once, spent, exited = [await ended(app, receipt) for receipt in (killed, always, left)]
     assert values == [number**2 for number in range(10)] * 2
@@ -149,7 +149,7 @@ async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypa
     monkeypatch.setattr(prefetch, "_LEAST_COUNTED", 1)
     monkeypatch.setattr(prefetch, "_MOMENT", 60.0)
     async with working(app, processes=1):
-        receipts = await square.submit_many([{"number": number} for number in range(20)])
+        receipts = await app.submit_many([square.bind(number=number) for number in range(20)])
         runs = [await ended(app, receipt) for receipt in receipts]
     assert [run.value for run in runs] == [number**2 for number in range(20)]
     assert len(killed) == 5
@@ -173,7 +173,7 @@ async def test_a_machine_without_room_for_processes_spends_nothing(
     async with working(app, processes=2):
         with monkeypatch.context() as full:
             full.setattr(processes, "start_child", refuse)
-            receipts = await square.submit_many([{"number": number} for number in range(5)])
+            receipts = await app.submit_many([square.bind(number=number) for number in range(5)])
             await eventually(lambda: tries >= 5)
             await eventually(nobody_holds_them)
         runs = [await ended(app, receipt) for receipt in receipts]
@@ -201,7 +201,7 @@ async def test_a_machine_with_room_for_one_process(app: App, monkeypatch: pytest
 
     monkeypatch.setattr(processes, "start_child", start_one)
     async with working(app, processes=4):
-        receipts = await square.submit_many([{"number": number} for number in range(50)])
+        receipts = await app.submit_many([square.bind(number=number) for number in range(50)])
         runs = [await ended(app, receipt) for receipt in receipts]
     assert [run.value for run in runs] == [number**2 for number in range(50)]
     assert {run.attempt for run in runs} == {1} and tries > 1
@@ -223,7 +223,7 @@ async def test_what_a_child_raises_or_says_arrives(app: App) -> None:
 async def test_a_child_has_a_context(app: App) -> None:
     resume = app.task(process=True, retry=QUICK)(tasks.resume)
     async with working(app):
-        run = await ended(app, await resume.submit(queue="slow"))
+        run = await ended(app, await resume.options(queue="slow").submit())
     assert run.value == [2, {"done": 3}, "slow"]
     assert run.attempts[0].log_lines == [f"first attempt of {resume.name}"]
 
@@ -249,7 +249,7 @@ async def test_a_thread_that_a_function_leaves_behind_disturbs_nobody(
     refusals = app.task(process=True, retries=0)(tasks.refusals)
     async with working(app, processes=1):
         left = await leave_a_thread.submit(asks_after=asks_after, ends_after=ends_after)
-        receipts = await square.submit_many([{"number": number} for number in range(20)])
+        receipts = await app.submit_many([square.bind(number=number) for number in range(20)])
         assert (await ended(app, left)).state is RunState.SUCCEEDED
         runs = [await ended(app, receipt) for receipt in receipts]
         assert (await ended(app, await refusals.submit())).value == said

@@ -170,16 +170,16 @@ async def test_an_app_beside_its_store_keeps_to_the_quotas(app: App) -> None:
     limits = TenantLimits(stored_jobs=3, stored_bytes=200, idempotency_keys=1, calendars=1, graphs=1, queues=2)
     await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=limits))
     with pytest.raises(QuotaExceeded, match="stored jobs") as refused:
-        await app.submit_many(greet, [{"name": "a"}] * 4)
+        await app.submit_many([greet.bind(name="a")] * 4)
     assert refused.value.field == "limits.stored_jobs"
     with pytest.raises(QuotaExceeded, match="bytes"):
         await greet.submit(name="a" * 200)
-    first = await app.schedule(greet, name="a", every="1h", idempotency_key="k")
+    first = await app.schedule(greet.bind(name="a"), every="1h", idempotency_key="k")
     with pytest.raises(QuotaExceeded, match="keys"):
-        await app.submit(greet, name="a", idempotency_key="other")
+        await app.submit(greet.bind(name="a"), idempotency_key="other")
     with pytest.raises(QuotaExceeded, match="queues"):
-        await app.submit_many(greet, [{"name": "a"}], queue="second")
-        await app.submit_many(greet, [{"name": "a"}], queue="third")
+        await app.submit_many([greet.bind(name="a")], queue="second")
+        await app.submit_many([greet.bind(name="a")], queue="third")
     await app.trigger(first)
     with pytest.raises(QuotaExceeded, match="stored jobs"):
         await app.trigger(first)
@@ -198,18 +198,18 @@ async def test_a_caller_inside_its_own_transaction_keeps_to_the_quotas(postgres_
     store = await app.store()
     await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=1)))
     async with connect(app) as connection:
-        await greet.submit(name="a", connection=connection)
+        await greet.options(connection=connection).submit(name="a")
     with pytest.raises(QuotaExceeded) as refused:
         async with connect(app) as connection:
-            await greet.submit(name="b", connection=connection)
+            await greet.options(connection=connection).submit(name="b")
     assert refused.value.field == "limits.stored_jobs"
     await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_bytes=100, queues=1)))
-    for wrong in ({"name": "b" * 100}, {"name": "b", "queue": "second"}):
+    for wrong in (greet.bind(name="b" * 100), greet.options(queue="second").bind(name="b")):
         with pytest.raises(QuotaExceeded):
             async with connect(app) as connection:
-                await greet.submit(**wrong, connection=connection)
+                await wrong.submit(connection=connection)
     async with connect(app) as connection:
-        await greet.submit(name="b", connection=connection)
+        await greet.options(connection=connection).submit(name="b")
 
 
 async def test_a_callers_open_transaction_holds_no_quota(postgres_app: App) -> None:
@@ -221,9 +221,9 @@ async def test_a_callers_open_transaction_holds_no_quota(postgres_app: App) -> N
     store = await app.store()
     await store.update_tenant(DEFAULT_TENANT, TenantChange(limits=TenantLimits(stored_jobs=9, queues=9)))
     async with with_asyncpg(app) as connection:
-        await greet.submit(name="a", queue="first", connection=connection)
+        await greet.options(queue="first", connection=connection).submit(name="a")
         async with asyncio.timeout(10):
-            await app.submit_many(greet, [{"name": "b"}], queue="second")
+            await app.submit_many([greet.bind(name="b")], queue="second")
             await store.pause_queue(DEFAULT_TENANT, "third")
 
 

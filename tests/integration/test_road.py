@@ -103,7 +103,7 @@ async def test_a_distant_job_waits_in_its_first_home(app: App, note: Callable[..
 
 async def test_an_interval_fires_again_and_again(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
     async with working(app):
-        receipt = await app.schedule("note", every="1s", what="tick")
+        receipt = await app.schedule("note", {"what": "tick"}, every="1s")
 
         async def two_ended() -> list:
             runs = [run for run in await app.runs(receipt) if run.state.is_end]
@@ -118,12 +118,12 @@ async def test_an_interval_fires_again_and_again(app: App, note: Callable[..., A
 async def test_one_key_is_one_job_however_often_it_is_scheduled(
     app: App, note: Callable[..., Awaitable[Receipt]]
 ) -> None:
-    first = await app.schedule("note", cron="0 9 * * MON-FRI", tz="Europe/Berlin", key="daily", what="report")
-    again = await app.schedule("note", cron="0  9 * * MON-FRI", tz="Europe/Berlin", key="daily", what="report")
+    first = await app.schedule("note", {"what": "report"}, cron="0 9 * * MON-FRI", tz="Europe/Berlin", key="daily")
+    again = await app.schedule("note", {"what": "report"}, cron="0  9 * * MON-FRI", tz="Europe/Berlin", key="daily")
     assert (again.job_id, again.next_run) == (first.job_id, first.next_run)
     assert (first.created, again.created) == (True, False)
     assert (await app.job(first)).version == 1
-    other = await app.schedule("note", every="1h", key="daily", what="report")
+    other = await app.schedule("note", {"what": "report"}, every="1h", key="daily")
     job = await app.job(first)
     assert (other.job_id, other.created) == (first.job_id, False)
     assert (str(job.schedule), job.version, job.next_run) == ("every 1h", 2, other.next_run)
@@ -131,7 +131,7 @@ async def test_one_key_is_one_job_however_often_it_is_scheduled(
 
 
 async def test_ten_starts_at_once_leave_one_scheduled_job(app: App, note: Callable[..., Awaitable[Receipt]]) -> None:
-    calls = (app.schedule("note", every="1h", key="hourly", what="x") for _ in range(10))
+    calls = (app.schedule("note", {"what": "x"}, every="1h", key="hourly") for _ in range(10))
     receipts = await asyncio.gather(*calls)
     assert len({receipt.job_id for receipt in receipts}) == 1
     assert sum(receipt.created for receipt in receipts) == 1
@@ -145,8 +145,8 @@ async def test_a_thousand_jobs_in_one_call(app: App, started: list[str]) -> None
         return number
 
     async with working(app):
-        assert await count.submit_many([]) == []
-        receipts = await count.submit_many({"number": number} for number in range(1000))
+        assert await app.submit_many([]) == []
+        receipts = await app.submit_many(count.bind(number=number) for number in range(1000))
         await eventually(lambda: len(started) >= 1000)
         runs = [await ended(app, receipt) for receipt in receipts[::99]]
     assert sorted(map(int, started)) == list(range(1000))
@@ -157,10 +157,10 @@ async def test_one_bad_item_refuses_the_whole_batch(app: App, note: Callable[...
     batch = [{"what": str(number)} for number in range(10)]
     batch[7] = {"what": {1, 2}}
     with pytest.raises(InvalidInput, match=r"^batch\[7\]\.args\.what: set is not JSON"):
-        await app.submit_many("note", batch)
+        await app.submit_many([app.tasks["note"].bind(**each) for each in batch])
     batch[7] = {"wat": "x"}
     with pytest.raises(InvalidInput, match=r"^batch\[7\]\.args: .*missing a required argument: 'what'"):
-        await app.submit_many("note", batch)
+        await app.submit_many([app.tasks["note"].bind(**each) for each in batch])
     assert await counts(app) == Counts(0, 0, 0, 0)
 
 
@@ -243,5 +243,5 @@ async def test_the_first_run_of_a_new_task_starts_at_once(app: App) -> None:
 
     async with working(app, poll=timedelta(seconds=30)):
         for number in range(5):
-            receipt = await app.submit(fresh, queue=f"queue-{number}", number=number)
+            receipt = await app.submit(fresh.bind(number=number), queue=f"queue-{number}")
             assert (await app.wait(receipt, "10s")).value == number

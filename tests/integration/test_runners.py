@@ -20,7 +20,7 @@ async def test_a_context_variable_ends_with_its_run(app: App) -> None:
         tint.set(colour)
 
     async with working(app):
-        for receipt in await app.submit_many(paint, [{"colour": str(number)} for number in range(100)]):
+        for receipt in await app.submit_many([paint.bind(colour=str(number)) for number in range(100)]):
             await ended(app, receipt)
     assert seen == ["none"] * 100
 
@@ -35,7 +35,7 @@ async def test_each_run_finds_its_own_context(app: App) -> None:
         seen[number] = current_context().run_id
 
     async with working(app):
-        receipts = await app.submit_many(look, [{"number": number} for number in range(60)])
+        receipts = await app.submit_many([look.bind(number=number) for number in range(60)])
         runs = [await ended(app, receipt) for receipt in receipts]
     assert list(dict(sorted(seen.items())).values()) == [receipt.run_id for receipt in receipts]
     assert {run.state for run in runs} == {RunState.SUCCEEDED}
@@ -50,7 +50,7 @@ async def test_a_run_that_waits_holds_up_nobody(app: App) -> None:
         await gate.wait()
 
     async with working(app):
-        receipts = await app.submit_many(wait, [{"number": number} for number in range(20)])
+        receipts = await app.submit_many([wait.bind(number=number) for number in range(20)])
         await eventually(lambda: len(begun) == 20)
         gate.set()
         for receipt in receipts:
@@ -68,6 +68,6 @@ async def test_a_run_that_cancels_its_own_task_takes_no_other_along(app: App) ->
             await asyncio.sleep(0)
 
     async with working(app):
-        receipts = await app.submit_many(odd, [{"number": number} for number in range(40)])
+        receipts = await app.submit_many([odd.bind(number=number) for number in range(40)])
         states = [(await ended(app, receipt)).state for receipt in receipts]
     assert states == [RunState.SUCCEEDED] * 40

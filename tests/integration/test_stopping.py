@@ -49,7 +49,7 @@ async def test_a_timeout_is_told_to_a_thread(app: App) -> None:
         return "what it says after its time does not count"
 
     async with working(app):
-        run = await ended(app, await slow.submit(timeout=0.1))
+        run = await ended(app, await slow.options(timeout=0.1).submit())
     assert (run.state, run.failure, run.value) == (RunState.FAILED, FailureClass.TIMEOUT, None)
 
 
@@ -99,7 +99,7 @@ async def test_what_waits_is_cancelled_at_once(app: App, run_in: str) -> None:
     @app.task
     async def never() -> None: ...
 
-    receipt = await never.submit(run_in=run_in)
+    receipt = await never.options(run_in=run_in).submit()
     job = await app.cancel(receipt)
     assert (job.state, job.next_run) == (JobState.CANCELLED, None)
     assert all(run.state is RunState.CANCELLED for run in await app.runs(receipt))
@@ -110,7 +110,7 @@ async def test_a_run_is_cancelled_by_its_id(app: App) -> None:
     @app.task
     async def never() -> None: ...
 
-    receipt = await never.submit(run_in="5s")
+    receipt = await never.options(run_in="5s").submit()
     run = await app.cancel_run(receipt.run_id)
     assert run.state is RunState.CANCELLED
     assert (await app.cancel_run(run.id)).state is RunState.CANCELLED
@@ -203,7 +203,7 @@ async def test_a_cancelled_schedule_fires_no_more(app: App) -> None:
         job = await app.cancel(receipt)
         runs = await app.runs(receipt)
         # The next second comes and goes for another job.
-        await ended(app, await tick.submit(run_in="1100ms"))
+        await ended(app, await tick.options(run_in="1100ms").submit())
     assert (job.state, job.next_run) == (JobState.CANCELLED, None)
     assert len(await app.runs(receipt)) == len(runs)
 
@@ -281,7 +281,7 @@ async def test_what_may_run_only_once_and_has_not_begun_is_handed_back(
         one.set()
 
     async with working(app, slots=200, grace=timedelta(0)):
-        receipts = await pay.submit_many([{"number": number} for number in range(200)])
+        receipts = await app.submit_many([pay.bind(number=number) for number in range(200)])
         await asyncio.wait_for(one.wait(), 20)
     runs = [await newest(app, receipt) for receipt in receipts]
     waiting = [run for number, run in enumerate(runs) if number not in begun]

@@ -56,7 +56,7 @@ def _add_task(app: App) -> None:
 
 async def _forget_a_run(app: App, worker: Worker, asked: bool) -> None:
     """As after a failover that lost the end of the one, while the other goes on."""
-    receipts = await app.submit_many("hold", [{}, {}])
+    receipts = await app.submit_many([app.tasks["hold"].bind(), app.tasks["hold"].bind()])
     await eventually(lambda: len(worker._attempts) == 2)
     forgotten, held = worker._attempts.under_way()
     assert forgotten.claim_no == held.claim_no

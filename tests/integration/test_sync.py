@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from duetime import App, Closed, InvalidInput, JobState, NotFound, Run, RunState, SyncContext, Task
+from duetime import App, Closed, InvalidInput, JobState, NotFound, RunState, SyncContext, Task
 from duetime.node.assembly import Node
 from tests.support.waiting import eventually
 from tests.support.working import PATIENCE, ended, quick_settings, working
@@ -35,18 +35,18 @@ def double_on(app: App) -> Task[[int], int]:
 def test_every_method_works_from_plain_code(plain_app: App) -> None:
     double = double_on(plain_app)
     sync = plain_app.sync
-    receipt = sync.submit(double, number=4, run_in="1h")
+    receipt = sync.submit(double.bind(number=4), run_in="1h")
     assert sync.job(receipt).next_run == receipt.next_run
     assert sync.runs(receipt) == []
-    soon = sync.submit("double", number=4, run_in="5s")
+    soon = sync.submit("double", {"number": 4}, run_in="5s")
     assert sync.run(soon.run_id).arguments == {"number": 4}
     assert sync.cancel_run(soon.run_id).state is RunState.CANCELLED
     assert sync.wait(soon, "1s").state is RunState.CANCELLED
-    assert len(sync.submit_many(double, [{"number": 1}, {"number": 2}])) == 2
-    scheduled = sync.schedule(double, every="1h", key="hourly", number=1)
+    assert len(sync.submit_many([double.bind(number=1), double.bind(number=2)])) == 2
+    scheduled = sync.schedule(double.bind(number=1), every="1h", key="hourly")
     assert sync.cancel(scheduled).state is JobState.CANCELLED
     with pytest.raises(InvalidInput, match=r"^args: "):
-        sync.submit(double, wrong=1)
+        sync.submit(double.bind(wrong=1))
     with pytest.raises(NotFound):
         sync.job("job_01k00000000000000000000000")
     with pytest.raises(TimeoutError):
@@ -56,18 +56,18 @@ def test_every_method_works_from_plain_code(plain_app: App) -> None:
 def test_it_can_be_closed_and_used_again(plain_app: App) -> None:
     double = double_on(plain_app)
     with plain_app.sync as sync:
-        receipt = sync.submit(double, number=1)
+        receipt = sync.submit(double.bind(number=1))
     sync.close()
     assert plain_app.sync.job(receipt).task == "double"
 
 
 def test_who_waits_hears_that_it_was_closed(plain_app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    receipt = plain_app.sync.submit(double_on(plain_app), number=1, run_in="1h")
-    looked, heard, real = threading.Event(), [], plain_app.runs
+    receipt = plain_app.sync.submit(double_on(plain_app).bind(number=1), run_in="1h")
+    looked, heard, real = threading.Event(), [], plain_app._stores.ask
 
-    async def runs(*args: Any) -> list[Run]:
+    async def ask(work: Any) -> Any:
         looked.set()
-        return await real(*args)
+        return await real(work)
 
     def wait() -> None:
         try:
@@ -75,7 +75,7 @@ def test_who_waits_hears_that_it_was_closed(plain_app: App, monkeypatch: pytest.
         except Closed as error:
             heard.append(str(error))
 
-    monkeypatch.setattr(plain_app, "runs", runs)
+    monkeypatch.setattr(plain_app._stores, "ask", ask)
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     assert looked.wait(20)
@@ -96,12 +96,12 @@ def test_closing_while_it_opens_leaves_nothing_behind(plain_app: App) -> None:
         thread.join(5)
         assert not thread.is_alive()
         plain_app.sync.close()
-    assert plain_app.sync.submit(double, number=1)
+    assert plain_app.sync.submit(double.bind(number=1))
 
 
 def _submit_or_hear(app: App, task: Task[[int], int]) -> None:
     with contextlib.suppress(Closed):
-        app.sync.submit(task, number=1)
+        app.sync.submit(task.bind(number=1))
 
 
 def test_many_threads_share_it(plain_app: App) -> None:
@@ -110,7 +110,7 @@ def test_many_threads_share_it(plain_app: App) -> None:
 
     def submit(number: int) -> str:
         together.wait(20)
-        return plain_app.sync.submit(double, number=number).job_id
+        return plain_app.sync.submit(double.bind(number=number)).job_id
 
     with ThreadPoolExecutor(8) as pool:
         job_ids = list(pool.map(submit, range(8)))
@@ -121,9 +121,9 @@ def test_many_threads_share_it(plain_app: App) -> None:
 async def test_threads_and_an_event_loop_open_it_at_the_same_time(plain_app: App) -> None:
     double = double_on(plain_app)
     receipts = await asyncio.gather(
-        asyncio.to_thread(plain_app.sync.submit, double, number=1),
+        asyncio.to_thread(plain_app.sync.submit, double.bind(number=1)),
         double.submit(number=2),
-        asyncio.to_thread(plain_app.sync.submit, double, number=3),
+        asyncio.to_thread(plain_app.sync.submit, double.bind(number=3)),
         double.submit(number=4),
     )
     assert [(await plain_app.runs(each))[0].arguments["number"] for each in receipts] == [1, 2, 3, 4]
@@ -136,7 +136,7 @@ async def test_threads_beside_a_worker(app: App) -> None:
     async with working(app):
 
         def submit_and_wait(number: int) -> int:
-            value: int = app.sync.wait(app.sync.submit(double, number=number), PATIENCE).value
+            value: int = app.sync.wait(app.sync.submit(double.bind(number=number)), PATIENCE).value
             return value
 
         values = await asyncio.gather(*(asyncio.to_thread(submit_and_wait, number) for number in range(8)))
@@ -151,7 +151,7 @@ async def test_inside_a_task_in_a_thread(app: App, closing: bool) -> None:
 
     @app.task(retries=0)
     def parent(ctx: SyncContext, numbers: int) -> list[int]:
-        receipts = [app.sync.submit(double, number=number) for number in range(numbers)]
+        receipts = [app.sync.submit(double.bind(number=number)) for number in range(numbers)]
         values = [app.sync.wait(receipt, PATIENCE).value for receipt in receipts]
         if closing:
             app.sync.close()
@@ -171,7 +171,7 @@ async def test_a_store_that_was_lent_is_not_closed_by_its_user(app: App) -> None
 
     def use(submit: Callable[..., object]) -> None:
         with borrower.sync:
-            submit(double, number=1)
+            submit(double.bind(number=1))
 
     with borrower.lent(await app.store()):
         async with borrower:

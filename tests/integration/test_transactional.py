@@ -52,7 +52,7 @@ async def counts(app: App) -> Counts:
 async def test_a_job_commits_with_the_callers_data(app: App, send: Task[..., Any], connect: Any) -> None:
     async with connect(app) as connection:
         await connection.execute("create table orders (id integer)")
-        receipt = await send.submit(to="ops", connection=connection)
+        receipt = await send.options(connection=connection).submit(to="ops")
         with pytest.raises(NotFound):
             await app.job(receipt)
     async with working(app):
@@ -65,12 +65,12 @@ async def test_a_job_commits_with_the_callers_data(app: App, send: Task[..., Any
 async def test_a_job_rolls_back_with_the_callers_data(app: App, send: Task[..., Any], connect: Any) -> None:
     with pytest.raises(RolledBack):
         async with connect(app) as connection:
-            receipt = await send.submit(to="ops", connection=connection, idempotency_key="order-7")
+            receipt = await send.options(connection=connection, idempotency_key="order-7").submit(to="ops")
             raise RolledBack
     with pytest.raises(NotFound):
         await app.job(receipt)
     assert await counts(app) == NOTHING
-    assert (await send.submit(to="else", idempotency_key="order-7")).created, "the key was not kept either"
+    assert (await send.options(idempotency_key="order-7").submit(to="else")).created, "the key was not kept either"
 
 
 def test_a_blocking_connection(migrated: str) -> None:
@@ -80,9 +80,9 @@ def test_a_blocking_connection(migrated: str) -> None:
     async def send(to: str) -> None: ...
 
     with psycopg.connect(migrated) as connection:
-        kept = app.sync.submit(send, to="ops", run_in="1h", connection=connection)
+        kept = app.sync.submit(send.bind(to="ops"), run_in="1h", connection=connection)
     with psycopg.connect(migrated) as connection:
-        lost = app.sync.submit(send, to="ops", run_at=datetime(2100, 1, 1, tzinfo=UTC), connection=connection)
+        lost = app.sync.submit(send.bind(to="ops"), run_at=datetime(2100, 1, 1, tzinfo=UTC), connection=connection)
         connection.rollback()
     assert app.sync.job(kept).task == "send"
     with pytest.raises(NotFound):
@@ -96,13 +96,13 @@ async def test_an_async_connection_is_refused_by_the_blocking_side(
 ) -> None:
     async with connect(app) as connection:
         with pytest.raises(InvalidInput, match=r"^connection: this connection is async \(use `await app.submit"):
-            app.sync.submit(send, to="ops", connection=connection)
-        assert await send.submit(to="ops", connection=connection), "and can still be used"
+            app.sync.submit(send.bind(to="ops"), connection=connection)
+        assert await send.options(connection=connection).submit(to="ops"), "and can still be used"
 
 
 async def test_a_blocking_connection_works_from_async_code_too(app: App, send: Task[..., Any]) -> None:
     with psycopg.connect(dsn(app)) as connection:
-        receipt = await send.submit(to="ops", connection=connection)
+        receipt = await send.options(connection=connection).submit(to="ops")
     async with working(app):
         assert (await ended(app, receipt)).value == "sent to ops"
 
@@ -112,7 +112,9 @@ async def test_options_hold_inside_a_transaction(app: App) -> None:
     async def sure() -> None: ...
 
     async with with_asyncpg(app) as connection:
-        receipt = await sure.submit(connection=connection, run_in="1h", priority="HIGH", tags=["a"], job_name="Sure")
+        receipt = await sure.options(
+            connection=connection, run_in="1h", priority="HIGH", tags=["a"], name="Sure"
+        ).submit()
     job = await app.job(receipt)
     assert (job.queue, job.tier.name, job.timeout_ms) == ("mail", "HIGH", 300_000)
     assert (job.options.retry.retries, job.options.tags, job.options.name) == (7, ("a",), "Sure")
@@ -121,7 +123,7 @@ async def test_options_hold_inside_a_transaction(app: App) -> None:
 
 async def test_an_idempotency_key_in_a_transaction(app: App, send: Task[..., Any]) -> None:
     async def submit(connection: Any, to: str = "ops") -> Receipt:
-        return await send.submit(to=to, connection=connection, idempotency_key="order-7")
+        return await send.options(connection=connection, idempotency_key="order-7").submit(to=to)
 
     async with with_asyncpg(app) as first, with_psycopg(app) as second:
         receipt = await submit(first)
@@ -150,9 +152,9 @@ async def test_a_role_without_rights_on_the_tables_can_submit(app: App, send: Ta
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await guest.fetch(f"select * from duetime.{table}")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await send.submit(to="ops", connection=guest)
+            await send.options(connection=guest).submit(to="ops")
         await admin.execute(f"grant execute on function duetime.submit_job to {role}")
-        receipt = await send.submit(to="ops", connection=guest, idempotency_key="k")
+        receipt = await send.options(connection=guest, idempotency_key="k").submit(to="ops")
     finally:
         await guest.close()
     async with working(app):
@@ -164,15 +166,15 @@ async def test_a_role_without_rights_on_the_tables_can_submit(app: App, send: Ta
 async def test_what_cannot_be_submitted_inside_a_transaction(app: App, send: Task[..., Any], tmp_path: Path) -> None:
     async with with_asyncpg(app) as connection:
         with pytest.raises(InvalidInput, match=r"^connection: only one-off jobs without key="):
-            await send.submit(to="ops", connection=connection, key="daily")
-        with pytest.raises(InvalidInput, match=r"^connection: cannot be given here"):
-            await send.schedule(to="ops", connection=connection, every="1h")
+            await send.options(connection=connection, key="daily").submit(to="ops")
+        with pytest.raises(InvalidInput, match=r"^connection: `connection` is not an option here"):
+            await send.bind(to="ops").schedule(connection=connection, every="1h")
         with pytest.raises(InvalidInput, match=r"^args: "):
-            await send.submit(connection=connection)
+            await send.options(connection=connection).submit()
     with pytest.raises(InvalidInput, match=r"^connection: builtins.str is not a connection"):
-        await send.submit(to="ops", connection="postgresql://…")
+        await send.options(connection="postgresql://…").submit(to="ops")
     on_file = App(data_dir=tmp_path)
     on_file.task(name="send")(send.function)
     with pytest.raises(InvalidInput, match=r"^connection: .* needs PostgreSQL"):
-        await on_file.submit("send", to="ops", connection=object())
+        await on_file.submit("send", {"to": "ops"}, connection=object())
     assert await counts(app) == NOTHING

@@ -18,4 +18,4 @@ async def odd(text: str) -> None:
 @app.on_start
 async def plan() -> None:
     await tick.schedule(every="1s", key="tick")
-    await odd.submit_many({"text": text} for text in ODD)
+    await app.submit_many(odd.bind(text=text) for text in ODD)

@@ -54,7 +54,7 @@ def main() -> None:
     app, note = make_app(sys.argv[1])
     mode = sys.argv[2]
     if mode == "sync":
-        serve(lambda text: app.sync.submit(note, text=text).job_id)
+        serve(lambda text: app.sync.submit(note.bind(text=text)).job_id)
     elif mode == "runs":
         serve(lambda text: asyncio.run(_submit(note, text)))
     else:
@@ -63,7 +63,7 @@ def main() -> None:
         serve(lambda text: asyncio.run_coroutine_threadsafe(_submit(note, text), loop).result(60))
 
 
-async def _submit(note: "duetime.Task[[str], object]", text: str) -> str:
+async def _submit(note: "duetime.Task[..., object]", text: str) -> str:
     return (await note.submit(text=text)).job_id
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import duetime
 
 
-def make_app(data_dir: str | None = None) -> "tuple[duetime.App, duetime.Task[[str], Any]]":
+def make_app(data_dir: str | None = None) -> "tuple[duetime.App, duetime.Task[..., Any]]":
     app = duetime.App(data_dir=data_dir)
 
     @app.task(name="note")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duetime import App, Receipt, Run, Settings
+from duetime import App, JobReceipt, Run, Settings
 from duetime.api.http_server import HttpServer
 from duetime.client.transport import Transport
 from duetime.node.assembly import Node, engine_loops, make_worker
@@ -57,7 +57,7 @@ async def working(app: App, **settings: Any) -> AsyncIterator[None]:
         await asyncio.gather(*running)
 
 
-async def ended(app: App, receipt: Receipt) -> Run:
+async def ended(app: App, receipt: JobReceipt) -> Run:
     """The job's newest run, once it has ended."""
     return await app.wait(receipt, PATIENCE)
 

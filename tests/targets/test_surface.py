@@ -27,51 +27,44 @@ def quiet_url(tmp_path: Path) -> str:
 async def test_an_app_submits_targets(quiet_url: str) -> None:
     async with App(settings=quick_settings(quiet_url)) as app:
         for receipt in (
-            await app.submit(callback_url=URL, order=7, run_in="1h", queue="mail", retries=1),
-            await app.submit(
-                target={"type": "http", "url": URL, "body": {"order": 7}}, run_in="1h", queue="mail", retries=1
-            ),
-            await app.schedule(target=HttpTarget(url=URL, body={"order": 7}), every="1h", queue="mail", retries=1),
+            await app.submit({"type": "http", "url": URL, "body": {"order": 7}}, run_in="1h", queue="mail", retries=1),
+            await app.submit({"type": "http", "url": URL, "body": {"order": 7}}, run_in="1h", queue="mail", retries=1),
+            await app.schedule(HttpTarget(url=URL, body={"order": 7}), every="1h", queue="mail", retries=1),
         ):
             job = await app.job(receipt)
             assert (job.task, job.queue, job.options.retry.retries) == ("duetime.http/shop.example.com", "mail", 1)
             assert json.loads(job.args) == {"type": "http", "url": URL, "body": {"order": 7}}
-        first = await app.submit(callback_url=URL, args={"a": 1}, run_in="1h", key="one")
-        again = await app.submit(callback_url=URL, args={"a": 1}, run_in="1h", key="one")
+        first = await app.submit({"type": "http", "url": URL, "body": {"a": 1}}, run_in="1h", key="one")
+        again = await app.submit({"type": "http", "url": URL, "body": {"a": 1}}, run_in="1h", key="one")
         assert (again.job_id, again.created) == (first.job_id, False)
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("target", "field"),
     [
-        ({"callback_url": "http://127.0.0.1/"}, "callback_url"),
-        ({"target": {"type": "http", "url": "http://10.0.0.1/"}}, "target.url"),
-        ({"target": {"type": "http"}}, "target"),
-        ({"target": {"type": "smoke", "url": URL}}, "target"),
-        ({"target": {"type": "http", "url": URL, "colour": 1}}, "target"),
-        ({"target": URL}, "target"),
-        ({"target": {"type": "http", "url": URL}, "callback_url": URL}, "callback_url"),
-        ({"target": {"type": "http", "url": URL}, "args": {"a": 1}}, "args"),
-        ({"target": {"type": "http", "url": URL, "finish_within": "0s"}}, "target.finish_within"),
-        ({"target": {"type": "shell", "command": "rm"}}, "target.command"),
-        ({}, "task"),
+        ({"type": "http", "url": "http://127.0.0.1/"}, "target.url"),
+        ({"type": "http", "url": "http://10.0.0.1/"}, "target.url"),
+        ({"type": "http"}, "target"),
+        ({"type": "smoke", "url": URL}, "target"),
+        ({"type": "http", "url": URL, "colour": 1}, "target"),
+        ({"type": "http", "url": URL, "finish_within": "0s"}, "target.finish_within"),
+        ({"type": "shell", "command": "rm"}, "target.command"),
+        (None, "task"),
     ],
 )
-async def test_an_app_is_refused_what_the_api_refuses(quiet_url: str, asked: dict[str, Any], field: str) -> None:
+async def test_an_app_is_refused_what_the_api_refuses(quiet_url: str, target: Any, field: str) -> None:
     async with App(settings=quick_settings(quiet_url)) as app:
         with pytest.raises(InvalidInput) as refused:
-            await app.submit(**asked)
+            await app.submit(target)
         assert refused.value.field == field
+        with pytest.raises(InvalidInput, match="no arguments"):
+            await app.submit({"type": "http", "url": URL}, {"a": 1})  # type: ignore[call-overload]
 
 
 def test_reserved_names_are_not_for_tasks() -> None:
     app = App()
     with pytest.raises(InvalidInput):
         app.task(name="duetime.http")(lambda: None)
-    with pytest.raises(InvalidInput, match="option of submit"):
-
-        @app.task
-        async def send(target: str) -> None: ...
 
 
 async def test_a_client_and_an_edit(targets: Targeting, receiver: Receiver) -> None:
@@ -146,10 +139,10 @@ async def test_up_calls_targets_and_an_app_in_another_process_submits_them(tmp_p
         await asyncio.to_thread(up.until, lambda up: '"up"' in up.stdout)
         async with App(data_dir=data) as app:
             # This process knows nothing of what may be called: the server does.
-            receipt = await app.submit(callback_url=receiver.url, order=7)
+            receipt = await app.submit({"type": "http", "url": receiver.url, "body": {"order": 7}})
             (request,) = await receiver.got(1)
             assert request.json == {"order": 7}
             assert (await app.wait(receipt, "20s")).value["status"] == 200
             with pytest.raises(InvalidInput):
-                await app.submit(callback_url="http://10.0.0.1/")
+                await app.submit({"type": "http", "url": "http://10.0.0.1/"})
         assert await asyncio.to_thread(up.stop) == 0

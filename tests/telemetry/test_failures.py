@@ -80,7 +80,7 @@ async def test_every_failed_attempt_is_logged_with_its_traceback(
 ) -> None:
     add_tasks(app)
     set_up_logging("info", "json")
-    receipt = await app.submit(task, args={"text": SECRET})
+    receipt = await app.submit(task, {"text": SECRET})
     if remote:
         async with remote_worker(app, served.url, await served.key(Role.WORKER)):
             run = await ended(app, receipt)
@@ -108,7 +108,7 @@ async def test_for_people(app: App, capsys: pytest.CaptureFixture[str]) -> None:
     add_tasks(app)
     set_up_logging("info", "text")
     async with working(app):
-        receipt = await app.submit("in_the_loop", retries=0, text=SECRET)
+        receipt = await app.submit("in_the_loop", {"text": SECRET}, retries=0)
         await ended(app, receipt)
     output = capsys.readouterr().err
     assert f"not tried again: LookupError: no such card  ({receipt.run_id}, attempt 1)\n  Traceback" in output
@@ -160,7 +160,7 @@ async def test_the_hook_gets_the_attempt_and_the_exception(app: App) -> None:
         seen.append(failed)
 
     async with working(app):
-        receipts = {task: await app.submit(task, text=SECRET) for task in PLACES}
+        receipts = {task: await app.submit(task, {"text": SECRET}) for task in PLACES}
         for receipt in receipts.values():
             await ended(app, receipt)
         await eventually(lambda: len(seen) == 2 * len(PLACES))
@@ -197,7 +197,7 @@ async def test_a_hook_that_fails_or_hangs_harms_nothing(
         seen.append(failed.run_id)
 
     async with working(app):
-        receipts = [await app.submit("in_the_loop", retries=0, text="x") for _ in range(10)]
+        receipts = [await app.submit("in_the_loop", {"text": "x"}, retries=0) for _ in range(10)]
         for receipt in receipts:
             assert (await ended(app, receipt)).state is RunState.FAILED
         await eventually(lambda: "it cannot keep up" in caplog.text)

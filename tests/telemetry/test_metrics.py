@@ -105,7 +105,7 @@ async def running(database_url: str, **settings: Any) -> AsyncIterator[Running]:
 
 async def test_everything_that_happens_is_on_the_page(database_url: str) -> None:
     async with running(database_url) as up:
-        await up.app.submit_many("good", [{}] * 40)
+        await up.app.submit_many([up.app.tasks["good"].bind()] * 40)
         flaky = await up.app.submit("flaky")
         bad = await up.app.submit("bad")
         await up.app.wait(bad, "20s")
@@ -140,7 +140,7 @@ async def test_everything_that_happens_is_on_the_page(database_url: str) -> None
 async def test_the_lag_on_the_page_is_the_lag_in_history(database_url: str) -> None:
     """The 95th percentile from the histogram lies in the bucket in which that of history lies."""
     async with running(database_url) as up:
-        jobs = await up.app.submit_many("good", [{}] * 120)
+        jobs = await up.app.submit_many([up.app.tasks["good"].bind()] * 120)
         jobs += [await up.app.submit("good", run_in=0.05 * share) for share in range(10)]
         for job in jobs:
             await up.app.wait(job, "20s")

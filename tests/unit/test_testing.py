@@ -25,7 +25,7 @@ def app(tmp_path: Path) -> App:
 
 async def test_nothing_runs_before_it_is_due_nor_by_itself(app: App) -> None:
     async with harness(app) as jobs:
-        receipt = await app.submit("greet", name="you", run_in="10m")
+        receipt = await app.submit("greet", {"name": "you"}, run_in="10m")
         assert await jobs.run_due() == []
         jobs.clock.advance(minutes=9, seconds=59.9)
         assert await jobs.run_due() == []
@@ -42,12 +42,12 @@ async def test_what_a_task_submits_for_now_runs_too(app: App) -> None:
     async def parent(depth: int) -> None:
         if depth:
             await parent.submit(depth=depth - 1)
-        await app.submit("greet", name=str(depth))
-        await app.submit("greet", name="later", run_in="1s")
+        await app.submit("greet", {"name": str(depth)})
+        await app.submit("greet", {"name": "later"}, run_in="1s")
 
     @app.task
     def threaded(ctx: SyncContext) -> None:
-        app.sync.submit("greet", name="from a thread")
+        app.sync.submit("greet", {"name": "from a thread"})
 
     async with harness(app) as jobs:
         await parent.submit(depth=3)
@@ -68,7 +68,7 @@ async def test_functions_in_processes_run_too(app: App) -> None:
 
 async def test_a_thousand_runs(app: App) -> None:
     async with harness(app) as jobs:
-        await app.submit_many("greet", [{"name": str(number)} for number in range(1000)])
+        await app.submit_many([app.tasks["greet"].bind(name=str(number)) for number in range(1000)])
         runs = await jobs.run_due()
     assert [run.value for run in runs] == [f"Hello, {number}!" for number in range(1000)], "in the order of submission"
 
@@ -114,9 +114,9 @@ async def test_every_end_is_returned(app: App) -> None:
 
 async def test_letting_time_pass_runs_everything_at_its_own_moment(app: App) -> None:
     async with harness(app, start=datetime(2026, 3, 1, 8, 30, tzinfo=UTC)) as jobs:
-        await app.schedule("greet", every="20m", name="often")
-        await app.schedule("greet", cron="0 9 * * *", name="at nine")
-        await app.submit("greet", name="once", run_in="25m")
+        await app.schedule("greet", {"name": "often"}, every="20m")
+        await app.schedule("greet", {"name": "at nine"}, cron="0 9 * * *")
+        await app.submit("greet", {"name": "once"}, run_in="25m")
         runs = await jobs.advance(hours=1)
         assert jobs.clock.now() == datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
     shown = [(f"{run.started_at:%H:%M}", run.arguments["name"]) for run in runs]
@@ -132,44 +132,44 @@ async def test_letting_time_pass_runs_everything_at_its_own_moment(app: App) -> 
 
 async def test_jumping_leaves_one_run_for_all_that_was_missed(app: App) -> None:
     async with harness(app) as jobs:
-        await app.schedule("greet", every="1m", name="x")
+        await app.schedule("greet", {"name": "x"}, every="1m")
         jobs.clock.advance(minutes=10)
         (run,) = await jobs.run_due()
         assert run.due_at == jobs.clock.now()
 
 
 async def test_what_was_submitted_is_compared(app: App) -> None:
+    greet = app.tasks["greet"]
     async with harness(app) as jobs:
-        await app.submit("greet", name="you", run_in="10m", queue="mail", priority="HIGH", idempotency_key="i")
-        await app.schedule(
-            "greet", cron="0 9 * * *", tz="Europe/Berlin", key="daily", args={"name": "all", "mood": "so"}
-        )
+        await app.submit("greet", {"name": "you"}, run_in="10m", queue="mail", priority="HIGH", idempotency_key="i")
+        await app.schedule("greet", {"name": "all", "mood": "so"}, cron="0 9 * * *", tz="Europe/Berlin", key="daily")
         found = jobs.assert_submitted(
-            "greet", name="you", queue="mail", priority="HIGH", run_in=600, idempotency_key="i"
+            greet.bind(name="you"), queue="mail", priority="HIGH", run_in=600, idempotency_key="i"
         )
         assert found.receipt.next_run == jobs.clock.now() + timedelta(minutes=10)
         jobs.assert_submitted(app.tasks["greet"])
-        jobs.assert_submitted("greet", cron="0 9 * * *", tz="Europe/Berlin", key="daily", mood="so")
-        jobs.assert_not_submitted("greet", name="nobody")
-        jobs.assert_not_submitted("greet", name="you", run_in="11m")
-        jobs.assert_not_submitted("greet", name="all", queue="mail")
+        jobs.assert_submitted(greet.bind(name="all", mood="so"), cron="0 9 * * *", tz="Europe/Berlin", key="daily")
+        jobs.assert_not_submitted(greet.bind(name="another"))
+        jobs.assert_not_submitted(greet.bind(name="you"), run_in="11m")
+        jobs.assert_not_submitted(greet.bind(name="all"), queue="mail")
         assert [item.args["name"] for item in jobs.submitted] == ["you", "all"]
 
 
 async def test_a_failed_comparison_says_what_was_submitted(app: App) -> None:
     app.task(name="other")(lambda: None)
+    greet = app.tasks["greet"]
     async with harness(app) as jobs:
         with pytest.raises(AssertionError, match=r"^greet\(name='me'\) was not submitted\.\nNothing was submitted\.$"):
-            jobs.assert_submitted("greet", name="me")
+            jobs.assert_submitted(greet.bind(name="me"))
         await app.submit("other")
-        await app.submit("greet", name="you", run_in="10m", queue="mail")
-        await app.schedule("greet", every="1h", name="all")
+        await app.submit("greet", {"name": "you"}, run_in="10m", queue="mail")
+        await app.schedule("greet", {"name": "all"}, every="1h")
         listed = "Submitted were:\n  greet(name='you') in 10m queue='mail'\n  greet(name='all') every 1h\n  other() now"
         with pytest.raises(AssertionError) as refused:
-            jobs.assert_submitted("greet", name="me")
+            jobs.assert_submitted(greet.bind(name="me"))
         assert str(refused.value) == f"greet(name='me') was not submitted.\n{listed}"
         with pytest.raises(AssertionError) as refused:
-            jobs.assert_not_submitted("greet", name="you")
+            jobs.assert_not_submitted(greet.bind(name="you"))
         assert str(refused.value) == f"greet(name='you') was submitted.\n{listed}"
         with pytest.raises(AssertionError, match="there is no task 'gret' in this app; it has: greet, other"):
             jobs.assert_not_submitted("gret")
@@ -187,7 +187,7 @@ async def test_what_does_not_end_is_named(app: App) -> None:
         release.wait(20)
 
     async with harness(app) as jobs:
-        await app.submit("greet", name="you")
+        await app.submit("greet", {"name": "you"})
         await jobs.run_due()
         await endless.submit()
         await stuck.submit()
@@ -199,12 +199,12 @@ async def test_what_does_not_end_is_named(app: App) -> None:
 async def test_the_apps_own_database_is_not_touched(app: App, tmp_path: Path) -> None:
     async with harness(app) as jobs:
         async with app:
-            await app.submit("greet", name="x")
-        await asyncio.to_thread(app.sync.submit, "greet", name="y")
+            await app.submit("greet", {"name": "x"})
+        await asyncio.to_thread(app.sync.submit, "greet", {"name": "y"})
         await asyncio.to_thread(app.sync.close)
         assert len(await jobs.run_due()) == 2
         assert not (tmp_path / "untouched").exists()
-    receipt = await app.submit("greet", name="z")
+    receipt = await app.submit("greet", {"name": "z"})
     assert (tmp_path / "untouched" / "duetime.db").exists()
     assert len(await app.runs(receipt)) == 1
     await app.close()

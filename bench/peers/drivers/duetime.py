@@ -45,10 +45,10 @@ class DuetimeDriver(Driver):
         if (lanes := int(os.environ.get("LANES", "1"))) > 1:
             await self._submit_to(moments, lanes)
         elif bulk:
-            await app.submit_many(TASK, [{"sent": moment, "to": ARGUMENT} for moment in moments])
+            await app.submit_many([TASK.bind(sent=moment, to=ARGUMENT) for moment in moments])
         else:
             for moment in moments:
-                await app.submit(TASK, sent=moment, to=ARGUMENT)
+                await TASK.submit(sent=moment, to=ARGUMENT)
 
     async def _submit_to(self, moments: Sequence[float], lanes: int) -> None:
         """One after the other to as many queues: each is a lane."""

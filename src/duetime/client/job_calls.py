@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from duetime.client.request import Ask, Length, Moment, given, job_fields, moment, once, path, plain
+from duetime.client.request import Ask, Length, Moment, field, given, job_fields, moment, once, path
 from duetime.model.target import Target
 from duetime.wire.jobs import (
     Backfilled,
@@ -123,7 +123,7 @@ def change_job(job_id: str, *, version: int | None = None, **fields: Any) -> Ask
     """Change a job's schedule, arguments or policies; what is not given stays, and None takes a thing away. With
     `version`, only if nobody else was faster: raises `StaleVersion`."""
     headers = {} if version is None else {"If-Match": f'"{version}"'}
-    body = {name: plain(value) for name, value in fields.items()}
+    body = {name: field(name, value) for name, value in fields.items()}
     return Ask("PATCH", path("/v1/jobs/{}", job_id), JobView, body=body, headers=headers, repeatable=version is None)
 
 

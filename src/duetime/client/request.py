@@ -8,6 +8,9 @@ from uuid import uuid4
 
 import msgspec
 
+from duetime.model import json
+from duetime.spec.derived import OPTIONS
+
 Moment = datetime | str
 Length = timedelta | float | str
 T_co = TypeVar("T_co", covariant=True)
@@ -52,7 +55,16 @@ def given(**fields: object) -> dict[str, Any]:
 
 def job_fields(**fields: Any) -> dict[str, Any]:
     """The fields of a job as JSON has them."""
-    return {name: plain(value) for name, value in fields.items() if value is not None}
+    return {name: field(name, value) for name, value in fields.items() if value is not None}
+
+
+def field(name: str, value: Any) -> Any:
+    """One field of a job: an option is written as its kind says, and must be JSON."""
+    if name not in OPTIONS or value is None:
+        return plain(value)
+    written = OPTIONS[name].kind.write(value)
+    json.encode(written, field=name)
+    return written
 
 
 def once(idempotency_key: str | None) -> dict[str, str]:

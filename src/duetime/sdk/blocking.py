@@ -4,7 +4,7 @@ app is reached through it, so nothing is written twice."""
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, Unpack, overload
 
 from duetime.errors import InvalidInput
 from duetime.model.attempt import Run
@@ -12,45 +12,76 @@ from duetime.model.calendar import Calendar
 from duetime.model.graph import Graph
 from duetime.model.job import Job
 from duetime.process.background_loop import BackgroundLoop
-from duetime.sdk.graph_plan import GraphLike, GraphPlan
+from duetime.sdk.graph_plan import GraphPlan
 from duetime.sdk.preview import Preview
-from duetime.sdk.receipt import Receipt
-from duetime.spec.options import Duration
+from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
+from duetime.sdk.stored_jobs import GraphLike
+from duetime.sdk.submission import Submission, TargetLike
+from duetime.sdk.task import Bindable, Call
+from duetime.spec.identity import JobLike, RunLike
+from duetime.spec.options import Duration, EditOptions, ScheduleOptions, SubmitOptions
 
-if TYPE_CHECKING:
-    from duetime.sdk.app import App, TaskLike
-    from duetime.spec.identity import JobLike, RunLike
-
+R = TypeVar("R")
 T = TypeVar("T")
 
 
 class SyncApp:
-    """`app.sync.submit(send_report, to="…")`: as the app's own methods, but they block until they are done."""
+    """`app.sync.submit(send_report.bind(to="…"))`: as the app's own methods, but they block until they are done."""
 
-    def __init__(self, app: "App") -> None:
+    def __init__(self, app: Submission, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._app = app
-        self._background = BackgroundLoop("the app", "duetime-sync", app.close)
+        self._background = BackgroundLoop("the app", "duetime-sync", close)
 
+    @overload
+    def submit(self, what: Bindable[R], /, **options: Unpack[SubmitOptions]) -> SyncReceipt[R]: ...
+    @overload
     def submit(
-        self, task: "TaskLike | None" = None, /, *, connection: object = None, **options_and_arguments: Any
-    ) -> Receipt:
+        self, what: str, args: Mapping[str, Any] | None = None, /, **options: Unpack[SubmitOptions]
+    ) -> SyncReceipt[Any]: ...
+    @overload
+    def submit(self, what: TargetLike, /, **options: Unpack[SubmitOptions]) -> SyncReceipt[Any]: ...
+
+    def submit(self, what: Any, args: Any = None, /, **options: Any) -> SyncReceipt[Any]:
         """See `App.submit`. `connection=` takes an open psycopg connection of this thread."""
-        if connection is not None:
+        connection = options.get("connection")
+        if connection is None and isinstance(what, Call):
+            connection = what.task.connection
+        submission = self._app.submit(what, args, **options)
+        if connection is None:
+            return self._receipt(self._background.run(submission))
+        try:
             _check_blocking(connection)
-            # Nothing on a blocking connection is ever awaited, so it is used right here, on the caller's thread.
-            return _drive(self._app.submit(task, connection=connection, **options_and_arguments))
-        return self._call(self._app.submit, task, **options_and_arguments)
+        except InvalidInput:
+            submission.close()
+            raise
+        # Nothing on a blocking connection is ever awaited, so it is used right here, on the caller's thread.
+        return self._receipt(_drive(submission))
 
-    def submit_many(self, task: "TaskLike", batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
-        return self._call(self._app.submit_many, task, batch, **options)
+    def submit_many(self, calls: Iterable[Bindable[R]], /, **options: Unpack[SubmitOptions]) -> list[SyncReceipt[R]]:
+        return [self._receipt(each) for each in self._call(self._app.submit_many, calls, **options)]
 
-    def schedule(self, task: "TaskLike | None" = None, /, **options_and_arguments: Any) -> Receipt:
-        return self._call(self._app.schedule, task, **options_and_arguments)
+    @overload
+    def schedule(self, what: Bindable[Any] | TargetLike, /, **options: Unpack[ScheduleOptions]) -> JobReceipt: ...
+    @overload
+    def schedule(
+        self, what: str, args: Mapping[str, Any] | None = None, /, **options: Unpack[ScheduleOptions]
+    ) -> JobReceipt: ...
 
-    def edit(self, job: "JobLike", **changes: Any) -> Job:
-        return self._call(self._app.edit, job, **changes)
+    def schedule(self, what: Any, args: Any = None, /, **options: Any) -> JobReceipt:
+        return self._call(self._app.schedule, what, args, **options)
 
-    def preview(self, schedule: "JobLike", **options: Any) -> Preview:
+    def edit(
+        self,
+        job: JobLike,
+        /,
+        *,
+        args: Call[Any] | None = None,
+        version: int | None = None,
+        **changes: Unpack[EditOptions],
+    ) -> Job:
+        return self._call(self._app.edit, job, args=args, version=version, **changes)
+
+    def preview(self, schedule: JobLike, **options: Any) -> Preview:
         return self._call(self._app.preview, schedule, **options)
 
     def set_calendar(self, name: str, dates: Iterable[date | str]) -> Calendar:
@@ -65,37 +96,37 @@ class SyncApp:
     def delete_calendar(self, name: str) -> None:
         self._call(self._app.delete_calendar, name)
 
-    def pause(self, job: "JobLike") -> Job:
+    def pause(self, job: JobLike) -> Job:
         return self._call(self._app.pause, job)
 
-    def resume(self, job: "JobLike") -> Job:
+    def resume(self, job: JobLike) -> Job:
         return self._call(self._app.resume, job)
 
-    def trigger(self, job: "JobLike", *, idempotency_key: str | None = None) -> Run:
+    def trigger(self, job: JobLike, *, idempotency_key: str | None = None) -> Run:
         return self._call(self._app.trigger, job, idempotency_key=idempotency_key)
 
-    def backfill(self, job: "JobLike", start: datetime | str, end: datetime | str, **bounds: Any) -> int:
+    def backfill(self, job: JobLike, start: datetime | str, end: datetime | str, **bounds: Any) -> int:
         return self._call(self._app.backfill, job, start, end, **bounds)
 
-    def retry(self, run: "RunLike", *, idempotency_key: str | None = None) -> Run:
+    def retry(self, run: RunLike, *, idempotency_key: str | None = None) -> Run:
         return self._call(self._app.retry, run, idempotency_key=idempotency_key)
 
-    def cancel(self, job: "JobLike") -> Job:
+    def cancel(self, job: JobLike) -> Job:
         return self._call(self._app.cancel, job)
 
-    def cancel_run(self, run: "RunLike") -> Run:
+    def cancel_run(self, run: RunLike) -> Run:
         return self._call(self._app.cancel_run, run)
 
-    def job(self, job: "JobLike") -> Job:
+    def job(self, job: JobLike) -> Job:
         return self._call(self._app.job, job)
 
-    def run(self, run: "RunLike") -> Run:
+    def run(self, run: RunLike) -> Run:
         return self._call(self._app.run, run)
 
-    def runs(self, job: "JobLike", limit: int = 100) -> list[Run]:
+    def runs(self, job: JobLike, limit: int = 100) -> list[Run]:
         return self._call(self._app.runs, job, limit)
 
-    def wait(self, job: "JobLike", timeout: Duration | None = None) -> Run:
+    def wait(self, job: JobLike, timeout: Duration | None = None) -> Run:
         return self._call(self._app.wait, job, timeout)
 
     def submit_graph(self, plan: GraphPlan, **options: Any) -> Graph:
@@ -123,6 +154,9 @@ class SyncApp:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _receipt(self, receipt: Receipt[R]) -> SyncReceipt[R]:
+        return SyncReceipt(receipt.job_id, receipt.next_run, receipt.run_id, receipt.created, receipt.note, self.wait)
 
     def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
         return self._background.run(method(*args, **kwargs))

@@ -6,103 +6,28 @@ that has it is asked: processes that share it may start and end in any order.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
-from uuid import UUID
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from duetime.clock import monotonic
 from duetime.engine.quota import Quota
 from duetime.engine.quota_store import QuotaStore
 from duetime.errors import InvalidInput, StoreLocked
-from duetime.model.attempt import Run
-from duetime.model.calendar import Calendar
-from duetime.model.edit import Changes
-from duetime.model.graph import Graph, NewGraph
-from duetime.model.idempotency import KeyedRequest
-from duetime.model.job import Job, NewJob, Submitted
 from duetime.process.forks import reset_in_children
 from duetime.sdk.embedded_file import PATIENCE, EmbeddedFile
+from duetime.sdk.jobs import Jobs
+from duetime.sdk.store_jobs import StoreJobs
 from duetime.settings import Settings
 from duetime.store.address import is_kept_by_server, open_ready, store_for
 from duetime.store.protocol.store import Store
 
 if TYPE_CHECKING:
-    from duetime.client.remote_jobs import RemoteJobs
+    from duetime.sdk.remote_jobs import RemoteJobs
 
-
+T = TypeVar("T")
 _LOOK_EVERY = 0.05
-
-
-class Jobs(Protocol):
-    """What an app needs of wherever its jobs live."""
-
-    async def now(self) -> datetime: ...
-
-    async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]: ...
-
-    async def job(self, tenant_id: int, job_id: UUID) -> Job: ...
-
-    async def run(self, tenant_id: int, run_id: UUID) -> Run: ...
-
-    async def runs_of_job(self, tenant_id: int, job_id: UUID, limit: int = 100) -> list[Run]: ...
-
-    async def pause_job(self, tenant_id: int, job_id: UUID) -> Job: ...
-
-    async def resume_job(self, tenant_id: int, job_id: UUID) -> Job: ...
-
-    async def cancel_job(self, tenant_id: int, job_id: UUID) -> Job: ...
-
-    async def cancel_run(self, tenant_id: int, run_id: UUID) -> Run: ...
-
-    async def trigger_job(
-        self, tenant_id: int, job_id: UUID, nonce: bytes, request: KeyedRequest | None = None
-    ) -> Run: ...
-
-    async def backfill_job(
-        self,
-        tenant_id: int,
-        job_id: UUID,
-        fires: Sequence[datetime],
-        nonce: bytes,
-        rate: float,
-        request: KeyedRequest | None = None,
-    ) -> int: ...
-
-    async def retry_run(
-        self, tenant_id: int, run_id: UUID, nonce: bytes, request: KeyedRequest | None = None
-    ) -> Run: ...
-
-    async def edit_job(self, tenant_id: int, job_id: UUID, changes: Changes, version: int | None = None) -> Job: ...
-
-    async def set_calendar(self, tenant_id: int, name: str, dates: Sequence[date]) -> Calendar: ...
-
-    async def calendar(self, tenant_id: int, name: str) -> Calendar: ...
-
-    async def calendars(self, tenant_id: int) -> list[Calendar]: ...
-
-    async def delete_calendar(self, tenant_id: int, name: str) -> None: ...
-
-    async def submit_graph(self, tenant_id: int, graph: NewGraph) -> Graph: ...
-
-    async def graph(self, tenant_id: int, graph_id: UUID) -> Graph: ...
-
-    async def cancel_graph(self, tenant_id: int, graph_id: UUID) -> Graph: ...
-
-    async def rerun_graph(self, tenant_id: int, graph_id: UUID, nonce: bytes) -> Graph: ...
-
-
-class _InTurn:
-    """The jobs of an embedded file: where they are is decided for each call."""
-
-    def __init__(self, call: Callable[..., Coroutine[Any, Any, Any]]) -> None:
-        self._call = call
-
-    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        return partial(self._call, name)
 
 
 class _Connected(NamedTuple):
@@ -118,7 +43,6 @@ class Stores:
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._file = EmbeddedFile(settings)
-        self._in_turn = cast(Jobs, _InTurn(self._call_in_turn))
         self._forget()
         reset_in_children(self)
 
@@ -129,6 +53,7 @@ class Stores:
 
     def _forget(self) -> None:
         self._quotas: WeakKeyDictionary[asyncio.AbstractEventLoop, Quota] = WeakKeyDictionary()
+        self._here: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Store, StoreJobs]] = WeakKeyDictionary()
         self._lent: list[tuple[asyncio.AbstractEventLoop | None, Store]] = []
         self._own: WeakKeyDictionary[asyncio.AbstractEventLoop, Store] = WeakKeyDictionary()
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -148,46 +73,42 @@ class Stores:
                 self._own[loop] = await _open(settings)
         return self._own[loop]
 
-    async def jobs(self) -> Jobs:
-        """The open store of this event loop; or the server that is named, or that owns the file."""
+    async def ask(self, work: Callable[[Jobs], Awaitable[T]]) -> T:
+        """Do this where the jobs are: in the open store of this event loop, or behind the server that is named."""
         found = self._borrowed(asyncio.get_running_loop()) or self._file.pinned
         if found is not None:
-            return self._bounded(found)
+            return await work(self._jobs_in(found))
         settings = self._settings()
         if settings.url is not None:
-            return await self._server(settings)
-        return self._bounded(await self.get()) if settings.sqlite_file is None else self._in_turn
+            return await work(await self._server(settings))
+        if settings.sqlite_file is not None:
+            return await self._ask_in_turn(work)
+        return await work(self._jobs_in(await self.get()))
 
-    async def are_here(self) -> bool:
-        """Whether the jobs are in a store of this process, and not behind a server."""
-        if self._borrowed(asyncio.get_running_loop()) is not None:
-            return True
+    async def reach(self) -> None:
+        """Connect to the place where the jobs are; an embedded file is opened for each call."""
         settings = self._settings()
-        return settings.url is None and not self._is_served(settings)
+        if self._borrowed(asyncio.get_running_loop()) is None and settings.url is None and settings.sqlite_file is None:
+            await self.get()
 
-    async def _call_in_turn(self, name: str, *args: Any, **options: Any) -> Any:
-        """Ask the server that has the file, or have the file for one call; waits its turn."""
+    async def _ask_in_turn(self, work: Callable[[Jobs], Awaitable[T]]) -> T:
+        """Ask the server that has the embedded file, or have the file for one call; waits its turn."""
         until = monotonic() + PATIENCE
         while True:
-            jobs = await self._reached()
-            if jobs is not None:
-                return await getattr(jobs, name)(*args, **options)
+            found = self._borrowed(asyncio.get_running_loop())
+            if found is not None:
+                return await work(self._jobs_in(found))
+            settings = self._settings()
+            if self._is_served(settings):
+                return await work(await self._server(settings))
             try:
                 async with self._file.turn() as store:
-                    return await getattr(self._bounded(store), name)(*args, **options)
+                    return await work(self._jobs_in(store))
             except StoreLocked:
                 # A server has it, which says where it is once it is up.
                 if monotonic() > until:
                     raise
             await asyncio.sleep(_LOOK_EVERY)
-
-    async def _reached(self) -> Jobs | None:
-        """What has the jobs without taking the file: a store that was lent, or a server."""
-        found = self._borrowed(asyncio.get_running_loop())
-        if found is not None:
-            return self._bounded(found)
-        settings = self._settings()
-        return await self._server(settings) if self._is_served(settings) else None
 
     def _is_served(self, settings: Settings) -> bool:
         """Whether a live server has the embedded file, and says where it is."""
@@ -200,9 +121,9 @@ class Stores:
         return is_served(settings)
 
     async def _server(self, settings: Settings) -> "RemoteJobs":
-        from duetime.client.remote_jobs import RemoteJobs
         from duetime.client.server_address import find_server
         from duetime.crypto.tls import ClientTls
+        from duetime.sdk.remote_jobs import RemoteJobs
 
         loop = asyncio.get_running_loop()
         url, key = find_server(settings)
@@ -227,15 +148,15 @@ class Stores:
             if entry in self._lent:  # not in a child that was forked inside the block
                 self._lent.remove(entry)
 
-    def for_guests(self) -> Store:
-        """A store that only works on the caller's connection, so it is never opened."""
+    def for_caller_transaction(self) -> StoreJobs:
+        """Jobs that are stored on the caller's connection only, so that no other one is opened."""
         if any(store.embedded for _, store in self._lent) or self._settings().sqlite_file is not None:
             raise InvalidInput(
                 "submitting inside a transaction needs PostgreSQL, and this app uses SQLite",
                 field="connection",
                 remedy="set DUETIME_DATABASE_URL",
             )
-        return store_for(self._settings())
+        return StoreJobs(store_for(self._settings()), self._settings())
 
     async def close(self) -> None:
         """Close what this event loop has opened; what another one has opened, or what was lent, stays."""
@@ -248,13 +169,20 @@ class Stores:
             await connected.closing.aclose()
         await self._file.close()
 
-    def _bounded(self, store: Store) -> Jobs:
+    def _jobs_in(self, store: Store) -> StoreJobs:
         """What an app submits is held to the quotas of its tenant, as what a server takes in."""
-        quota = self._quotas.setdefault(asyncio.get_running_loop(), Quota())
-        return QuotaStore(store, quota).as_store
+        loop, settings = asyncio.get_running_loop(), self._settings()
+        known = self._here.get(loop)
+        if known is None or known[0] is not store or known[1].settings is not settings:
+            quota = self._quotas.setdefault(loop, Quota())
+            known = self._here[loop] = store, StoreJobs(QuotaStore(store, quota).as_store, settings)
+        return known[1]
 
     def _borrowed(self, loop: asyncio.AbstractEventLoop) -> Store | None:
-        return next((store for home, store in reversed(self._lent) if home in (None, loop)), None)
+        for home, store in reversed(self._lent):
+            if home is None or home is loop:
+                return store
+        return None
 
 
 async def _open(settings: Settings) -> Store:

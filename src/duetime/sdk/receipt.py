@@ -1,14 +1,22 @@
 """What a caller gets back for a job."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from duetime import ids
+from duetime.errors import RunCancelled, RunFailed
+from duetime.model.attempt import Run
 from duetime.model.job import Submitted
+from duetime.model.run import RunState
+from duetime.spec.options import Duration
+
+R_co = TypeVar("R_co", covariant=True)
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class JobReceipt(msgspec.Struct, frozen=True):
     """Proof that a job is stored: it survives the death of every process."""
 
     job_id: str
@@ -21,7 +29,44 @@ class Receipt(msgspec.Struct, frozen=True):
     note: str | None = None
     """Something worth knowing, such as a time in the past."""
 
-    @classmethod
-    def of(cls, answer: Submitted) -> "Receipt":
-        run_id = None if answer.run_id is None else ids.show("run", answer.run_id)
-        return cls(ids.show("job", answer.job_id), answer.next_run, run_id, answer.created, answer.note)
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in JobReceipt.__struct_fields__)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Receipt(JobReceipt, Generic[R_co], frozen=True):
+    """The receipt of a job that runs once, which gives its result."""
+
+    _wait: Callable[[str, Duration | None], Awaitable[Run]] | None = None
+
+    async def result(self, timeout: Duration | None = None) -> R_co:
+        """Wait for the run, and give what the task returned. Raises `RunFailed` or `RunCancelled` when it ended
+        otherwise, and `TimeoutError` when that takes too long."""
+        assert self._wait is not None
+        return result_of(await self._wait(self.job_id, timeout))  # type: ignore[no-any-return]
+
+
+class SyncReceipt(JobReceipt, Generic[R_co], frozen=True):
+    """The same for code that is not async."""
+
+    _wait: Callable[[str, Duration | None], Run] | None = None
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """See `Receipt.result`."""
+        assert self._wait is not None
+        return result_of(self._wait(self.job_id, timeout))  # type: ignore[no-any-return]
+
+
+def receipt_fields(answer: Submitted) -> tuple[str, datetime | None, str | None, bool, str | None]:
+    """The fields that every receipt has, in their order."""
+    run_id = None if answer.run_id is None else ids.show("run", answer.run_id)
+    return ids.show("job", answer.job_id), answer.next_run, run_id, answer.created, answer.note
+
+
+def result_of(run: Run) -> Any:
+    if run.state is RunState.SUCCEEDED:
+        return run.value
+    run_id = ids.show("run", run.id)
+    if run.state is RunState.FAILED:
+        raise RunFailed(f"{run_id} of {run.task} failed: {run.error}")
+    raise RunCancelled(f"{run_id} of {run.task} ended as {run.state.name}: {run.error or 'it did not run'}")

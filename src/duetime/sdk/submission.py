@@ -1,91 +1,190 @@
-"""What a caller asks for, made a job: options are told from arguments, and everything is checked before anything is
-stored."""
+"""What an app submits and schedules: calls, targets, batches and graphs."""
 
-from collections.abc import Mapping
-from typing import Any
-from uuid import UUID
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, TypeVar, Unpack, cast, overload
 
-from duetime.errors import InvalidInput
-from duetime.model import json
-from duetime.model.job import DEFAULT_TENANT, NewJob
-from duetime.sdk.task import NAMES, RESERVED, Task
-from duetime.spec.derived import OF_EDITS
-from duetime.spec.resolved import Resolved
-from duetime.targets.validation import TargetRules, unchecked
+from duetime.errors import InvalidInput, NotFound
+from duetime.model.graph import Graph
+from duetime.model.job import Submitted
+from duetime.model.target import GrpcTarget, HttpTarget, ShellTarget, Target
+from duetime.sdk.graph_plan import GraphPlan
+from duetime.sdk.order import Node, Order
+from duetime.sdk.pending import Pending
+from duetime.sdk.receipt import JobReceipt, Receipt, receipt_fields
+from duetime.sdk.stored_jobs import StoredJobs
+from duetime.sdk.task import Bindable, Call, Submitter, Task, check_options
+from duetime.settings import Settings
+from duetime.spec.derived import OF_SCHEDULES, OF_SUBMISSIONS
+from duetime.spec.options import ScheduleOptions, SubmitOptions
+from duetime.targets.validation import as_target
+
+R = TypeVar("R")
+TargetLike = Target | Mapping[str, Any]
+"""A target, or its fields: `{"type": "http", "url": …}`."""
+_CALLS = (Call, Task)
+_TARGETS = (Mapping, HttpTarget, GrpcTarget, ShellTarget)
+_REPEATS = ("cron", "every", "when", "rrule", "after")
 
 
-def make_job(
-    task: Task[..., Any],
-    resolved: Resolved,
-    arguments: Mapping[str, Any],
-    *,
-    max_payload: int,
-    job_id: UUID | None = None,
-) -> NewJob:
-    """A job ready to be stored; raises `InvalidInput` that names what cannot be accepted."""
-    task.definition.check_args(arguments)
-    body = json.encode(arguments, field="args", limit=max_payload)
-    return resolved.job(DEFAULT_TENANT, task.name, body, job_id=job_id)
+class Submission(StoredJobs, ABC):
+    """The part of an app that makes jobs."""
 
+    @property
+    @abstractmethod
+    def settings(self) -> Settings: ...
 
-def make_target_job(
-    rules: TargetRules | None,
-    target: object,
-    callback_url: str | None,
-    resolved: Resolved,
-    arguments: Mapping[str, Any],
-    *,
-    max_payload: int,
-) -> NewJob:
-    """A job with a target, ready to be stored; without rules, for a server to store that has its own."""
-    if target is None and callback_url is None:
-        raise InvalidInput(
-            "`task` or `target` is required", field="task", remedy="give a task, target= or callback_url="
+    @property
+    @abstractmethod
+    def tasks(self) -> Mapping[str, Task[..., Any]]: ...
+
+    @overload
+    def submit(self, what: Bindable[R], /, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[R]]: ...
+    @overload
+    def submit(
+        self, what: str, args: Mapping[str, Any] | None = None, /, **options: Unpack[SubmitOptions]
+    ) -> Coroutine[Any, Any, Receipt[Any]]: ...
+    @overload
+    def submit(self, what: TargetLike, /, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[Any]]: ...
+
+    def submit(self, what: Any, args: Any = None, /, **options: Any) -> Coroutine[Any, Any, Receipt[Any]]:
+        """Run something once: a call (`send.bind(to="x")`), a task that needs no arguments, a task by name with its
+        arguments, or a target, which duetime's own workers call.
+
+        It runs now, at `run_at`, after `run_in`, or as the words `when` say ("tomorrow at 8"). `tz` is the zone whose
+        clock and calendar words and delays in days or months (`P1M`) go by. `depends_on` are jobs to wait for: a list
+        of receipts or ids, or `Needs`. With `key`, submitting the same again changes nothing. `connection` takes your
+        own open asyncpg or psycopg connection: the job then commits or rolls back with your data. Options given here
+        count before those of the task.
+        """
+        return Pending("submit", self._submit, self._what(what, args), options)
+
+    def submit_many(
+        self, calls: Iterable[Bindable[R]], /, **options: Unpack[SubmitOptions]
+    ) -> Coroutine[Any, Any, list[Receipt[R]]]:
+        """Run each of these calls once; all are stored in one transaction, or none."""
+        return Pending("submit_many", self._submit_many, calls, options)
+
+    @overload
+    def schedule(
+        self, what: Bindable[Any] | TargetLike, /, **options: Unpack[ScheduleOptions]
+    ) -> Coroutine[Any, Any, JobReceipt]: ...
+    @overload
+    def schedule(
+        self, what: str, args: Mapping[str, Any] | None = None, /, **options: Unpack[ScheduleOptions]
+    ) -> Coroutine[Any, Any, JobReceipt]: ...
+
+    def schedule(self, what: Any, args: Any = None, /, **options: Any) -> Coroutine[Any, Any, JobReceipt]:
+        """Run something again and again: on a cron line, on a recurrence rule (`rrule`), at an interval (`every`), or
+        as the words `when` say ("every weekday at 9am"). With `key=`, scheduling the same thing twice leaves one job,
+        and scheduling something else under the key edits it.
+
+        `start_at` and `end_at` bound it, `exclude` leaves out days: `{"dates": […], "weekdays": […], "calendars": […],
+        "instead": "skip" or "next_day"}`. With `day_match="both"`, a day must match both the day of month and the day
+        of week of a cron line, rather than one of them. Policies: `misfire` says what becomes of missed occurrences
+        ("latest", "skip" or "all"), `overlap` of one that meets a run of this job that is not over ("allow", "skip",
+        "queue" or "replace"). `jitter` moves each fire back by up to that long, `max_runs` ends the job after so many
+        runs.
+
+        `after=` another job (or `{"job": …, "on": "success", "failure" or "any"}`) makes a chain instead: it runs
+        whenever a run of that one has ended so.
+        """
+        return Pending("schedule", self._schedule, self._what(what, args), options)
+
+    async def submit_graph(self, plan: GraphPlan, *, idempotency_key: str | None = None) -> Graph:
+        """Store all nodes of a graph in one transaction, or none; refuses unknown names and circles."""
+        nodes = {}
+        for name, planned in plan.nodes.items():
+            try:
+                order = self._order(self._call(planned.call), planned.options, OF_SUBMISSIONS)
+            except InvalidInput as error:
+                raise within(f"nodes.{name}", error) from None
+            nodes[name] = Node(order, planned.parents, planned.rule)
+        return await self._stores.ask(
+            lambda jobs: jobs.submit_graph(nodes, name=plan.name, idempotency_key=idempotency_key)
         )
-    made = (unchecked if rules is None else rules.make)(target, callback_url, arguments)
-    body = json.encode(made.args, field="args", limit=max_payload)
-    return resolved.job(DEFAULT_TENANT, made.task, body)
 
+    # Inside.
 
-def check_no_target(target: object, callback_url: str | None) -> None:
-    if target is not None or callback_url is not None:
-        raise InvalidInput("`task` and `target` exclude each other", field="target", remedy="give one of them")
+    async def _submit(self, what: Call[Any] | Target, options: dict[str, Any]) -> Receipt[Any]:
+        connection = options.pop("connection", None)
+        if connection is None and isinstance(what, Call):
+            connection = what.task.connection
+        order = self._order(what, options, OF_SUBMISSIONS)
+        if connection is None:
+            (answer,) = await self._stores.ask(lambda jobs: jobs.submit([order]))
+        else:
+            answer = await self._stores.for_caller_transaction().submit_within(connection, order)
+        return self._receipt(answer)
 
+    async def _submit_many(self, calls: Iterable[Bindable[Any]], options: dict[str, Any]) -> list[Receipt[Any]]:
+        if options.pop("connection", None) is not None:
+            raise InvalidInput("takes one job at a time", field="connection", remedy="submit each call")
+        check_options(options, OF_SUBMISSIONS, None)
+        orders: list[Order] = []
+        limit = self.settings.max_payload
+        for index, each in enumerate(calls):
+            try:
+                call = self._call(each)
+                orders.append(Order(call, call.encoded(limit), options))
+            except InvalidInput as error:
+                raise within(f"calls[{index}]", error) from None
+        return [self._receipt(answer) for answer in await self._stores.ask(lambda jobs: jobs.submit(orders))]
 
-def check_mapping(value: object, field: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f"must be a dict of arguments by name, not {type(value).__name__}", field=field, remedy="such as {'to': 1}"
-        )
-    return dict(value)
-
-
-def split_options(
-    given: Mapping[str, Any], args: object, allowed: Mapping[str, object]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options and arguments, apart."""
-    options, arguments = {}, {}
-    for name, value in given.items():
-        if name not in RESERVED:
-            arguments[name] = value
-        elif (option := NAMES.get(name, name)) in allowed:
-            options[option] = value
-        elif value is not None:
+    async def _schedule(self, what: Call[Any] | Target, options: dict[str, Any]) -> JobReceipt:
+        order = self._order(what, options, OF_SCHEDULES, once=False)
+        if all(options.get(name) is None for name in _REPEATS):
             raise InvalidInput(
-                "cannot be given here",
-                field=name,
-                remedy="submit takes run_at, run_in, when; schedule takes cron, rrule, every, when and their bounds",
+                "`cron`, `every`, `when`, `rrule` or `after` is required", field="cron", remedy="or use submit"
             )
-    if args is not None:
-        if arguments:
-            raise InvalidInput("pass arguments by name or as args=, not both", field=f"args.{next(iter(arguments))}")
-        arguments = check_mapping(args, "args")
-    return options, arguments
+        (answer,) = await self._stores.ask(lambda jobs: jobs.submit([order]))
+        return JobReceipt(*receipt_fields(answer))
+
+    def _what(self, what: Any, args: Any) -> Call[Any] | Target:
+        """The call or the target that is asked for."""
+        if isinstance(what, _CALLS):
+            if args is not None:
+                raise InvalidInput("a call has its arguments already", field="args", remedy="bind them")
+            return self._call(what)
+        if isinstance(what, str):
+            if (task := self.tasks.get(what)) is None:
+                known = ", ".join(sorted(self.tasks)) or "none"
+                raise NotFound(f"there is no task {what!r} in this app", field="task", remedy=f"it has: {known}")
+            return task.bind(**check_mapping({} if args is None else args))
+        if isinstance(what, _TARGETS):
+            if args is not None:
+                raise InvalidInput("a target has no arguments", field="args", remedy="put them into its body")
+            return as_target(what)
+        return self._call(what)
+
+    def _call(self, what: Bindable[Any]) -> Call[Any]:
+        if not isinstance(what, _CALLS):
+            raise InvalidInput(f"{what!r} is not a task", field="task", remedy="decorate it with @app.task")
+        call = what.bind()
+        if call.task.app is not cast(Submitter, self):
+            raise NotFound(f"the task {call.task.name!r} belongs to another app", field="task")
+        return call
+
+    def _order(
+        self, what: Call[Any] | Target, options: Mapping[str, Any], allowed: Mapping[str, Any], *, once: bool = True
+    ) -> Order:
+        if isinstance(what, Call):
+            if options:
+                check_options(options, allowed, what.task)
+            return Order(what, what.encoded(self.settings.max_payload), options, once)
+        check_options(options, allowed, None)
+        return Order(what, b"", options, once)
+
+    def _receipt(self, answer: Submitted) -> Receipt[Any]:
+        return Receipt(*receipt_fields(answer), self.wait)
 
 
-def edit_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by the names that they have in a job."""
-    unknown = sorted(given.keys() - RESERVED - OF_EDITS.keys())
-    if unknown:
-        raise InvalidInput("cannot be edited", field=unknown[0], remedy="arguments of the task go into args={…}")
-    return {NAMES.get(name, name): value for name, value in given.items()}
+def within(place: str, error: InvalidInput) -> InvalidInput:
+    """The same refusal, which names the item of a batch or the node of a graph."""
+    return InvalidInput(error.message, field=f"{place}.{error.field}" if error.field else place, remedy=error.remedy)
+
+
+def check_mapping(value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise InvalidInput(f"{value!r} is not a dict of arguments by name", field="args", remedy="such as {'to': 1}")
+    return dict(value)

@@ -1,41 +1,121 @@
-"""A task as a developer sees it: a decorated function that can also be submitted."""
+"""A task as a developer sees it: a decorated function that can also be submitted.
+
+Arguments and options never share a call. `send.submit(to="x")` takes arguments, `send.options(run_in="10m")` gives a
+configured task, and `send.bind(to="x")` gives a `Call`: a task with its arguments, whose methods take options.
+"""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+
+import msgspec
 
 from duetime.errors import InvalidInput
+from duetime.model import json
 from duetime.model.defaults import Defaults
 from duetime.model.name import check_name
 from duetime.model.target import check_not_reserved
-from duetime.sdk.receipt import Receipt
-from duetime.spec.derived import OF_TASKS, OPTIONS
-from duetime.spec.options import Duration, TaskOptions
-from duetime.spec.resolved import NOTHING_GIVEN, Resolved, resolve
+from duetime.sdk.receipt import JobReceipt, Receipt, SyncReceipt
+from duetime.spec.derived import OF_SCHEDULES, OF_SUBMISSIONS, OF_TASKS, OPTIONS, Declared
+from duetime.spec.options import ScheduleOptions, SubmitOptions, TaskOptions
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve
+from duetime.worker.context import Context, SyncContext
 from duetime.worker.task import TaskDefinition, define
-
-if TYPE_CHECKING:
-    from duetime.sdk.app import App
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
-NAMES = {"job_name": "name"}
-"""Options that have another name here, since parameters of tasks are often called so."""
-_NOT_HERE = {"name", "owner", "payload_ref"}
-RESERVED = frozenset({*(OPTIONS.keys() - _NOT_HERE), *NAMES, "connection", "args", "target", "callback_url"})
-"""What `submit` and `schedule` take for themselves; a task's parameters may not be called so."""
+_ELSEWHERE = {
+    "delay": "await {}.submit(…)",
+    "apply_async": "await {}.options(run_in=…).submit(…)",
+    "defer": "await {}.submit(…)",
+    "submit_many": "await app.submit_many([{}.bind(…), …])",
+}
+"""How to write what other libraries, or other objects here, call by these names."""
 
 
-class Task(Generic[P, R]):
+class Bindable(Protocol[R_co]):
+    """What can be submitted as it is: a call, or a task whose parameters all have defaults."""
+
+    def bind(self) -> "Call[R_co]": ...
+
+
+class SyncSubmitter(Protocol):
+    def submit(self, what: Bindable[R], /, **options: Unpack[SubmitOptions]) -> SyncReceipt[R]: ...
+    def schedule(self, what: Bindable[Any], /, **options: Unpack[ScheduleOptions]) -> JobReceipt: ...
+
+
+class Submitter(Protocol):
+    """The app that a task belongs to."""
+
+    def submit(self, what: Bindable[R], /, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[R]]: ...
+    def schedule(
+        self, what: Bindable[Any], /, **options: Unpack[ScheduleOptions]
+    ) -> Coroutine[Any, Any, JobReceipt]: ...
+    @property
+    def sync(self) -> SyncSubmitter: ...
+
+
+class Call(msgspec.Struct, Generic[R_co], frozen=True):
+    """A task and its arguments: a value that can be submitted or scheduled, once or many times."""
+
+    task: "Task[..., R_co]"
+    args: Mapping[str, Any]
+
+    def bind(self) -> "Call[R_co]":
+        return self
+
+    def submit(self, **options: Unpack[SubmitOptions]) -> Coroutine[Any, Any, Receipt[R_co]]:
+        """Run it once: now, at `run_at`, after `run_in`, or as the words `when` say."""
+        return self.task.app.submit(self, **options)
+
+    def schedule(self, **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
+        """Run it again and again. See `App.schedule`."""
+        return self.task.app.schedule(self, **options)
+
+    @property
+    def sync(self) -> "SyncCall[R_co]":
+        """The same for code that is not async."""
+        return SyncCall(self)
+
+    def encoded(self, limit: int | None = None) -> bytes:
+        """The arguments as they are stored."""
+        return json.encode(self.args, field="args", limit=limit)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
+        return f"{self.task.name}({arguments})"
+
+
+class SyncCall(msgspec.Struct, Generic[R_co], frozen=True):
+    call: Call[R_co]
+
+    def submit(self, **options: Unpack[SubmitOptions]) -> SyncReceipt[R_co]:
+        return self.call.task.app.sync.submit(self.call, **options)
+
+    def schedule(self, **options: Unpack[ScheduleOptions]) -> JobReceipt:
+        return self.call.task.app.sync.schedule(self.call, **options)
+
+
+class Task(Generic[P, R_co]):
     """A function that duetime can run. Calling it runs it here and now, as if it were not a task."""
 
-    def __init__(self, app: "App", definition: TaskDefinition, resolved: Resolved, function: Callable[P, R]) -> None:
-        self._app = app
+    def __init__(self, app: Submitter, definition: TaskDefinition, declared: Mapping[str, Any]) -> None:
+        self.app = app
         self.definition = definition
-        self.resolved = resolved
-        self.function = function
+        self.declared = declared
+        """The options of the decorator."""
+        self.base = resolve(NOTHING_GIVEN, declared)
+        """What they mean."""
+        self.given: Mapping[str, Any] = {}
+        """The options of `options()`."""
+        self.resolved: Resolved | None = self.base
+        """What both mean together; None where that depends on the day."""
+        self.connection: object = None
+        self.function = function = definition.function
+        parameters = definition.signature.parameters.values()
+        self._positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__qualname__ = function.__qualname__
@@ -48,55 +128,147 @@ class Task(Generic[P, R]):
     @property
     def defaults(self) -> Defaults:
         """What its jobs get unless a submission says otherwise."""
-        return self.resolved.defaults
+        return self.base.defaults
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
+    def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Receipt[R_co]]:
+        """Run this task once with these arguments: now, or as `options()` says."""
+        return self.app.submit(self.bind(*args, **kwargs))
 
-    async def submit(
-        self,
-        /,
-        *,
-        run_at: datetime | str | None = None,
-        run_in: Duration | None = None,
-        when: str | None = None,
-        args: Mapping[str, Any] | None = None,
-        connection: object = None,
-        **arguments: Any,
-    ) -> Receipt:
-        """Run this task once: now, at a time, or after a delay. Further options are those of `App.submit`."""
-        return await self._app.submit(
-            self, run_at=run_at, run_in=run_in, when=when, args=args, connection=connection, **arguments
+    def bind(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        """This task with these arguments, to be submitted or scheduled."""
+        arguments = self._by_name(args, kwargs) if args else kwargs
+        if not self.definition.accepts(arguments):
+            raise self._misfit(arguments)
+        return Call(self, arguments)
+
+    def options(self, /, **options: Unpack[SubmitOptions]) -> Self:
+        """The same task with these options, which count before those of the decorator."""
+        connection = options.pop("connection", self.connection)
+        check_options(options, OF_SUBMISSIONS, self)
+        configured = object.__new__(type(self))
+        configured.__dict__.update(self.__dict__)
+        configured.given = given = merged(self.given, options)
+        configured.resolved = None if is_told_by_day(given) else resolve(self.base, given)
+        configured.connection = connection
+        return configured
+
+    def schedule(self: Bindable[Any], **options: Unpack[ScheduleOptions]) -> Coroutine[Any, Any, JobReceipt]:
+        """Run this task again and again. One that needs arguments is bound first: `send.bind(to="x").schedule(…)`."""
+        return self.bind().schedule(**options)
+
+    @property
+    def sync(self) -> "SyncTask[P, R_co]":
+        """The same for code that is not async."""
+        return SyncTask(self)
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        names = self._positional[: len(args)]
+        if len(args) > len(names) or not kwargs.keys().isdisjoint(names):
+            try:
+                self.definition.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise self.definition.misfit(error) from None
+        return {**dict(zip(names, args, strict=True)), **kwargs}
+
+    def _misfit(self, arguments: Mapping[str, Any]) -> InvalidInput:
+        """Options among the arguments are the likely mistake: say how the call is written."""
+        parameters = self.definition.signature.parameters
+        options = [name for name in arguments if name in OF_SUBMISSIONS and name not in parameters]
+        try:
+            self.definition.signature.bind(**{name: value for name, value in arguments.items() if name not in options})
+        except TypeError as error:
+            return self.definition.misfit(error)
+        rest = ", ".join(f"{name}=…" for name in arguments if name not in options)
+        given = ", ".join(f"{name}=…" for name in options)
+        return InvalidInput(
+            f"`{options[0]}` is an option, and not a parameter of {self.name}",
+            field=f"args.{options[0]}",
+            remedy=f"{self.__name__}.options({given}).submit({rest})",
         )
 
-    async def submit_many(self, batch: Iterable[Mapping[str, Any]], /, **options: Any) -> list[Receipt]:
-        """Run this task once for each set of arguments; all are stored, or none."""
-        return await self._app.submit_many(self, batch, **options)
+    if not TYPE_CHECKING:
 
-    async def schedule(
-        self,
-        /,
-        *,
-        cron: str | None = None,
-        every: Duration | None = None,
-        when: str | None = None,
-        rrule: str | None = None,
-        tz: str | None = None,
-        args: Mapping[str, Any] | None = None,
-        **arguments: Any,
-    ) -> Receipt:
-        """Run this task again and again, on a cron line, on a recurrence rule, at an interval or as words say. Further
-        options are those of `App.schedule`."""
-        return await self._app.schedule(
-            self, cron=cron, every=every, when=when, rrule=rrule, tz=tz, args=args, **arguments
-        )
+        def __getattr__(self, name: str) -> Any:
+            hint = _ELSEWHERE.get(name)
+            known = f"a task has no attribute {name!r}"
+            raise AttributeError(known if hint is None else f"{known}: use `{hint.format(self.__name__)}`")
+
+        def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+            return self.definition.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<duetime task {self.name}>"
 
 
+class SyncTask(Generic[P, R_co]):
+    """The methods of a task that block until they are done."""
+
+    def __init__(self, task: Task[P, R_co]) -> None:
+        self._task = task
+
+    def submit(self, /, *args: P.args, **kwargs: P.kwargs) -> SyncReceipt[R_co]:
+        return self._task.bind(*args, **kwargs).sync.submit()
+
+
+# The four kinds of function differ in how they are called directly: with or without a context, awaited or not.
+
+
+class AsyncFunction(Task[P, R_co]):
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]: ...
+
+
+class AsyncFunctionWithContext(Task[P, R_co]):
+    if TYPE_CHECKING:
+
+        def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]: ...
+
+
+class Function(Task[P, R_co]):
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class FunctionWithContext(Task[P, R_co]):
+    if TYPE_CHECKING:
+
+        def __call__(self, ctx: SyncContext, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class Anything:
+    """Stands for a first parameter without a usable annotation (none, `Any`, `object`), which type checkers would
+    otherwise take for the context."""
+
+    _anything: int
+
+
+class TaskDecorator(Protocol):
+    """What `@app.task(…)` gives."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, ...], Coroutine[Any, Any, R]], /
+    ) -> AsyncFunction[..., R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Anything, ...], R], /) -> Function[..., R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncFunctionWithContext[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> FunctionWithContext[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Function[P, R]: ...
+
+
 def make_task(
-    app: "App",
+    app: Submitter,
     function: Callable[..., Any],
     *,
     name: str | None = None,
@@ -108,7 +280,24 @@ def make_task(
     unknown = sorted(options.keys() - OF_TASKS.keys())
     if unknown:
         raise InvalidInput("is not an option of a task", field=unknown[0], remedy=f"one of {', '.join(OF_TASKS)}")
-    return Task(app, definition, resolve(NOTHING_GIVEN, options), function)
+    return Task(app, definition, merged({}, options))
+
+
+def check_options(options: Mapping[str, Any], allowed: Mapping[str, Declared], task: Task[..., Any] | None) -> None:
+    """Refuse what is not an option here, and say where it belongs."""
+    unknown = next((name for name in options if name not in allowed), None)
+    if unknown is None:
+        return
+    if task is not None and unknown in task.definition.signature.parameters:
+        raise InvalidInput(
+            f"`{unknown}` is a parameter of {task.name}, and not an option",
+            field=unknown,
+            remedy=f"{task.__name__}.bind({unknown}=…), or {task.__name__}.options(…).submit({unknown}=…)",
+        )
+    if unknown in OPTIONS or unknown == "connection":
+        method = "schedule" if unknown in OF_SCHEDULES else "submit"
+        raise InvalidInput(f"`{unknown}` is not an option here", field=unknown, remedy=f"it goes with `{method}`")
+    raise InvalidInput("is not an option", field=unknown, remedy=f"one of {', '.join(allowed)}")
 
 
 def _define(name: str | None, function: Callable[..., Any], *, process: bool) -> TaskDefinition:
@@ -128,12 +317,4 @@ def _define(name: str | None, function: Callable[..., Any], *, process: bool) ->
     if name is None:
         module = "" if function.__module__ in ("__main__", "__mp_main__") else f"{function.__module__}."
         name = f"{module}{function.__qualname__}".replace("<locals>.", "").replace("<lambda>", "lambda")
-    definition = define(check_not_reserved(check_name(name, "task")), function, process=process)
-    taken = sorted(RESERVED & definition.signature.parameters.keys())
-    if taken:
-        raise InvalidInput(
-            f"{name} has a parameter called {taken[0]!r}, which is an option of submit",
-            field="task",
-            remedy="call it something else",
-        )
-    return definition
+    return define(check_not_reserved(check_name(name, "task")), function, process=process)

@@ -28,6 +28,7 @@ from duetime.model.job import (
     encode_options,
 )
 from duetime.model.lane import LaneKey, Tier
+from duetime.model.retry import RetryPolicy
 from duetime.model.schedule import BOUNDS, KINDS, NOW, After, Once, Schedule, make_schedule, needs_now
 from duetime.spec.derived import OF_EDITS, OPTIONS
 from duetime.spec.kinds import plainest
@@ -141,6 +142,22 @@ def resolve(
                 raise _unknown(name, OPTIONS)
             read[name] = readers[name](value)
     return _apply(base, read, now) if read else base
+
+
+def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of which the later ones count before the earlier ones. An option that replaces another removes it: a
+    schedule is given as a whole, a policy includes its number of retries, and `at_most_once` means none."""
+    given = {name: value for name, value in later.items() if value is not None}
+    replaced: set[str] = set()
+    if not TIMES.isdisjoint(given):
+        replaced |= TIMES
+    if "retry" in given:
+        replaced.add("retries")
+    if given.get("delivery") == "at_most_once":
+        replaced.add("retries")
+        if isinstance(policy := earlier.get("retry"), RetryPolicy):
+            given.setdefault("retry", msgspec.structs.replace(policy, retries=0))
+    return {**{name: value for name, value in earlier.items() if name not in replaced}, **given}
 
 
 def is_told_by_day(given: Mapping[str, Any]) -> bool:

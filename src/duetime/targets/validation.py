@@ -74,17 +74,6 @@ class TargetRules:
                 assert_never(target)
 
 
-def unchecked(target: object, callback_url: object = None, args: Mapping[str, Any] | None = None) -> MadeTarget:
-    """A target in the right form; whether it may be called is for somebody else to say."""
-    if callback_url is not None and target is None:
-        target = {"type": "http", "url": callback_url, "body": dict(args or {})}
-    elif args or callback_url is not None:
-        raise InvalidInput("a target stands alone", field="target", remedy="put arguments into its body")
-    made = as_target(target)
-    kinds = {HttpTarget: HTTP, GrpcTarget: GRPC, ShellTarget: SHELL}
-    return MadeTarget(kinds[type(made)], plain_target(made))
-
-
 def as_target(value: object) -> Target:
     """A target from a dict, or as it is."""
     if isinstance(value, HttpTarget | GrpcTarget | ShellTarget):

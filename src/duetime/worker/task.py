@@ -39,14 +39,13 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     known: frozenset[str] | None = None
     """The names of its parameters; None where it takes any."""
 
-    def check_args(self, args: Mapping[str, Any]) -> None:
-        """Refuse arguments that the function could not be called with."""
-        if self.required <= args.keys() and (self.known is None or args.keys() <= self.known):
-            return
-        try:
-            self.signature.bind(**args)
-        except TypeError as error:
-            raise InvalidInput(f"the arguments do not fit {self.name}{self.signature}: {error}", field="args") from None
+    def accepts(self, args: Mapping[str, Any]) -> bool:
+        """Whether the function can be called with these arguments."""
+        return self.required <= args.keys() and (self.known is None or args.keys() <= self.known)
+
+    def misfit(self, error: TypeError) -> InvalidInput:
+        """The refusal of arguments that the function cannot be called with."""
+        return InvalidInput(f"the arguments do not fit {self.name}{self.signature}: {error}", field="args")
 
 
 def define(name: str, function: Callable[..., Any], *, process: bool = False) -> TaskDefinition:
@@ -54,24 +53,34 @@ def define(name: str, function: Callable[..., Any], *, process: bool = False) ->
     signature = inspect.signature(function)
     context_name = None
     kept = []
-    for parameter in signature.parameters.values():
+    for place, parameter in enumerate(signature.parameters.values()):
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise InvalidInput(
                 f"{function.__qualname__} has the positional parameter {parameter.name!r}",
                 field="task",
                 remedy="arguments are stored by name: use ordinary or keyword-only parameters",
             )
+        if place == 0 and parameter.name == "self":
+            raise InvalidInput(
+                f"{function.__qualname__} is a method", field="task", remedy="use a function or a static method"
+            )
         if parameter.name == "ctx" or _is_context(parameter.annotation):
+            if place:
+                raise InvalidInput(
+                    f"the context {parameter.name!r} is not the first parameter of {function.__qualname__}",
+                    field="task",
+                    remedy="put it first",
+                )
             context_name = parameter.name
         else:
             kept.append(parameter)
-    place = Place.PROCESS if process else Place.LOOP if inspect.iscoroutinefunction(function) else Place.THREAD
+    where = Place.PROCESS if process else Place.LOOP if inspect.iscoroutinefunction(function) else Place.THREAD
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in kept)
     named = [parameter for parameter in kept if parameter.kind is not parameter.VAR_KEYWORD]
     return TaskDefinition(
         name,
         function,
-        place,
+        where,
         context_name,
         signature.replace(parameters=kept),
         frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),

@@ -1,0 +1,103 @@
+"""What an app asks for: a call or a target with its options, before anything is resolved.
+
+Where the jobs are in a database of this process, an order becomes a job here (`make_jobs`). A server gets the options
+as they were given, and resolves them itself.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from duetime.errors import InvalidInput
+from duetime.ids import new_ids
+from duetime.model import json
+from duetime.model.dependency import Rule
+from duetime.model.job import DEFAULT_TENANT, NewJob
+from duetime.model.schedule import Once
+from duetime.model.target import Target
+from duetime.sdk.task import Call, Task
+from duetime.spec.resolved import NOTHING_GIVEN, Resolved, is_told_by_day, merged, resolve
+from duetime.targets.validation import TargetRules
+
+NO_OPTIONS: dict[str, Any] = {}
+
+
+class Order(msgspec.Struct, frozen=True):
+    what: Call[Any] | Target
+    args: bytes
+    """The arguments of a call, encoded."""
+    options: Mapping[str, Any] = NO_OPTIONS
+    """What the submission gives, in addition to the task. The orders of a batch share one object."""
+    once: bool = True
+    """Whether it must run once: it comes from `submit`."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All options: of the decorator, of `options()` and of the submission."""
+        if not isinstance(self.what, Call):
+            return dict(self.options)
+        return merged(merged(self.what.task.declared, self.what.task.given), self.options)
+
+
+class Node(NamedTuple):
+    """A node of a graph: an order, the names of its parents, and by which rule it waits for them."""
+
+    order: Order
+    parents: Sequence[str]
+    rule: Rule
+
+
+def needs_the_day(orders: Sequence[Order]) -> bool:
+    """Whether a schedule among them can only be told from the day on which it is submitted."""
+    known: Mapping[str, Any] = NO_OPTIONS
+    for order in orders:
+        if order.options is not known:
+            known = order.options
+            if known and is_told_by_day(known):
+                return True
+        if isinstance(order.what, Call) and order.what.task.resolved is None:
+            return True
+    return False
+
+
+def make_jobs(
+    orders: Sequence[Order], rules: Callable[[], TargetRules], *, max_payload: int, now: datetime | None = None
+) -> list[NewJob]:
+    """Jobs ready to be stored; raises `InvalidInput` that names what cannot be accepted. `now` is needed where
+    `needs_the_day`."""
+    jobs = []
+    last: tuple[Task[..., Any] | None, Mapping[str, Any], Resolved] | None = None
+    for order, job_id in zip(orders, new_ids(len(orders)), strict=True):
+        what = order.what
+        task = what.task if isinstance(what, Call) else None
+        # The calls of a batch mostly have one task and one set of options.
+        if last is None or task is not last[0] or order.options is not last[1]:
+            last = task, order.options, _resolve(task, order, now)
+        if isinstance(what, Call):
+            name, args = what.task.name, order.args
+        else:
+            made = rules().make(what)
+            name, args = made.task, json.encode(made.args, field="args", limit=max_payload)
+        jobs.append(last[2].job(DEFAULT_TENANT, name, args, job_id=job_id))
+    return jobs
+
+
+def _resolve(task: Task[..., Any] | None, order: Order, now: datetime | None) -> Resolved:
+    options = order.options
+    if task is None:
+        found = resolve(NOTHING_GIVEN, options, now=now)
+    elif not options and task.resolved is not None:
+        found = task.resolved
+    else:
+        found = resolve(task.base, merged(task.given, options) if task.given else options, now=now)
+    if order.once and not isinstance(found.schedule, Once):
+        raise InvalidInput(f"{order.given['when']!r} means again and again", field="when", remedy="use schedule")
+    return found
+
+
+def check_call(call: Call[Any], task: str) -> None:
+    """The arguments of a job are edited with a call of its task."""
+    if call.task.name != task:
+        raise InvalidInput(f"the job runs {task}, and not {call.task.name}", field="args", remedy="bind its own task")
