@@ -1,0 +1,313 @@
+"""Tasks, configured tasks and calls: what they accept, what they become, and what a mistake is told."""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import duetime
+from duetime import App, InvalidInput, NotFound, RetryPolicy
+from duetime.sdk.order import Order
+from duetime.spec.resolved import NOTHING_GIVEN, merged, resolve
+from duetime.testing import harness
+
+
+@pytest.fixture
+def app() -> App:
+    return App(database_url="postgresql://nowhere.invalid/none")
+
+
+@pytest.fixture
+def send(app: App) -> Any:
+    @app.task(name="send", retries=2, queue="mail")
+    async def send(to: str, copies: int = 1) -> int:
+        return copies
+
+    return send
+
+
+# Arguments.
+
+
+def test_arguments_are_bound_by_position_and_by_name(send: Any) -> None:
+    assert send.bind("a", 2).args == send.bind(to="a", copies=2).args == send.bind("a", copies=2).args
+    assert send.bind(to="a") == send.bind("a") != send.bind("b"), "a call is a value"
+    assert repr(send.bind("a", copies=2)) == "send(to='a', copies=2)"
+    assert send.bind("a").bind().args == {"to": "a"}
+
+
+@pytest.mark.parametrize(
+    ("bind", "words"),
+    [
+        (lambda send: send.bind(), "missing a required argument: 'to'"),
+        (lambda send: send.bind("a", 1, 2), "too many positional arguments"),
+        (lambda send: send.bind("a", to="b"), "multiple values for argument 'to'"),
+        (lambda send: send.bind(tw="a"), "missing a required argument"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_where_they_are_bound(
+    send: Any, bind: Callable[[Any], Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words) as refused:
+        bind(send)
+    assert refused.value.field == "args"
+
+
+async def test_parameters_may_have_the_names_of_options(app: App) -> None:
+    @app.task
+    async def odd(args: int, self: str, queue: str, name: str, key: str, run_in: str, **options: int) -> str:
+        return f"{self} {args} {queue} {name} {key} {run_in} {options}"
+
+    given: dict[str, Any] = {"self": "s", "args": 1, "queue": "q", "name": "n", "key": "k", "run_in": "r", "every": 5}
+    async with harness(app) as jobs:
+        receipt = await odd.options(queue="slow", name="Odd").submit(**given)
+        assert jobs.assert_submitted(odd.bind(**given), queue="slow", name="Odd").args == given
+        await jobs.run_due()
+        assert await receipt.result() == "s 1 q n k r {'every': 5}"
+
+
+async def test_a_plain_call_still_runs_the_function(send: Any) -> None:
+    assert await send("a", copies=3) == 3
+    assert await send.options(queue="slow")("a") == 1
+
+
+def test_what_is_not_a_function_of_its_own_is_refused(app: App) -> None:
+    with pytest.raises(InvalidInput, match="the context 'ctx' is not the first parameter"):
+
+        @app.task
+        async def late(to: str, ctx: duetime.Context) -> None: ...
+
+    class Jobs:
+        with pytest.raises(InvalidInput, match="is a method"):
+
+            @app.task
+            async def method(self) -> None: ...
+
+        @staticmethod
+        @app.task(name="static")
+        async def static(to: str) -> str:
+            return to
+
+    assert Jobs.static.bind("a").args == {"to": "a"}
+
+
+# Options.
+
+
+async def test_the_last_value_of_an_option_counts(send: Any) -> None:
+    urgent = send.options(priority="HIGH", queue="urgent")
+    async with harness(send.app) as jobs:
+        await urgent.submit("a")
+        await urgent.options(queue="later").bind("b").submit(queue="last", tags=["x"])
+        await send.submit("c")
+        first, second, third = jobs.submitted
+    assert (first.queue, first.priority, first.given.options.retry.retries) == ("urgent", "HIGH", 2)
+    assert (second.queue, second.priority, second.given.options.tags) == ("last", "HIGH", ("x",))
+    assert (third.queue, third.priority) == ("mail", "MEDIUM"), "the task itself is as it was"
+
+
+async def test_a_configured_task_in_words_is_resolved_on_the_day_it_is_submitted(send: Any) -> None:
+    tomorrow = send.options(when="tomorrow at 8", tz="Europe/Berlin")
+    async with harness(send.app) as jobs:
+        first = await tomorrow.submit("a")
+        jobs.clock.advance(days=1)
+        second = await tomorrow.submit("a")
+    assert first.next_run is not None and second.next_run == first.next_run + timedelta(days=1)
+
+
+def test_a_task_and_a_configured_task_are_resolved_once(send: Any) -> None:
+    urgent = send.options(priority="HIGH")
+    assert urgent.resolved is not None and urgent.resolved is urgent.bind("a").task.resolved
+    assert send.resolved is send.base is urgent.base
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"queue": "a", "priority": "HIGH"},
+    {"run_in": "10m"},
+    {"run_at": "2030-01-01T00:00:00Z"},
+    {"retries": 5},
+    {"retry": RetryPolicy(retries=7, base=1.0, give_up_on=(KeyError,))},
+    {"delivery": "at_most_once"},
+    {"timeout": "5s", "tags": ["a"], "name": "n", "key": "k"},
+    {"timeout": None, "tags": ["b"]},
+    {"concurrency_key": "c", "concurrency": 3},
+    {"concurrency_key": "d"},
+    {"rate_key": "r", "rate": "5/m"},
+]
+
+
+@pytest.mark.parametrize("later", OPTIONS, ids=str)
+@pytest.mark.parametrize("earlier", OPTIONS, ids=str)
+def test_merged_options_mean_what_they_mean_one_after_the_other(earlier: dict[str, Any], later: dict[str, Any]) -> None:
+    """A server gets them merged; beside a store, a task has resolved its own before."""
+
+    def outcome(resolved: Callable[[], Any]) -> Any:
+        try:
+            return resolved()
+        except InvalidInput as error:
+            return str(error)
+
+    one_by_one = outcome(lambda: resolve(resolve(NOTHING_GIVEN, earlier), later))
+    assert outcome(lambda: resolve(NOTHING_GIVEN, merged(earlier, later))) == one_by_one
+
+
+def test_an_order_carries_all_options_as_they_were_given(send: Any) -> None:
+    call = send.options(run_in="10m", tags=["a"]).bind("x")
+    order = Order(call, b"{}", {"run_at": "2030-01-01T00:00:00Z", "timeout": None})
+    given = {"retries": 2, "queue": "mail", "tags": ["a"], "run_at": "2030-01-01T00:00:00Z"}
+    assert order.given == given, "another schedule replaces the first one; None is not given"
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (
+            lambda send: send.submit(to="x", run_in="10m"),
+            "args.run_in: `run_in` is an option, and not a parameter of send (send.options(run_in=…).submit(to=…))",
+        ),
+        (
+            lambda send: send.options(to="x"),
+            "to: `to` is a parameter of send, and not an option (send.bind(to=…), or send.options(…).submit(to=…))",
+        ),
+        (lambda send: send.options(cron="* * * * *"), "cron: `cron` is not an option here (it goes with `schedule`)"),
+        (lambda send: send.options(run_inn="10m"), "run_inn: is not an option (one of queue, priority, "),
+        (lambda send: send.options(priority="URGENT"), "priority: 'URGENT' is not a priority (HIGH, MEDIUM or LOW)"),
+        (lambda send: send.app.submit(send), "args: the arguments do not fit send"),
+        (lambda send: send.app.submit(send.bind("a"), {"to": "b"}), "args: a call has its arguments already"),
+        (lambda send: send.schedule(every="1h"), "args: the arguments do not fit send"),
+    ],
+)
+def test_a_mistake_is_told_with_the_corrected_line(send: Any, mistake: Callable[[Any], Any], told: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        mistake(send)
+    assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("delay", "await send.submit(…)"),
+        ("apply_async", "await send.options(run_in=…).submit(…)"),
+        ("defer", "await send.submit(…)"),
+        ("submit_many", "await app.submit_many([send.bind(…), …])"),
+    ],
+)
+def test_the_names_of_other_libraries_are_hinted_at(send: Any, name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match="has no attribute") as refused:
+        getattr(send, name)
+    assert hint in str(refused.value)
+    assert not hasattr(send, "anything_else")
+
+
+async def test_a_task_of_another_app_is_refused(send: Any) -> None:
+    other = App(database_url="postgresql://nowhere.invalid/none")
+    with pytest.raises(NotFound, match="belongs to another app"):
+        other.submit(send.bind("a"))
+    with pytest.raises(NotFound, match="belongs to another app"):
+        await other.submit_many([send.bind("a")])
+    with pytest.raises(NotFound, match="belongs to another app"):
+        await other.submit_graph(duetime.GraphPlan().add("a", send.bind("a")))
+
+
+# What is never awaited.
+
+
+@pytest.mark.parametrize(
+    ("forget", "remedy"),
+    [
+        (lambda send: send.submit(to="x"), "send.sync.submit"),
+        (lambda send: send.options(key="k").submit(to="x"), "send.sync.submit"),
+        (lambda send: send.bind(to="x").submit(run_in="10m"), "send.sync.submit"),
+        (lambda send: send.bind(to="x").schedule(every="1h"), "send.sync.schedule"),
+        (lambda send: send.app.submit_many([send.bind(to="x")]), "app.sync.submit_many"),
+    ],
+)
+def test_a_submission_that_is_never_awaited_logs_an_error(
+    send: Any, forget: Callable[[Any], object], remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        forget(send)
+        gc.collect()
+    [record] = caplog.records
+    assert "nothing was stored" in record.message and f"use `{remedy}`" in record.message
+
+
+async def test_a_submission_is_a_coroutine_to_asyncio(send: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async with harness(send.app) as jobs:
+        await asyncio.gather(send.submit("a"), asyncio.wait_for(send.submit("b"), 5))
+        await asyncio.create_task(send.submit("c"))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(send.submit("d"))
+        assert sorted(item.args["to"] for item in jobs.submitted) == ["a", "b", "c", "d"]
+        once = send.submit("e")
+        await once
+        with pytest.raises(RuntimeError, match="cannot reuse"):
+            await once
+        send.submit("f").close()
+        cancelled = asyncio.create_task(send.submit("g"))
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert len(jobs.submitted) == 5
+    gc.collect()
+    assert not caplog.records
+
+
+def test_a_submission_may_be_made_before_a_loop_runs(send: Any) -> None:
+    async def main(pending: Any) -> str:
+        async with harness(send.app):
+            return str((await pending).job_id)
+
+    assert asyncio.run(main(send.submit("a"))).startswith("job_")
+
+
+# Results.
+
+
+async def test_a_receipt_gives_the_result(app: App) -> None:
+    @app.task(retries=0)
+    async def divide(by: int) -> float:
+        return 1 / by
+
+    async with harness(app) as jobs:
+        half, none, never = [await divide.submit(by) for by in (2, 0, 1)]
+        await app.cancel(never)
+        await jobs.run_due()
+        assert await half.result("1s") == 0.5
+        with pytest.raises(duetime.RunFailed, match="ZeroDivisionError"):
+            await none.result()
+        with pytest.raises(duetime.RunCancelled, match="ended as CANCELLED"):
+            await never.result()
+        with pytest.raises(TimeoutError, match="has not ended within"):
+            await (await divide.options(run_in="1h").submit(1)).result(0.01)
+        receipt = await divide.bind(1).schedule(every="1h")
+        assert not hasattr(receipt, "result")
+        assert await asyncio.to_thread(lambda: divide.sync.submit(4).job_id)
+        await jobs.run_due()
+        blocking = await asyncio.to_thread(lambda: divide.bind(by=4).sync.submit(key="k"))
+        await jobs.run_due()
+        assert await asyncio.to_thread(blocking.result, "1s") == 0.25
+        await asyncio.to_thread(app.sync.close)
+
+
+async def test_equal_options_of_a_batch_are_resolved_once(send: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = []
+
+    def counting(*args: Any, **options: Any) -> Any:
+        resolved.append(args)
+        return resolve(*args, **options)
+
+    monkeypatch.setattr("duetime.sdk.order.resolve", counting)
+    async with harness(send.app) as jobs:
+        receipts = await send.app.submit_many((send.bind(to=str(n)) for n in range(100)), tags=["a"], run_in="1m")
+        assert [item.receipt.job_id for item in jobs.submitted] == [receipt.job_id for receipt in receipts]
+        assert {item.given.options.tags for item in jobs.submitted} == {("a",)}
+    assert len(resolved) == 1
