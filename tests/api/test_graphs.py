@@ -80,8 +80,8 @@ async def test_what_is_no_graph_is_refused(api: Served) -> None:
     refused = {
         "a → c → b → a": circle,
         "which is no node": {"a": {"task": "t", "depends_on": ["nobody"]}},
-        "runs once": {"a": {"task": "t", "cron": "* * * * *"}},
-        "no key of its own": {"a": {"task": "t", "key": "k"}},
+        "recurring schedule": {"a": {"task": "t", "cron": "* * * * *"}},
+        "cannot have its own key": {"a": {"task": "t", "key": "k"}},
         "circle: a → a": {"a": {"task": "t", "depends_on": ["a"]}},
     }
     for words, nodes in refused.items():

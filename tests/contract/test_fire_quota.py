@@ -45,7 +45,7 @@ async def test_a_full_tenant_gets_no_more_runs_of_recurring_jobs(store: Store, t
     skipped = [run for run in runs if run.state is RunState.SKIPPED]
     assert MOST - 2 <= len(waiting) <= MOST
     assert len(waiting) + len(skipped) >= 19
-    assert skipped[0].error == "quota: its tenant has as many stored jobs as it may have"
+    assert skipped[0].error == "quota: the tenant is at its limit of stored jobs"
     assert len(await store.runs_of_job(TENANT, once.job_id)) == 1, "it was stored before"
     assert len(await store.runs_of_job(STRANGER, other.job_id)) >= 19, "others are not concerned"
 

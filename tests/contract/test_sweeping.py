@@ -91,7 +91,7 @@ async def test_a_living_worker_that_does_not_hold_it_loses_it_after_a_lease(
     assert await store.reap(100, judge_as_the_engine_does, GRACE) == 1
     found = await store.run(TENANT, run.run_id)
     assert (found.state, found.lost, found.attempts[0].state) == (state, 1, AttemptState.LOST)
-    assert (found.error or "").startswith("its worker did not hold it any more")
+    assert (found.error or "").startswith("its worker no longer held the run")
     assert len(await store.lanes()) == 1, "no worker died of it: no trial"
     assert await world.rows_of("claims") == 0
 

@@ -238,7 +238,7 @@ async def test_a_batch(app: App) -> None:
     await refused(
         app,
         lambda: app.submit_many([send.bind(to=1), send.bind(to=2)], key="one"),
-        "jobs[1].key: 'one' stands twice in this batch",
+        "jobs[1].key: 'one' appears twice in this batch",
     )
 
 

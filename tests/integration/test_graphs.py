@@ -171,7 +171,7 @@ async def test_what_is_no_graph_is_refused(app: App) -> None:
         (circle, "a → b → a"),
         (GraphPlan().add("a", fine, depends_on=["x"]), "no node"),
         (GraphPlan(), "0 nodes"),
-        (GraphPlan().add("a", fine, key="k"), "no key"),
+        (GraphPlan().add("a", fine, key="k"), "own key"),
         (GraphPlan().add("a", fine, nonsense=1), "nodes.a"),  # type: ignore[call-arg]
     ):
         with pytest.raises(InvalidInput, match=words):

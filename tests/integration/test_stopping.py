@@ -266,7 +266,7 @@ async def test_what_may_run_only_once_is_not_handed_back(app: App) -> None:
         await asyncio.wait_for(begun.wait(), 20)
     run = await newest(app, receipt)
     assert (run.state, run.failure) == (RunState.FAILED, FailureClass.LOST)
-    assert "never start twice" in run.error
+    assert "at most once" in run.error
 
 
 async def test_what_may_run_only_once_and_has_not_begun_is_handed_back(

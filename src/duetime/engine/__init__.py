@@ -1,1 +1,2 @@
-"""What moves jobs: intake, scanner, reaper, pruner. One arrow or rule each, all safe on any number of nodes."""
+"""The background components of a node: intake, scanner, reaper, pruner. Each implements one transition or rule, and
+each is safe to run on any number of nodes."""

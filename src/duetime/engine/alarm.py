@@ -1,7 +1,7 @@
-"""The alarm: looks at the figures that alert rules watch, and tells when one goes wrong and when it is right again.
+"""The alarm evaluates alert rules and notifies when a figure crosses its threshold and when it recovers.
 
-It runs on every node; an alert is looked at by one of them at a time. The letters are stored before the alert's new
-state, with keys that name the turn: whatever dies in between, each turn is told once.
+It runs on every node, and one node at a time evaluates an alert. Notifications are stored before the alert's new state,
+under keys that name the state change. A crash in between therefore sends each notification once.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The figures that alert rules watch, each read with bounded effort, and once for all the rules of a round."""
+"""The figures that alert rules watch. Each is read with bounded effort, and once for all rules of a round."""
 
 import math
 from collections import defaultdict
@@ -25,11 +25,11 @@ _MORE = 10_000
 _INSTANT = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _FEW = 20
-"""Fewer runs than this say nothing about how long they usually take."""
+"""Fewer runs than this are too small a sample for a usual duration."""
 
 
 class Readings:
-    """The figures of one round: what several rules need is read once."""
+    """The figures of one round. A figure that several rules need is read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Readings:
         self._held: dict[UUID, int] | None = None
 
     async def of(self, alert: Alert) -> float | None:
-        """The value now; None when there is nothing to judge by."""
+        """The current value; None when there is no data to judge by."""
         tenant_id, queue = alert.tenant_id, alert.rule.queue
         match alert.rule.figure:
             case Figure.DEAD_LETTERS:
@@ -71,8 +71,8 @@ class Readings:
         return sum(max(0, worker.slots - self._held.get(worker.id, 0)) for worker in workers)
 
     async def _lag(self, tenant_id: int, queue: str | None) -> float:
-        """Of the runs that were due in the last minutes, and of those that have waited since before; one that waits has
-        waited until now at least."""
+        """The lag of runs that became due in the last minutes, and of older runs that still wait. A waiting run counts
+        with its lag so far."""
         now = await self._store.now()
         lags = [((run.first_started_at or now) - run.due_at) for run in await self._due_lately(tenant_id, queue)]
         paused = await self._store.paused_lanes()
@@ -82,7 +82,7 @@ class Readings:
         return percentile((lag.total_seconds() for lag in lags), 0.95) if lags else 0.0
 
     async def _duration(self, tenant_id: int, queue: str | None) -> float | None:
-        """The worst task: how many times longer its runs of the last minutes took than the ones before."""
+        """The worst task: how many times longer its runs of the last minutes took than earlier runs."""
         now = await self._store.now()
         recent: dict[str, list[float]] = defaultdict(list)
         before: dict[str, list[float]] = defaultdict(list)
@@ -112,18 +112,20 @@ class Readings:
         ]
 
     async def _due_lately(self, tenant_id: int, queue: str | None) -> list[RunItem]:
-        """Runs from all over the last minutes: the newest alone would be of the last second where many are due."""
+        """A sample of runs from the whole of the last minutes. The newest runs alone may all be from the last
+        second."""
         if (tenant_id, queue) not in self._lately:
             now = await self._store.now()
             wanted = RunFilter(queue=queue, due_from=now - WINDOW, due_until=now + _INSTANT)
-            # Ids are drawn by the clock of who submits: where that is ahead, the newest are to be had in no other way.
+            # The submitter's clock determines the id. If that clock is ahead, only an unbounded read finds the newest
+            # runs.
             newest = await self._page(tenant_id, wanted, None, _SAMPLE // _SLICES)
             found = {run.id: run for run in newest + await self._spread(tenant_id, wanted, now - WINDOW, now)}
             self._lately[tenant_id, queue] = list(found.values())
         return self._lately[tenant_id, queue]
 
     async def _usual(self, tenant_id: int, queue: str | None, now: datetime) -> list[RunItem]:
-        """The newest runs of the time before; where those are of its last moments only, some from all over a day."""
+        """The newest earlier runs. If those cover only a few moments, a sample from a whole day."""
         until = now - WINDOW
         wanted = RunFilter(queue=queue, due_until=until)
         newest = await self._page(tenant_id, wanted, until, _SAMPLE)
@@ -133,8 +135,9 @@ class Readings:
         return await self._spread(tenant_id, wanted, until - _BEFORE, until)
 
     async def _spread(self, tenant_id: int, wanted: RunFilter, start: datetime, end: datetime) -> list[RunItem]:
-        """Some runs from all over the time between two moments, as many of each slice of it at the most: those below
-        each of its bounds. A slice with few of them reads on into the one before, where the same are found again."""
+        """A sample of runs between two moments, with an equal maximum for each slice of the range: the newest runs
+        before each slice's end. A slice with few runs reads on into the previous slice, where the same runs are found
+        again."""
         found: dict[UUID, RunItem] = {}
         for part in range(_SLICES, 0, -1):
             bound = start + (end - start) * part / _SLICES
@@ -142,8 +145,8 @@ class Readings:
         return list(found.values())
 
     async def _page(self, tenant_id: int, wanted: RunFilter, bound: datetime | None, limit: int) -> list[RunItem]:
-        """The newest below a moment, as far as one page reads: an id begins with what the run was due at, so that those
-        due later are not looked at. With a jitter it is due later than its id says, and is found all the same."""
+        """The newest runs due before `bound`, as far as one page reads. An id begins with the due time, so later runs
+        are not read. With jitter a run is due later than its id says, and is still found."""
         before = None if bound is None else first_id_at(bound + _MILLISECOND)
         page = await self._store.list_runs(tenant_id, wanted, before, limit)
         return [run for run in page.items if run.queue != QUEUE]

@@ -1,4 +1,4 @@
-"""Backfill: which runs a past range would have had, bounded in number and rate."""
+"""Backfill: lists the runs that a past range would have had, bounded in number and rate."""
 
 from datetime import datetime, timedelta
 
@@ -11,11 +11,11 @@ _MOMENT = timedelta(microseconds=1)
 
 
 def fires_between(schedule: Schedule, start: datetime, end: datetime, limit: int) -> list[datetime]:
-    """The fires from `start` up to, but without, `end`, oldest first; refuses a range that holds more than `limit`."""
+    """The fires in `[start, end)`, oldest first. Refuses a range with more than `limit` fires."""
     if isinstance(schedule, Once):
-        raise InvalidInput("a job that runs once has no range to fill", field="job", remedy="submit it again")
+        raise InvalidInput("a job that runs once has no past fires to backfill", field="job", remedy="submit it again")
     if not start < end:
-        raise InvalidInput("the range is empty", field="end", remedy="give an end after the start")
+        raise InvalidInput("the range is empty", field="end", remedy="set an end after the start")
     if type(limit) is not int or not 1 <= limit <= MOST:
         raise InvalidInput(f"{limit!r} is not a limit", field="limit", remedy=f"1 to {MOST}")
     fires: list[datetime] = []
@@ -23,7 +23,9 @@ def fires_between(schedule: Schedule, start: datetime, end: datetime, limit: int
     while at is not None and at < end:
         if len(fires) == limit:
             raise InvalidInput(
-                f"the range holds more than {limit} fires", field="end", remedy="raise limit=, or take a shorter range"
+                f"the range holds more than {limit} fires",
+                field="end",
+                remedy="raise limit=, or choose a shorter range",
             )
         fires.append(at)
         at = schedule.next_after(at)
@@ -32,4 +34,4 @@ def fires_between(schedule: Schedule, start: datetime, end: datetime, limit: int
 
 def check_rate(rate: float) -> None:
     if not isinstance(rate, int | float) or not 0 < rate <= FASTEST:
-        raise InvalidInput(f"{rate!r} is not a rate", field="rate", remedy=f"runs a second, at most {FASTEST:g}")
+        raise InvalidInput(f"{rate!r} is not a rate", field="rate", remedy=f"runs per second, at most {FASTEST:g}")

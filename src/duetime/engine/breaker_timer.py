@@ -1,4 +1,4 @@
-"""The tender of breakers: takes those on whose time is over. It runs on every node; each step is made once."""
+"""The breaker timer advances breakers whose time has passed. It runs on every node; each transition happens once."""
 
 from duetime.model.breaker import BreakerPolicy
 from duetime.settings import Settings

@@ -1,12 +1,12 @@
-"""The canary: a job of this node's own, every minute, that goes the whole way and tells how long each part took.
+"""The canary: each node submits a job of its own every minute and measures how long each stage of its path takes.
 
-It is submitted for a moment beyond the look-ahead, so that it has to be stored, fired by a scanner, claimed and
-completed like any other. Its tenant has no name, no keys and no place in any list. All nodes share one lane: whoever
-finds canaries there takes them, so that those of a node that died are not left behind, and each node then looks up what
-became of its own.
+The job is due beyond the look-ahead, so it must be stored, fired by a scanner, claimed and completed like any other.
+Its tenant has no name, no keys, and appears in no list. All nodes share one lane, and any node completes the canaries
+that it finds there. The canaries of a dead node are therefore not left behind. Each node then looks up the result of
+its own canary.
 
-A canary that has not come through after a minute has failed; one that was never heard of again shows by the time of the
-last success, which stands still.
+A canary that is not complete after a minute has failed. If canaries stop completely, the time of the last success stops
+advancing.
 """
 
 import logging
@@ -46,13 +46,13 @@ class Canary:
         self._worker_id: UUID | None = None
         self._claim_no = 0
         self._sent: tuple[UUID, datetime, datetime] | None = None
-        """The run under way: its id, when it was submitted, when it is due."""
+        """The run in progress: its id, when it was submitted, and when it is due."""
         self._begun = False
 
     async def tick(self) -> float:
         if not self._begun:
             self._begun = True
-            return self._interval.total_seconds()  # a node that has just started has better things to do
+            return self._interval.total_seconds()  # a node that has just started has more urgent work
         if self._sent is None:
             return await self._submit()
         run_id, submitted, due = self._sent
@@ -64,7 +64,7 @@ class Canary:
         if run is not None and run.state.is_end:
             await self._came_through(run, submitted)
         elif now - due > _PATIENCE:
-            self._failed(run_id, "it has not come through" if run is None else f"it is {run.state.name}")
+            self._failed(run_id, "it was not fired" if run is None else f"it is {run.state.name}")
         else:
             return _SOON if now - due < timedelta(seconds=1) else _LATER
         await self._leave()
@@ -88,7 +88,7 @@ class Canary:
         return self._ahead.total_seconds()
 
     async def _serve(self) -> None:
-        """Take what waits in the lane of canaries, this node's or another's, and complete it."""
+        """Claim and complete the canaries that wait, from this node or another."""
         lanes = await self._store.lanes()
         lane_id = next((lane.id for lane in lanes if lane.key.tenant_id == INTERNAL_TENANT), None)
         if lane_id is None:
@@ -97,7 +97,7 @@ class Canary:
             info = WorkerInfo(new_id(), "canary", (TASK,), (QUEUE,), _AT_ONCE, INTERNAL_TENANT)
             await self._store.register(info, _LEASE * 2)
             self._worker_id, self._claim_no = info.id, 1
-        # Until it is answered for, the same number is asked for again: what it claimed unseen is found by it.
+        # The same claim number is used until an answer arrives: it finds the runs that an unanswered claim took.
         claimed = await self._store.claim(self._worker_id, self._claim_no, [(lane_id, _AT_ONCE)])
         if claimed:
             done = [complete(run, PLAIN, None) for run in claimed]

@@ -1,17 +1,19 @@
-"""The guard against steps of the store's clock: what ends or removes something by the clock asks it first.
+"""The guard against steps of the store's clock. Everything that ends or removes data by the clock asks it first.
 
-The store's clock decides what is due and which lease is over, and it can be wrong: after a failover to a machine whose
-clock is off, when a clock is set, when a host slept. A process compares it with monotonic time. A process that has just
-started has nothing to compare it with, so the nodes keep in the store what they saw last. When that is further back
-than they let pass between two looks, the clock stepped or no node ran; which of the two, nothing can tell.
+The store's clock decides which runs are due and which leases have expired, and it can be wrong: after a failover to a
+machine with a wrong clock, when a clock is set, or when a host was suspended. A process compares it with monotonic
+time. A process that has just started has nothing to compare it with, so the nodes record in the store what they saw
+last. When that record is older than the interval between two readings, either the clock stepped or no node ran. Nothing
+can distinguish the two.
 
-*Leases*, and with them timeouts and the deadlines of receivers, are not judged for one lease after a step forward:
-workers that live renew theirs meanwhile. A step back needs no pause: the store shifts what seems to begin after now
-(`Clocks.shift_back`).
+*Leases*, and with them timeouts and receivers' deadlines, are not judged for one lease after a step forward: live
+workers renew theirs meanwhile. A step back needs no pause: the store shifts the timestamps that seem to be in the
+future (`Clocks.shift_back`).
 
 *Ages* are counted back from a time that does not run faster than real time while the clock may have stepped forward:
-nothing is removed before its retention has really passed. After an hour it catches up, a day in an hour. A fleet that
-was off for 40 days prunes in the end, and a clock that is wrong for hours costs days of history, not all of it.
+nothing is removed before its retention has really passed. After an hour this time catches up, by one day per hour. A
+fleet that was off for 40 days prunes in the end, and a clock that is wrong for hours costs days of history, not all of
+it.
 """
 
 import logging
@@ -25,44 +27,44 @@ from duetime.store.protocol.store import Store
 log = logging.getLogger("duetime.clock")
 
 _STEP = 1.0
-"""Seconds by which clock and time may differ from one look to the next without a step."""
+"""Seconds by which the clock and monotonic time may differ between two readings without counting as a step."""
 _HARMLESS = 0.25
-"""A step of this share of a lease costs no worker its runs: one that lives has half of its lease left."""
+"""A step of this share of a lease costs no worker its runs: a live worker has half of its lease left."""
 _KEPT_EVERY = 0.125
-"""How often what was seen is kept, as a share of a lease."""
+"""How often the reading is recorded, as a share of a lease."""
 _ABOUT = timedelta(minutes=5)
-"""How exactly ages are known: a node that restarts gives no reason for doubt."""
+"""The precision of ages: the gap of a node restart is no reason for doubt."""
 _HOLD = timedelta(hours=1).total_seconds()
 _CATCH_UP = 24
 
 
 class ClockGuard:
-    """What one node knows of the clock. Everything in a process that acts on the clock asks the same guard."""
+    """One node's view of the store's clock. Everything in a process that acts on the clock asks the same guard."""
 
     def __init__(self, store: Store, *, lease: timedelta = timedelta(seconds=15)) -> None:
         self._store = store
         self._lease = lease.total_seconds()
         self._watch = ClockWatch()
         self._steady_at: float | None = None
-        """When leases may be judged, in monotonic time; None before the first look."""
+        """When leases may be judged, in monotonic time; None before the first reading."""
         self._kept_at = 0.0
         self._ages = Ages()
 
     async def may_judge_leases(self) -> bool:
-        """Whether every worker that lives has had the time to renew its lease since the clock last stepped forward."""
+        """Whether every live worker has had time to renew its lease since the clock last stepped forward."""
         seen, at, doubt = await self._look()
         if self._steady_at is None:
             stepped, went_back = self._first_look(seen, at)
         else:
             least, most = self._watch.step(seen.now, at, doubt=doubt)
             if least <= _STEP and most > self._lease * _HARMLESS and doubt > self._lease * _HARMLESS / 2:
-                return False  # the answer took so long that it may hide a step: ask again
+                return False  # the answer took so long that it may hide a step: read again
             stepped, went_back = self._compare(least, most, at)
         self._watch.keep(seen.now, at, doubt=doubt)
         if went_back:
             await self._store.shift_back()
         if stepped or at - self._kept_at >= self._lease * _KEPT_EVERY:
-            # What was compared, and not what the clock shows by now: it may have stepped meanwhile.
+            # Record the reading that was compared, not the current time: the clock may have stepped meanwhile.
             await self._store.keep_clock_seen(seen.now, stepped=stepped)
             self._kept_at = at
         assert self._steady_at is not None
@@ -82,13 +84,13 @@ class ClockGuard:
         return seen, before + doubt, doubt
 
     def _first_look(self, seen: ClockSeen, at: float) -> tuple[bool, bool]:
-        """Whether the clock may have stepped forward since a node looked, and whether it went back."""
+        """Whether the clock may have stepped forward since the last recorded reading, and whether it stepped back."""
         unseen = None if seen.seen_at is None else (seen.now - seen.seen_at).total_seconds()
         if unseen is None or unseen > self._lease * _HARMLESS:
             self._steady_at = at + self._lease
             if unseen is not None:
                 log.info(
-                    "no node saw the database's clock for %s, or it stepped: leases are judged in %s",
+                    "no node read the database's clock for %s, or the clock stepped: leases are not judged for %s",
                     format_duration(timedelta(seconds=round(unseen, 1))),
                     format_duration(timedelta(seconds=self._lease)),
                 )
@@ -98,7 +100,7 @@ class ClockGuard:
         return False, unseen < 0
 
     def _compare(self, least: float, most: float, at: float) -> tuple[bool, bool]:
-        """Whether the clock stepped forward, or may have, and whether it went back."""
+        """Whether the clock stepped forward, or may have, and whether it stepped back."""
         if least > _STEP or most > self._lease * _HARMLESS:
             self._steady_at = at + self._lease
             if least > _STEP:
@@ -110,13 +112,13 @@ class ClockGuard:
 
 
 class ClockWatch:
-    """Compares the store's clock with monotonic time, from one look to the next."""
+    """Compares the store's clock with monotonic time, from one reading to the next."""
 
     def __init__(self) -> None:
         self._last: tuple[datetime, float, float] | None = None
 
     def step(self, now: datetime, at: float, *, doubt: float = 0.0) -> tuple[float, float]:
-        """By how many seconds the clock moved more than time did since the look that was kept: at least, and at most.
+        """By how many seconds the clock moved more than monotonic time since the kept reading: at least, and at most.
         `doubt`: by how much it may have been read before or after `at`."""
         if self._last is None:
             return 0.0, 0.0
@@ -125,19 +127,19 @@ class ClockWatch:
         return difference - doubt, difference + doubt
 
     def keep(self, now: datetime, at: float, *, doubt: float = 0.0) -> None:
-        """Compare with this look from now on."""
+        """Compare with this reading from now on."""
         self._last = (now, at, doubt)
 
 
 class Ages:
-    """The time from which ages are counted back, by a clock that may step."""
+    """The time from which ages are counted back, for a clock that may step."""
 
     def __init__(self) -> None:
         self._last: tuple[datetime, float] | None = None
         self._doubted_at: float | None = None
 
     def count_from(self, now: datetime, at: float, before: datetime | None) -> datetime:
-        """What to count back from when the clock shows `now`; `before`: the last answer of any node."""
+        """The time to count back from when the clock shows `now`. `before`: the last answer of any node."""
         last, then = self._last or (before or now, at)
         passed = at - then
         if now - last <= timedelta(seconds=passed) + _ABOUT:
@@ -147,8 +149,8 @@ class Ages:
             if self._doubted_at is None:
                 self._doubted_at = at
                 log.warning(
-                    "the database's clock stepped forward by %s, or no node ran: ages go by the time before that for an"
-                    " hour, and catch up then",
+                    "the database's clock stepped forward by %s, or no node ran: ages are counted from the time before"
+                    " for an hour, then catch up",
                     format_duration(timedelta(seconds=round((now - last).total_seconds() - passed))),
                 )
             speed = 1 if at - self._doubted_at < _HOLD else _CATCH_UP

@@ -1,4 +1,4 @@
-"""The jobs that have a run in a stretch of time: those that a forecast of it counts, found page by page."""
+"""Lists the jobs that have a run in a time range, page by page: the jobs that a forecast of the range counts."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -15,7 +15,7 @@ _LOOKED_AT = 1000
 _MOST_LOOKS = 5
 
 Compute = Callable[..., Awaitable[list[UUID]]]
-"""Runs a function elsewhere than on the event loop."""
+"""Runs a function off the event loop."""
 
 
 async def list_coming_jobs(
@@ -28,7 +28,7 @@ async def list_coming_jobs(
     before: UUID | None,
     limit: int,
 ) -> Page[JobItem]:
-    """A page of jobs, newest first. It may be shorter than `limit`, even empty, while there is more: see
+    """A page of jobs, newest first. A page may be shorter than `limit`, or empty, while there are more: see
     `model/lists.py`."""
     found: list[UUID] = []
     horizon = before

@@ -1,8 +1,8 @@
-"""The dealer: claims for all remote workers that wait at this server, and deals the runs out among them.
+"""The dealer claims runs for all remote workers that wait at this server, and distributes the runs among them.
 
-However many workers wait, there is one look at all their lanes, and one claim for each line of workers that can do the
-same things. How much goes to which lane is for the planner to say, as it is for a worker that claims for itself
-(`model/planner.py`). When nobody waits nothing is asked of the store.
+However many workers wait, one look covers all their lanes, and each wait queue (workers with the same capabilities)
+needs one claim. The planner splits a claim between lanes, as it does for a worker that claims for itself
+(`model/planner.py`). When no worker waits, the dealer sends no statement to the store.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from duetime.store.protocol.store import Hint, Store
 from duetime.store.shared.known_lanes import KnownLanes
 
 MOST = 1000
-"""How many runs one claim asks for."""
+"""The maximum number of runs in one claim."""
 _GATHER = 0.003
 _RULES_EVERY = 0.4
 _RULES_HOLD = 0.8
@@ -55,36 +55,36 @@ class Dealer:
         self.loop.wake()
 
     async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
-        """Stand in line until it is this worker's turn, its patience is over, or it is `gone`."""
+        """Wait until the worker gets an answer, `within` seconds have passed, or the connection is `gone`."""
         if self._closed:
-            raise StoreUnavailable("this server is about to stop", remedy="ask again")
+            raise StoreUnavailable("this server is shutting down", remedy="retry")
         line = self._line(wants)
         key = (waiting.worker_id, waiting.claim_no)
-        # A worker that lost its connection and asks again may be standing here still.
+        # A worker that reconnects with the same claim may still be in the queue.
         waiting = line.waiting.setdefault(key, waiting)
         self.loop.wake()
         either: set[asyncio.Future[Any]] = {waiting.turn, gone}
-        # Who may have runs without knowing it is asked about before it goes, however little patience it has.
+        # An earlier claim of this worker may hold runs that it does not know of. Leave time to ask the store.
         within = max(within, _ASKED_WITHIN) if waiting.unanswered else within
-        # Thousands come together after a restart.
+        # Spread the timeouts: thousands of workers reconnect together after a restart.
         await asyncio.wait(either, timeout=spread(within, _SPREAD), return_when=asyncio.FIRST_COMPLETED)
         while waiting.serving is not None and not gone.done() and not waiting.turn.done():
             await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.turn.done():
             if waiting.serving is not None:
-                return Turn([])  # the claim has a number: it is found again
+                return Turn([])  # the claim has a number, so the worker finds its runs again
             self._send_away(line, waiting)
         return waiting.turn.result()
 
     def close(self) -> None:
-        """Send everybody away; who comes now is not kept waiting."""
+        """Answer all waiting workers now, and refuse new ones."""
         self._closed = True
         for line in self._lines.values():
             for waiting in [waiting for waiting in line.waiting.values() if waiting.serving is None]:
                 self._send_away(line, waiting)
 
     async def call_out(self, worker_id: UUID, claim_no: int) -> bool:
-        """Take a claim out of its line; false when it does not stand there, or once it has been served."""
+        """Remove a claim from its queue; false when it is not queued, or has already been served."""
         for line in self._lines.values():
             waiting = line.waiting.get((worker_id, claim_no))
             if waiting is None:
@@ -98,18 +98,18 @@ class Dealer:
         return False
 
     def turn_away(self, worker_id: UUID) -> None:
-        """This worker's lease is over: it waits in vain."""
+        """Refuse the waiting claims of a worker whose lease has expired."""
         for line in self._lines.values():
             for waiting in [waiting for waiting in line.waiting.values() if waiting.worker_id == worker_id]:
                 line.leave(waiting)
-                waiting.refuse(LeaseLost("the worker's lease is over", remedy="register anew"))
+                waiting.refuse(LeaseLost("the worker's lease has expired", remedy="register again"))
 
     def _send_away(self, line: Line, waiting: Waiting) -> None:
-        """It has waited long enough."""
+        """End the wait without runs."""
         line.leave(waiting)
         if waiting.unanswered:
-            lost = "the database did not say what was claimed"
-            waiting.refuse(StoreUnavailable(lost, remedy="ask again with the same number"))
+            lost = "the database did not answer: whether runs were claimed is unknown"
+            waiting.refuse(StoreUnavailable(lost, remedy="retry with the same claim number"))
         else:
             waiting.serve(Turn([]))
 
@@ -126,7 +126,7 @@ class Dealer:
         if not lines:
             return _NOBODY
         for line in lines:
-            # What they may have taken is seen by no look.
+            # A look cannot see runs that an unanswered claim has already taken.
             await self._serve(line, line.unanswered(), [])
         if self._stop_asked:
             self._stop_asked = False
@@ -222,7 +222,8 @@ class Dealer:
         return [run for runs in dealt.values() for run in runs]
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
-        """What of a claim shall be tried: a run that cannot be opened, or that waited too long, ends here."""
+        """The runs of a claim that will be attempted. A run that cannot be decrypted, or that waited too long, ends
+        here."""
         begun, ended = [], []
         await self._lanes.read_those_of(runs)
         for run in runs:

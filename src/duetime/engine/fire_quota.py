@@ -1,9 +1,10 @@
-"""The quota of stored jobs where schedules fire: a tenant without workers must not fill the database with runs.
+"""The quota of stored jobs, applied where schedules fire: a tenant without workers must not fill the database with
+runs.
 
-What a node fires for a tenant is counted here, and what the tenant has is counted in the store after a thousand fires,
-or half of what it had room for. A tenant that has as much as it may have gets no further runs of recurring jobs: their
-occurrences are skipped, and say so in history. It is looked at again every ten seconds. So its limit may be passed by
-what each node fires between two counts. A one-off fires in any case: it is stored already.
+Each node counts what it fires for a tenant. It counts the tenant's stored jobs after 1,000 fires, or after half of the
+remaining room. A tenant at its limit gets no further runs of recurring jobs: their occurrences are skipped, and history
+records the reason. The tenant is checked again every ten seconds. The limit may therefore be exceeded by what each node
+fires between two counts. A one-off job always fires: it is stored already.
 """
 
 from collections import Counter
@@ -20,23 +21,23 @@ from duetime.model.firing import Decided, DueJob, Fire, Skip
 from duetime.store.protocol.store import PlanFires, Scan, Store
 
 LEAST = 1_000
-"""How many fires of a tenant are made at least before it is counted what the tenant has."""
-_WHY = "quota: its tenant has as many stored jobs as it may have"
+"""The minimum number of fires of a tenant between two counts."""
+_WHY = "quota: the tenant is at its limit of stored jobs"
 _UNLIMITED = 100_000
 _AGAIN = 10.0
 _SHARE = 0.01
-"""How much of the time may be spent on counting."""
+"""The maximum share of time spent counting."""
 
 
 class FireQuota:
-    """A store whose scanner keeps to the quotas; `as_store` is what the scanner sees of it."""
+    """A store whose scanner respects the quotas; the scanner uses `as_store`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._room: dict[int, int] = {}
-        """How many more fires of each tenant are made before it is counted."""
+        """How many more fires of each tenant are made before the next count."""
         self._full: dict[int, float] = {}
-        """When each tenant that has as much as it may have is looked at again."""
+        """When each tenant at its limit is checked again."""
 
     @property
     def as_store(self) -> Store:
@@ -66,7 +67,7 @@ class FireQuota:
         if not isinstance(fire, Fire) or not fire.recurring or fire.lane.tenant_id not in self._full:
             return fire
         if fire.next_fire_at is None:
-            return fire  # the last one of its job adds a run, and ends the job
+            return fire  # the job's last fire adds a run and ends the job
         skips = [Skip(run.run_id, run.due_at, _WHY) for run in fire.runs]
         return msgspec.structs.replace(fire, runs=(), skips=(*fire.skips, *skips), replaces=False)
 

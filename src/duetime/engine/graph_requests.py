@@ -1,4 +1,4 @@
-"""Graphs as callers ask for them: checked, and made what a store can keep."""
+"""Graph requests: validated and converted to what a store keeps."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -16,19 +16,19 @@ from duetime.model.schedule import Once
 
 
 class Wish(NamedTuple):
-    """A node as a caller wants it: its job, the names of its parents, and by which rule it waits for them."""
+    """A requested node: its job, the names of its parents, and the rule by which it waits for them."""
 
     job: NewJob
     parents: Sequence[str] = ()
     rule: Rule = Rule()
     asked: NewJob | None = None
-    """The job by which the request is known again, where it is another one than what is stored."""
+    """The job that the request is identified by, where it differs from the stored one."""
 
 
 def make_graph(wishes: Mapping[str, Wish], *, name: str | None = None, idempotency_key: str | None = None) -> NewGraph:
-    """A graph ready to be stored; refuses what is no graph: unknown names, circles, jobs that repeat."""
+    """A graph ready to be stored. Refuses unknown names, cycles and recurring jobs."""
     if not 1 <= len(wishes) <= MOST_NODES:
-        raise InvalidInput(f"{len(wishes)} nodes are no graph", field="nodes", remedy=f"1 to {MOST_NODES:,}")
+        raise InvalidInput(f"a graph cannot have {len(wishes)} nodes", field="nodes", remedy=f"1 to {MOST_NODES:,}")
     for node, wish in wishes.items():
         check_name(node, "nodes")
         _check_node(node, wish.job)
@@ -54,14 +54,18 @@ def make_graph(wishes: Mapping[str, Wish], *, name: str | None = None, idempoten
 def _check_node(node: str, job: NewJob) -> None:
     at = f"nodes.{node}"
     if not isinstance(job.schedule, Once):
-        raise InvalidInput("a node of a graph runs once", field=at, remedy="give run_at, run_in or nothing")
+        raise InvalidInput(
+            "a graph node cannot have a recurring schedule", field=at, remedy="set run_at, run_in or neither"
+        )
     for field in ("key", "idempotency_key"):
         if getattr(job, field) is not None:
-            raise InvalidInput("a node has no key of its own", field=f"{at}.{field}", remedy="give one to the graph")
+            raise InvalidInput(
+                "a graph node cannot have its own key", field=f"{at}.{field}", remedy="set the key of the graph"
+            )
 
 
 def _fingerprint(nodes: Sequence[NewNode], name: str | None) -> bytes:
-    """Tells whether two requests ask for the same graph."""
+    """Equal for two requests that ask for the same graph."""
     digest = blake2b((name or "").encode(), digest_size=16)
     for node in nodes:
         job = node.job

@@ -1,4 +1,4 @@
-"""Heartbeats of many workers, renewed together: while one renewal is under way, the next one gathers."""
+"""Heartbeats of many workers, renewed together: while one renewal is in progress, the next batch collects."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class HeartbeatBatcher:
             self._sending = asyncio.create_task(self._send(), name="duetime heartbeats")
         renewal = await asyncio.shield(answer)
         if renewal is None:
-            raise LeaseLost("the worker's lease is over", remedy="register anew")
+            raise LeaseLost("the worker's lease has expired", remedy="register again")
         return renewal
 
     async def _send(self) -> None:
@@ -47,7 +47,7 @@ class HeartbeatBatcher:
                 for *_, answer in batch.values():
                     if not answer.done():
                         answer.set_exception(error)
-                        answer.exception()  # whoever asked may be gone
+                        answer.exception()  # the caller may be gone
                 continue
             for worker_id, (*_, answer) in batch.items():
                 if not answer.done():

@@ -1,7 +1,7 @@
-"""Intake: what a caller asks for is checked, given its identity, and written once.
+"""Intake: a submission is validated, given its identity, and written once.
 
-Everything that can be refused is refused here, before the store is asked: nothing of a bad batch is stored. What the
-store then answers is final: the job survives the death of every process.
+Everything invalid is refused here, before the store is involved: nothing of a bad batch is stored. Once the store has
+answered, the job survives the death of every process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Intake:
         self._tenant_id = tenant_id
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Store all of these jobs or none of them; one whose `key` another transaction holds waits its turn."""
+        """Store all of these jobs or none. A job whose `key` another transaction holds waits for that transaction."""
         check_batch(jobs)
         return await in_turn(lambda: self._store.submit(self._tenant_id, jobs))
 
@@ -60,7 +60,7 @@ def prepare(
     said: Said | None = None,
     depends_on: DependsOn | None = None,
 ) -> NewJob:
-    """A job from values that are checked already: for jobs that a node makes itself."""
+    """A job from values that are already validated: for jobs that a node creates itself."""
     if key is not None:
         options = msgspec.structs.replace(options, key=key)
     resolved = Resolved(
@@ -79,12 +79,12 @@ def prepare(
 
 
 def check_batch(jobs: Sequence[NewJob]) -> None:
-    """A key may stand only once in a batch: which of the two would it name?"""
+    """Refuse a batch in which a key appears twice: it would be ambiguous which job the key names."""
     for field in ("key", "idempotency_key"):
         seen: set[str] = set()
         for index, job in enumerate(jobs):
             value = getattr(job, field)
             if value is not None:
                 if value in seen:
-                    raise InvalidInput(f"{value!r} stands twice in this batch", field=f"jobs[{index}].{field}")
+                    raise InvalidInput(f"{value!r} appears twice in this batch", field=f"jobs[{index}].{field}")
                 seen.add(value)

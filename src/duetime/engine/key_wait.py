@@ -1,9 +1,10 @@
-"""Taking turns at a job's `key`.
+"""Waiting for a job's `key` while another transaction holds it.
 
 The store never waits for a key that another transaction holds: it raises `KeyInFlight`. For an idempotency key that is
-the answer: the twin's outcome is not known yet, so the caller must ask again. For `key`, which names one live job, the
-other transaction is an ordinary submission that is over in a moment, and whatever it leaves behind, this one has a
-defined effect: it changes nothing, or it edits the job. So it waits its turn, holding no connection while it waits.
+the answer: the outcome of the duplicate is not known yet, so the caller must retry. For `key`, which names one live
+job, the other transaction is an ordinary submission that ends in a moment, and whatever its result, this submission has
+a defined effect: it changes nothing, or it edits the job. So the submission is retried, without holding a connection
+while it waits.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ from duetime.errors import KeyInFlight
 T = TypeVar("T")
 
 LONGEST = 10.0
-"""Seconds: a transaction that holds a key for longer is stuck, and the caller is told."""
+"""Seconds: a transaction that holds a key for longer is stuck, and the caller gets the error."""
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
 
 
 async def in_turn(store: Callable[[], Awaitable[T]]) -> T:
-    """Store what may carry a `key`, again while another transaction holds that key."""
+    """Call `store`, and again while another transaction holds the key."""
     deadline = monotonic() + LONGEST
     bound = _FIRST_PAUSE
     while True:

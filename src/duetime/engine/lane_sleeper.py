@@ -1,4 +1,4 @@
-"""The lane tender: lets lanes without runs fall asleep, so that nothing is paid for them."""
+"""The lane sleeper puts lanes without runs to sleep, so that claims do not read them."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from duetime.model.lane import LANES_AT_ONCE
 from duetime.store.protocol.store import Claiming
 
 _SHARE = 0.1
-"""It takes this part of the time at the most, however many lanes are awake."""
+"""The maximum share of time that this takes, however many lanes are awake."""
 
 
 class LaneSleeper:

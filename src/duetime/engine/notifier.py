@@ -1,8 +1,8 @@
-"""The notifier: reads what has happened, and makes a job of everything that somebody wants to be told.
+"""The notifier reads events and creates a job for each notification that a subscription wants.
 
-It runs on every node; one of them is at it at a time, and takes over from where the last one was. A letter has the same
-key whoever writes it, so one that was written twice is sent once. What was read is only passed by once its letters are
-stored: whatever dies in between, nothing is left out.
+It runs on every node. One node at a time does the work, and continues where the last one stopped. A notification has
+the same key on every node, so one that was written twice is sent once. The position in the event log advances only
+after the notifications are stored: a crash in between loses none.
 """
 
 from collections import defaultdict
@@ -67,7 +67,7 @@ class Notifier:
 
 
 class SlowRuns:
-    """Tells of runs that take longer than their jobs say is usual."""
+    """Notifies about runs that take longer than their job's `warn_after`."""
 
     def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
@@ -83,7 +83,7 @@ class SlowRuns:
 
 
 class OpenBreakers:
-    """Tells of breakers that have opened, each time once; that it opens again after a probe is no news."""
+    """Notifies once each time a breaker opens. A breaker that opens again after a probe is not reported again."""
 
     def __init__(self, store: Store, letters: Outbox, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
@@ -102,7 +102,7 @@ class OpenBreakers:
         return self._interval
 
     async def _tell(self, breaker: Breaker, subscriptions: list[Subscription]) -> None:
-        text = f"{breaker.target} fails: its runs wait until it answers again"
+        text = f"{breaker.target} is failing: its runs wait until it recovers"
         data = {"target": breaker.target, "tried": breaker.tried, "failed": breaker.failed}
         message = Message(Topic.BREAKER_OPENED, breaker.since, text, data)
         about = f"{breaker.target}/{breaker.since.isoformat()}"

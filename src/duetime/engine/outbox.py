@@ -1,7 +1,7 @@
-"""Outbox: a message made a job that sends it.
+"""The outbox turns a notification into a job that sends it.
 
-Being jobs, letters are durable, retried with growing pauses, and dead letters in the end, in a queue of their own. They
-go by the same ways as everything that a tenant has called: the same guard of addresses, the same signatures.
+As jobs, notifications are durable, are retried with growing delays, and end as dead letters. They have their own queue.
+They use the same targets as a tenant's jobs: the same address guard and the same signatures.
 """
 
 import logging
@@ -28,9 +28,9 @@ log = logging.getLogger("duetime.notifier")
 _MOST = 256 * 1024
 _BATCH = 1000
 _PATIENCE = RetryPolicy(retries=33)
-"""About half a day: pauses grow to an hour, and are half of that on average."""
+"""About half a day: delays grow to an hour, and are half of that on average."""
 _FINGERPRINT = b"notification"
-"""Two letters with one key are one letter, even where the error that they quote was cut in another place."""
+"""Two notifications with one key are the same, even if the quoted error was truncated at a different place."""
 
 
 class Outbox:
@@ -38,7 +38,8 @@ class Outbox:
         self._store = store
 
     def write(self, tenant_id: int, subscription: Subscription, message: Message, about: str) -> NewJob:
-        """A job that tells a subscription something, once, whoever writes it how often."""
+        """A job that sends a message to a subscription. It is sent once, however often and on however many nodes it is
+        written."""
         name = f"{message.topic} to {subscription.name}"
         digest = blake2b(f"{subscription.name}\n{message.topic}\n{about}".encode(), digest_size=16).hexdigest()
         task, args = _errand(subscription, message)
@@ -51,14 +52,14 @@ class Outbox:
             tier=Tier.MEDIUM,
             options=Options(name=name, retry=_PATIENCE),
         )
-        # The keys of callers are printable: with a line break, no job of theirs can have taken a letter's.
+        # Callers' keys are printable. The line break keeps them from colliding with a notification's key.
         return msgspec.structs.replace(job, idempotency_key=f"notification\n{digest}", fingerprint=_FINGERPRINT)
 
     async def send(self, tenant_id: int, jobs: Sequence[NewJob]) -> bool:
-        """Store letters; whether all of them are dealt with. If not, the same shall be sent again in a moment.
+        """Store notifications; whether all of them are settled. If not, send the same ones again in a moment.
 
-        A letter that cannot be stored holds up neither the others nor the other tenants. Where the database says no for
-        any other reason, it says nothing about the letter: that is raised, and nothing is passed by.
+        A notification that cannot be stored delays neither the others nor other tenants. Any other database error says
+        nothing about the notification: it is raised, and none is skipped.
         """
         settled = True
         for start in range(0, len(jobs), _BATCH):
@@ -72,10 +73,10 @@ class Outbox:
     async def _send_alone(self, tenant_id: int, job: NewJob) -> bool:
         try:
             await self._store.submit(tenant_id, [job])
-        except KeyInFlight:  # another node is storing it at this moment, and may yet fail
+        except KeyInFlight:  # another node is storing it now, and may still fail
             return False
         except ABOUT_ONE_JOB as error:
-            log.error("a notification of tenant %s cannot be stored, and is left out: %s", tenant_id, reason_of(error))
+            log.error("cannot store a notification of tenant %s, skipping it: %s", tenant_id, reason_of(error))
         return True
 
 
@@ -96,12 +97,13 @@ def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str
 
 
 def _plain(text: str) -> str:
-    """Slack reads `<!channel>` as a call to everybody and `<url|text>` as a link; these three characters begin all that
-    it reads."""
+    """Escape Slack markup: Slack reads `<!channel>` as a mention of all members and `<url|text>` as a link. All its
+    markup begins with one of these three characters."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _place(url: str) -> str:
-    """The place that a URL calls; it was checked when the subscription was made, and is again when it is called."""
+    """The host that a URL calls. The URL was checked when the subscription was created, and is checked again on each
+    call."""
     parts = urlsplit(url)
     return (parts.hostname or "") if parts.port in (None, 80, 443) else f"{parts.hostname}:{parts.port}"

@@ -1,6 +1,6 @@
-"""The pruner: removes what is past its retention, and keeps room for the history of the days to come.
+"""The pruner removes data past its retention, and creates history partitions for the coming days.
 
-What is old is judged by the guard's time, not by the clock: a clock that is wrong for a minute removes nothing.
+Ages are measured by the guard's time, not by the clock: a clock that is wrong for a minute removes nothing.
 """
 
 import logging
@@ -41,5 +41,5 @@ class Pruner:
             now=await self._guard.trusted_now(),
         )
         if removed:
-            log.info("pruned %d", removed)
+            log.info("pruned %d rows", removed)
         return 0.1 if removed >= BATCH else self._interval

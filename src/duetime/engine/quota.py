@@ -1,12 +1,12 @@
-"""Quotas of what is stored on the hot path (`ESTIMATED`), checked without counting for each submission.
+"""Quotas on the hot path (`ESTIMATED`), checked without counting on each submission.
 
-What a tenant has is counted in the store now and then, up to its limit; in between, what was submitted here is added.
-Other nodes' submissions, and jobs that end, are seen at the next count. So a limit may be passed by what all other
-nodes take in between two counts, and a tenant at its limit is let in again after a second or so. Counting takes at most
-a hundredth of the time, however much there is to count.
+A tenant's rows are counted in the store from time to time, up to its limit. Between counts, this node adds what was
+submitted here. Submissions on other nodes, and jobs that end, are seen at the next count. A limit may therefore be
+exceeded by what all other nodes accept between two counts, and a tenant at its limit is admitted again after about a
+second. Counting takes at most a hundredth of the time, however much there is to count.
 
-One count of a kind is under way at a time, however many callers ask: a caller that finds the quota full meanwhile is
-refused at once.
+One count of a kind runs at a time, however many callers ask. A caller that finds the quota full meanwhile is refused at
+once.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from duetime.store.rules.quotas import over_quota
 _COUNT_EVERY = 10.0
 _COUNT_AGAIN = 1.0
 _SHARE = 0.01
-"""How much of the time may be spent on counting."""
+"""The maximum share of time spent counting."""
 _REMEMBERED = 5.0
-"""Seconds that the limits of a tenant are remembered."""
+"""Seconds for which a tenant's limits are cached."""
 _MOST_TENANTS = 10_000
 
 
 class _Estimate:
-    """What a tenant has of a kind: counted, stored here since, and being stored."""
+    """A tenant's usage of one kind: counted, stored here since, and in the process of being stored."""
 
     def __init__(self) -> None:
         self.stored = 0
@@ -58,32 +58,32 @@ class Quota:
         self._limits: dict[int, tuple[float, Mapping[str, int]]] = {}
 
     async def limits(self, store: Tenancy, tenant_id: int) -> Mapping[str, int]:
-        """The limits of a tenant that are checked here, by name; those that are not set are left out."""
+        """The limits of a tenant that are checked here, by name. Limits that are not set are omitted."""
         read_at, found = self._limits.get(tenant_id, (None, {}))
         if read_at is None or monotonic() - read_at >= _REMEMBERED:
             try:
                 limits = (await store.tenant_by_id(tenant_id)).limits
                 found = {kind: most for kind in ESTIMATED if (most := getattr(limits, kind)) is not None}
             except NotFound:
-                found = {}  # what a node makes for itself is no tenant's
+                found = {}  # a node's own jobs belong to no tenant
             if len(self._limits) >= _MOST_TENANTS:
                 self._limits.clear()
             self._limits[tenant_id] = monotonic(), found
         return found
 
     def forget(self) -> None:
-        """Ask the store again for the limits: something was changed here."""
+        """Read the limits from the store again: they may have changed."""
         self._limits.clear()
 
     @asynccontextmanager
     async def taking(self, store: Tenancy, tenant_id: int, needs: Mapping[str, int]) -> AsyncIterator[dict[str, int]]:
-        """Room for so much more of each kind, which is stored within the block; after an error it is given back. What
-        turns out not to be needed is to be lowered in what this yields. Raises `QuotaExceeded`."""
+        """Reserve room for so much more of each kind, to be stored within the block. An error releases the reservation.
+        Lower the yielded numbers by what turns out not to be needed. Raises `QuotaExceeded`."""
         limits = await self.limits(store, tenant_id)
         limited = {kind: (need, limits[kind]) for kind, need in needs.items() if need and kind in limits}
         for kind, (need, most) in limited.items():
             await self._check(store, tenant_id, kind, need, most)
-        # Between the last look and this nothing is awaited, so no other caller takes the same room.
+        # No await between the last check and this, so no other caller takes the same room.
         estimates = {kind: self._estimate(tenant_id, kind) for kind in limited}
         for kind, (need, most) in limited.items():
             if estimates[kind].amount + need > most:
@@ -112,7 +112,7 @@ class Quota:
             raise over_quota(kind, most, estimate.amount)
 
     async def _count(self, store: Tenancy, tenant_id: int, kind: str, estimate: _Estimate, most: int) -> None:
-        """The caller that finds an estimate too old counts; the others go by it meanwhile, if there is one."""
+        """The caller that finds a stale estimate counts. The others use the old estimate meanwhile, if there is one."""
         first = estimate.count is None
         if estimate.count is None:
             estimate.count = asyncio.create_task(_count_anew(store, tenant_id, kind, estimate, most))
@@ -127,7 +127,7 @@ async def _count_anew(store: Tenancy, tenant_id: int, kind: str, estimate: _Esti
         counted = await store.usage(tenant_id, kind, most + 1)
     finally:
         estimate.count = None
-    # What was stored meanwhile may be among what was counted, or not.
+    # What was stored meanwhile may or may not be in the count.
     estimate.stored = counted + max(0, estimate.stored - before)
     estimate.counted_at = monotonic()
     estimate.count_took = estimate.counted_at - began

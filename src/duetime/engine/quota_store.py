@@ -1,6 +1,6 @@
-"""A store that holds callers to the quotas of what is stored on the hot path: an app beside its store, or a server.
+"""A store that applies the quotas of the hot path to callers: to an app beside its store, or to a server.
 
-What a node adds by itself (fires, retries, notifications) goes past it.
+Rows that a node adds itself (fires, retries, notifications) bypass it.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ from duetime.store.rules.caller_keys import IDEMPOTENCY, keys_of
 
 
 class QuotaStore:
-    """`as_store` is what everybody else sees of it."""
+    """Callers use `as_store`."""
 
     def __init__(self, store: Store, quota: Quota) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class QuotaStore:
         try:
             return await self._store.update_tenant(tenant_id, change)
         finally:
-            self._quota.forget()  # after an error, too: it may have happened
+            self._quota.forget()  # after an error too: the change may have been committed
 
     async def submit(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
         if not await self._quota.limits(self._store, tenant_id):
@@ -47,7 +47,7 @@ class QuotaStore:
         try:
             return await self._submit(tenant_id, jobs, _needs(jobs))
         except QuotaExceeded:
-            # What is asked for again needs no room, and gets its first answer.
+            # A repeated request needs no room, and gets its first answer.
             keys = {job.id: keys_of([job]) for job in jobs}
             known = await self._known(tenant_id, [key for each in keys.values() for key in each])
             if not known:
@@ -94,7 +94,7 @@ class QuotaStore:
         delay: timedelta = timedelta(0),
         request: KeyedRequest | None = None,
     ) -> Replayed:
-        # A run that repeats a dead letter takes its place: only the key is one more.
+        # The new run replaces the dead letter, so only the key needs room.
         async with self._room_for_runs(tenant_id, 0, request):
             return await self._store.replay_dead_letters(tenant_id, filter, nonce, limit, rate, delay, request)
 
@@ -114,7 +114,8 @@ class QuotaStore:
 
     @asynccontextmanager
     async def _room(self, tenant_id: int, needs: dict[str, int], key: str | None) -> AsyncIterator[dict[str, int]]:
-        """Room for what a request adds; one that was answered before needs none, whatever its tenant has."""
+        """Reserve room for what a request adds. A request that was answered before needs none, even when its tenant is
+        at the limit."""
         async with AsyncExitStack() as stack:
             try:
                 taken = await stack.enter_async_context(self._quota.taking(self._store, tenant_id, needs))

@@ -1,11 +1,11 @@
-"""The reaper: frees the runs of workers that are gone. It runs on every node, all the time.
+"""The reaper frees the runs of lost workers. It runs on every node, all the time.
 
-A worker is gone when its lease is over or its row is missing, never because a run is old. A clock that steps forward
-would make every lease look over at once, so the reaper asks the guard first (`clock_guard.py`).
+A worker is lost when its lease has expired or its row is missing, never because a run is old. A clock that steps
+forward would make every lease look expired at once, so the reaper asks the guard first (`clock_guard.py`).
 
-Timeouts are for the worker to keep, by monotonic time. One whose event loop hangs keeps its lease and no timeout, so
-what is past it for long is taken from workers that live too. A lease that was over and is renewed had a break, and
-timeouts count from there.
+The worker enforces timeouts, by monotonic time. A worker whose event loop hangs keeps its lease but enforces no
+timeout, so the reaper also takes long-overdue runs from live workers. If an expired lease was renewed, timeouts count
+from that renewal.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Reaper:
         self._store = store
         self._guard = guard or ClockGuard(store, lease=lease)
         self._interval = interval.total_seconds()
-        # A lease does not tell of a step that is shorter than itself, and a thread may be given one more to stop.
+        # A lease does not reveal a clock step shorter than itself, and a thread may get one more lease to stop.
         self._overdue = max(_OVERDUE, 2 * lease)
         self._batch = batch
 
@@ -52,12 +52,12 @@ class Reaper:
             return self._interval
         reaped = await self._store.reap(self._batch, judge, self._overdue)
         if reaped:
-            log.warning("freed %d runs whose worker is gone or late", reaped)
+            log.warning("freed %d runs whose worker was lost or overdue", reaped)
         return 0.0 if reaped >= self._batch else self._interval
 
 
 def judge(lost: Sequence[Lost]) -> list[Completion]:
-    """What follows for each run that lost its worker, or that its worker did not stop in time."""
+    """Decide the result of each run that lost its worker, or that its worker did not stop in time."""
     return [_judge(run) for run in lost]
 
 
@@ -73,9 +73,9 @@ def _judge(run: Lost) -> Completion:
             "cancelled on request" if run.handed_over else f"cancelled on request; {_fate(run)}",
         )
     if run.timed_out:
-        text = f"it ran for {run.ran_for.total_seconds():.1f} s, past its timeout, and its worker did not stop it"
+        text = f"the run exceeded its timeout ({run.ran_for.total_seconds():.1f} s) and its worker did not stop it"
         if run.handed_over:
-            text = f"its receiver did not finish it in time: {run.ran_for.total_seconds():.1f} s after it began"
+            text = f"the receiver did not complete it in time: {run.ran_for.total_seconds():.1f} s after it started"
         failure = Failure(FailureClass.TIMEOUT, text)
         verdict = decide(Failed(failure), options.retry, run.attempt, _random)
         if options.at_most_once:
@@ -84,10 +84,10 @@ def _judge(run: Lost) -> Completion:
     verdict = decide_lost(options.retry, run.lost + 1, at_most_once=options.at_most_once)
     text = _fate(run)
     if verdict.event is Event.FAIL:
-        text += " and it shall never start twice" if options.at_most_once else f" {run.lost + 1} times"
+        text += "; the job runs at most once" if options.at_most_once else f" {run.lost + 1} times"
     log.debug("%s: %s", show("run", run.run_id), text)
     return Completion(run.run_id, run.fence, verdict, AttemptState.LOST, FailureClass.LOST, text)
 
 
 def _fate(run: Lost) -> str:
-    return "its worker did not hold it any more" if run.not_held else "its worker was lost"
+    return "its worker no longer held the run" if run.not_held else "its worker was lost"

@@ -1,9 +1,11 @@
-"""The recomputer: cursors follow the rules behind them. It runs on every node, in steps that hold nobody up.
+"""The recomputer updates cursors when the rules behind them change. It runs on every node, in small steps that block no
+other work.
 
-When a node starts with another time zone database than the cursors were computed with, it computes those of all jobs
-that go by a zone anew; that is done once for each start, so two nodes with different databases do not fight over it.
-Every node reports which database it goes by: when the last one with another database is gone, what that one has fired
-meanwhile is checked once more. Afterwards it only looks for calendars whose change was interrupted.
+When a node starts with a different time zone database than the cursors were computed with, it recomputes the cursors of
+all jobs with a time zone. It does so once per start, so two nodes with different databases do not overwrite each other
+forever. Every node reports its database version. When the last node with another version is gone, the cursors that it
+has fired meanwhile are checked once more. After that, the recomputer only looks for calendars whose change was
+interrupted.
 """
 
 import asyncio
@@ -39,8 +41,8 @@ class Recomputer:
                 return await self._check()
             self._at_rest = not await self._store.recompute_calendars(BATCH)
             return self._interval if self._at_rest else 0.05
-        except (OSError, MemoryError) as error:  # of this node, and for now: other nodes go on
-            log.warning("this node cannot read its time zone database now: %s; trying again", reason_of(error))
+        except (OSError, MemoryError) as error:  # temporary, and only on this node: other nodes go on
+            log.warning("this node cannot read its time zone database: %s; retrying", reason_of(error))
             return self._interval
 
     async def _report(self) -> None:

@@ -1,9 +1,9 @@
-"""Re-encryption: everything that is encrypted with another key is encrypted with the current one, beside live work.
+"""Re-encryption: encrypts everything under older keys with the current key, while normal work goes on.
 
-It goes table by table, a few rows in a transaction, and remembers in the database how far it has come: a process that
-is killed loses nothing, and any other goes on from there. Rows move between tables and are written by others meanwhile,
-so a round that has found something is followed by another one, until one finds nothing. Only then is it known which
-keys nothing is encrypted with any more.
+It proceeds table by table, a few rows per transaction, and records its position in the database. A killed process loses
+nothing, and any other process continues from there. Rows move between tables and are written by others meanwhile, so a
+round that found something is followed by another, until one finds nothing. Only then is it certain which keys are no
+longer in use.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ from duetime.store.rules.encrypted_columns import SEALED_TABLES, Key, Resealed, 
 _WINDOW = 1000
 _MOST_ROUNDS = 20
 _LONGEST = 0.5
-"""Seconds that one step takes."""
+"""Seconds that one step may take."""
 _PAUSE = 0.002
-"""Seconds between two transactions, for others."""
+"""Seconds between two transactions, so that other writers get their turn."""
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a re-encryption has come."""
+    """The progress of a re-encryption."""
 
     key: str
     """The key that everything is encrypted with afterwards."""
     round: int = 1
     table: int = 0
-    """Its place among the tables."""
+    """The index of the current table."""
     after: tuple[str | int, ...] | None = None
-    """The key of the last row that was looked at; None: the table begins."""
+    """The key of the last row that was read; None at the beginning of a table."""
     looked_at: int = 0
     resealed: int = 0
     found: dict[str, int] = {}
-    """What this round has encrypted anew, by the key that it was encrypted with."""
+    """Rows that this round re-encrypted, by their previous key."""
     left: dict[str, int] = {}
-    """What this round could not open, by its key."""
+    """Rows that this round could not decrypt, by their key."""
     done: bool = False
 
     @property
@@ -50,7 +50,7 @@ class Progress(msgspec.Struct, frozen=True):
 
     @property
     def in_use(self) -> frozenset[str]:
-        """Once it is done: the keys beside the current one that something is encrypted with."""
+        """Once done: the keys, other than the current one, that are still in use."""
         return frozenset(self.left) | frozenset(self.found)
 
 
@@ -61,13 +61,13 @@ class Reencryption:
         self._window = _WINDOW
 
     async def progress(self) -> Progress | None:
-        """How far the last one has come."""
+        """The progress of the last re-encryption."""
         kept = await self._store.reencryption()
         return None if kept is None else msgspec.json.decode(kept, type=Progress)
 
     async def step(self, *, restart: bool = False, fresh_data_key: bool = False) -> Progress:
-        """Go on for a moment, from where the last step ended; from the beginning where it was done, or where another
-        key encrypts by now. Raises `NoEncryptionKey`."""
+        """Continue for a moment from where the last step ended. Starts over when the last round was done, or when the
+        current key has changed. Raises `NoEncryptionKey`."""
         data_keys = self._sealer.data_keys
         if data_keys is not None and fresh_data_key:
             await data_keys.renew()
@@ -90,12 +90,12 @@ class Reencryption:
         table, name = SEALED_TABLES[now.table], now.key.encode()
         after = table.first if now.after is None else _key(table, now.after)
         page = await self._store.sealed_rows(table, after, head_of(name), text_head_of(name), self._window)
-        # Where all rows have to be written, no more are looked at than are written at a time.
+        # When every row must be rewritten, read no more rows than one transaction writes.
         self._window = table.most if len(page.rows) >= table.most else _WINDOW
         found, left = dict(now.found), dict(now.left)
         if page.rows:
             await self._sealer.learn(value for row in page.rows for value in row.values)
-            # Beside the event loop: a payload has up to 10 MiB.
+            # In a thread: a payload may have 10 MiB.
             fresh = await asyncio.to_thread(self._resealed, table, page.rows, name, found, left)
             await self._store.reseal_rows(table, fresh)
         count = sum(found.values()) - sum(now.found.values())

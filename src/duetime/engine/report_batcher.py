@@ -1,8 +1,8 @@
-"""What many remote workers report, stored together: while some transactions are under way, the next one gathers.
+"""Reports of many remote workers, stored together: while a few transactions are in progress, the next batch collects.
 
-A commit for each of two hundred workers would keep every connection busy; the dealer would wait behind them. So there
-are few of these transactions at a time, and they grow with the load. One that the database refuses is tried again
-report by report, so that a bad one harms nobody else.
+One commit for each of two hundred workers would occupy every connection, and the dealer would wait behind them. So only
+a few of these transactions run at a time, and they grow with the load. A batch that the database refuses is retried
+report by report, so that a bad one affects no other.
 """
 
 import asyncio
@@ -80,4 +80,4 @@ class Reports:
 def _fail(report: _Report, error: Exception) -> None:
     if not report.answer.done():
         report.answer.set_exception(error)
-        report.answer.exception()  # whoever reported may be gone
+        report.answer.exception()  # the reporter may be gone

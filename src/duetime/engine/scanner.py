@@ -1,8 +1,8 @@
-"""The scanner: fires what has come into view. It runs on every node; no occurrence is fired twice.
+"""The scanner fires jobs that come into view. It runs on every node; no occurrence is fired twice.
 
-It looks ahead, so that a herd of jobs at 09:00:00 has become runs when 09:00:00 comes. A job that no node can process
-is set aside with its reason; one that only this node cannot process is passed by and left to the others. Neither stops
-any other job. A batch that the database refuses is halved until the row at fault stands alone.
+It looks ahead, so that all jobs due at 09:00:00 have become runs by 09:00:00. A job that no node can process is set
+aside with its reason. A job that only this node cannot process is skipped and left to the others. Neither stops any
+other job. A batch that the database refuses is halved until the faulty row is alone.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _MOST_MISSED = 2_000
 """How many missed occurrences one transaction writes, as runs or as skips."""
 _PLAN_FOR = 0.2
 _SLICE = 0.05
-"""Seconds that a batch on an embedded file should take while others wait for its one writer."""
+"""Seconds that a batch on an embedded file should take while others wait for its single writer."""
 _LEAST = 50
 _AT_ONCE = 3
 _IN_A_ROW = 12
@@ -39,7 +39,7 @@ class Scanner:
         self._batch = batch
         self._limit = batch
         self._pause = 0.0
-        """How long others have the file to themselves before the next batch."""
+        """How long to leave the file to other writers before the next batch."""
         self._last: UUID | None = None
         self._passed = UnplannableJobs()
 
@@ -53,7 +53,7 @@ class Scanner:
             await self._narrow(error)
             return 0.0
         except StoreUnavailable:
-            self._limit = max(1, self._limit // 2)  # it may be too much for one transaction
+            self._limit = max(1, self._limit // 2)  # the batch may be too large for one transaction
             raise
         done = scan.fired + len(scan.set_aside) + len(scan.passed_by) + scan.held_back
         if scan.seen >= self._limit or done < scan.seen:
@@ -62,13 +62,14 @@ class Scanner:
         self._limit = self._batch
         if scan.next_in is None:
             return self._interval
-        # A cursor in view that was not seen is in the hands of another node.
+        # A cursor in view that the scan did not return is locked by another node.
         least = 0.0 if scan.seen else _PATIENCE
         return min(self._interval, max(scan.next_in.total_seconds(), least))
 
     async def _fire(self) -> Scan:
-        """Fire a batch; and where that is not all, some more behind it, so that one is planned here while the database
-        stores another and finds the next. They are to each other what two nodes are."""
+        """Fire a batch. If it is full, fire more batches behind it, so that one is planned here while the database
+        stores another and finds the next. Concurrent batches are as independent as two nodes: `SKIP LOCKED` keeps them
+        apart."""
         if self._store.embedded:
             return await self._fire_slice()
         if self._limit < self._batch:
@@ -78,17 +79,18 @@ class Scanner:
             for _ in range(_IN_A_ROW):
                 found = asyncio.get_running_loop().create_future()
                 group.create_task(row.fire(found))
-                # One looks after the other: two that look at the same time pass by what the other takes.
+                # The batches select their jobs one after the other: two that select at the same time skip each other's
+                # rows.
                 if await found < self._limit or row.is_over:
                     break
         if row.failed:
-            _tell(row.set_aside)  # the others have happened
+            _tell(row.set_aside)  # the other batches are committed
             raise row.failed
         return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by), row.held_back)
 
     async def _fire_slice(self) -> Scan:
-        """Fire a batch. While others wait, it is as small as fits into a slice of time, and firing takes half of the
-        time at most: most cursors come into view ahead of their time, and what the others wait for is due now."""
+        """Fire a batch. While other writers wait, the batch shrinks to fit a time slice, and firing takes at most half
+        of the time: most cursors come into view early, but the other writers' work is due now."""
         began = monotonic()
         scan = await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
         took = monotonic() - began
@@ -100,7 +102,7 @@ class Scanner:
         return scan
 
     async def _narrow(self, error: StoreRejected) -> None:
-        """Halve the batch that was refused; a single row that is refused is set aside."""
+        """Halve a refused batch; set aside a single refused row."""
         if self._limit > 1:
             self._limit //= 2
             return
@@ -116,7 +118,7 @@ class Scanner:
 
 
 class _Row:
-    """Batches in a row, some of them under way at once, and what came of them."""
+    """A series of batches, some of them concurrent, and their combined result."""
 
     def __init__(self, store: Store, limit: int, passed: UnplannableJobs) -> None:
         self.fired = 0
@@ -127,14 +129,15 @@ class _Row:
         self.next_in: timedelta | None = None
         self.failed: Exception | None = None
         self.is_over = False
-        """Whether a batch failed, or could do nothing: the next one would do no better."""
+        """Whether a batch failed or made no progress: the next one would do no better."""
         self._store = store
         self._limit = limit
         self._passed = passed
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def fire(self, found: asyncio.Future[int]) -> None:
-        """Fire a batch when there is room for it; says how many jobs it found as soon as it knows."""
+        """Fire a batch when there is room for it; resolves `found` with the number of selected jobs as early as
+        possible."""
 
         def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
             _tell_once(found, len(due))
@@ -143,7 +146,7 @@ class _Row:
         async with self._room:
             try:
                 scan = await self._store.fire_due(self._limit, plan, self._passed.waiting())
-            except Exception as error:  # raised when all of them are over
+            except Exception as error:  # raised when all batches are done
                 self.failed = self.failed or error
                 self.is_over = True
             else:
@@ -165,7 +168,7 @@ def _tell_once(found: asyncio.Future[int], count: int) -> None:
 
 
 def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Decided]:
-    """Decide as many as one transaction should hold; after a long outage that may not be all of them."""
+    """Plan as many jobs as one transaction can hold. After a long outage that may not be all of them."""
     decided: list[Decided] = []
     missed, until = 0, monotonic() + _PLAN_FOR
     for job in due:
@@ -183,7 +186,7 @@ def _tell(set_aside: Sequence[SetAside]) -> None:
 
 
 def _refuse(culprit: UUID | None, problem: str) -> PlanFires:
-    """Set aside the one job that was refused; another one that comes first by now is fired as usual."""
+    """Set aside the refused job. If another job comes first by now, it fires as usual."""
 
     def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
         return [SetAside(job.job_id, problem) if job.job_id == culprit else plan_fire(job, now) for job in due]

@@ -1,6 +1,7 @@
-"""The settler: hands on the ends of runs to those who wait for them. It runs on every node; an end is handed on once.
+"""The settler passes the end of a run on to the runs that depend on it. It runs on every node; each end is settled
+once.
 
-It is woken when such a run has ended, and looks by itself now and then.
+A hint wakes it when such a run has ended. It also polls.
 """
 
 from datetime import timedelta
@@ -18,12 +19,12 @@ class Settler:
         self._batch = batch
 
     async def tick(self) -> float:
-        # What was cancelled by settling is to be handed on too.
+        # Settling cancels runs, whose ends must be settled too.
         return 0.0 if await self._store.settle(self._batch) else self._interval
 
 
 def settling(store: Store, *, interval: timedelta) -> Loop:
-    """A settler's loop, which hears of runs that end."""
+    """A settler's loop, woken when runs end."""
     loop = Loop("settler", Settler(store, interval=interval).tick, jitter=0.2)
     store.listen(lambda hint: loop.wake() if hint in (Hint.ENDED, Hint.CANCEL) else None)
     return loop

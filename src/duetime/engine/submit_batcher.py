@@ -1,12 +1,11 @@
-"""Gathering: single submissions that arrive together are stored together.
+"""Single submissions that arrive together are stored together.
 
-While one transaction of a tenant is under way, what arrives for that tenant waits, and is stored by the next one. So
-a lone caller waits for nobody, and under load a commit serves many. When the store refuses a batch because of one of
-its jobs, they are stored one by one, so that each caller gets its own answer.
+While one transaction of a tenant is in progress, new submissions of that tenant wait, and the next transaction stores
+them. A single caller therefore waits for no other, and under load one commit serves many. When the store refuses a
+batch because of one of its jobs, they are stored one by one, so that each caller gets its own answer.
 
-What waits is bounded, for each tenant and in all: beyond that, or when the store has not answered a tenant for too
-long, its callers are refused at once (`Overloaded`) instead of being kept. What one tenant waits for is not held
-against another.
+The queue is bounded, per tenant and in total. Beyond that, or when the store has not answered a tenant for too long,
+callers are refused at once (`Overloaded`). One tenant's backlog does not count against another.
 """
 
 import asyncio
@@ -22,16 +21,16 @@ from duetime.process.loop import not_missed
 from duetime.store.protocol.store import Store
 
 ABOUT_ONE_JOB = (InvalidInput, NotFound, Conflict, StoreRejected, QuotaExceeded)
-"""What the store says about one of the jobs that it was given: the others may be stored without it. Of jobs
-that are too many together, some may be stored."""
+"""Errors about one job of a batch: the others may be stored without it. If the jobs together exceed a quota, some of
+them may be stored."""
 MOST_TOGETHER = 500
 MOST_WAITING = 20_000
 MOST_OF_ONE = MOST_WAITING // 2
-"""How many of one tenant may wait."""
+"""How many submissions of one tenant may wait."""
 LONGEST_WAIT = 2.0
-"""Seconds: when the transaction under way has taken this long, the database has fallen behind."""
+"""Seconds: when the current transaction has taken this long, the database is overloaded."""
 PATIENCE = 10.0
-"""Seconds after which a caller is told that the store did not answer; whether the job is stored is not known then."""
+"""Seconds after which a caller gets `Overloaded`. Whether the job is stored is unknown then."""
 
 
 class _Waiting(NamedTuple):
@@ -43,19 +42,19 @@ class SubmitBatcher:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lines: dict[int, deque[_Waiting]] = {}
-        """What waits, for each tenant that has a transaction under way."""
+        """Waiting submissions, for each tenant with a transaction in progress."""
         self._waiting = 0
         self._since: dict[int, float] = {}
-        """Since when the transaction of each tenant is under way."""
+        """When the current transaction of each tenant began."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, tenant_id: int, job: NewJob) -> Submitted:
-        """Store a job, together with others where there are any; where another transaction holds its `key`, it waits
-        its turn, and those that arrived with it do not."""
+        """Store a job, batched with others if there are any. A job whose `key` another transaction holds waits for it
+        without delaying the rest of its batch."""
         return await in_turn(lambda: self._line_up(tenant_id, job))
 
     async def submit_all(self, tenant_id: int, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Store all of these jobs or none of them, at once."""
+        """Store all of these jobs or none, in one transaction."""
         self._check(tenant_id)
         return await in_turn(lambda: self._submit(tenant_id, jobs))
 
@@ -73,13 +72,13 @@ class SubmitBatcher:
         return await answer
 
     def _check(self, tenant_id: int) -> None:
-        """Refuse more while the store is behind."""
+        """Refuse new submissions while the store is overloaded."""
         too_many = self._waiting >= MOST_WAITING or len(self._lines.get(tenant_id, ())) >= MOST_OF_ONE
         if too_many or monotonic() - self._since.get(tenant_id, float("inf")) > LONGEST_WAIT:
-            raise Overloaded("the database has fallen behind", remedy="ask again in a moment")
+            raise Overloaded("the database is overloaded", remedy="retry in a moment")
 
     async def _store_line(self, tenant_id: int, line: deque[_Waiting]) -> None:
-        await asyncio.sleep(0)  # what arrived in the same breath goes along
+        await asyncio.sleep(0)  # include everything submitted in the same event loop iteration
         while line:
             batch = [line.popleft() for _ in range(min(len(line), MOST_TOGETHER))]
             self._waiting -= len(batch)
@@ -110,9 +109,9 @@ class SubmitBatcher:
         storing = asyncio.ensure_future(self._store.submit(tenant_id, jobs))
         done, _ = await asyncio.wait((storing,), timeout=PATIENCE)
         if not done:
-            # What was begun goes on: a caller that asks again finds it by its idempotency key.
+            # Storing continues after the timeout: a caller that retries finds the job by its idempotency key.
             storing.add_done_callback(not_missed)
-            raise Overloaded("the database did not answer in time", remedy="ask again with the same idempotency key")
+            raise Overloaded("the database did not answer in time", remedy="retry with the same idempotency key")
         return storing.result()
 
 

@@ -1,6 +1,6 @@
-"""The surveyor: reads figures of the whole database now and then, so that a scrape asks nobody.
+"""The surveyor reads database-wide figures periodically, so that a scrape runs no query.
 
-Every node has one. What they read is the same for all, and cheap: estimates, and counts that stop at a cap.
+Every node has one. The figures are the same on all nodes, and cheap: estimates, and counts that stop at a cap.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class Surveyor:
         await self._read_oldest()
         await self._read_workers()
         self._read_at = monotonic()
-        self._gauges.update(self._shown)  # from the first survey on: figures that were never read are not shown as 0
+        self._gauges.update(self._shown)  # after the first survey: unread figures must not appear as 0
         return self._interval
 
     @property
@@ -113,8 +113,8 @@ class Surveyor:
 
 
 class LoopLag:
-    """How late the event loop does things: what blocks it delays everything in this process. It beats the pulse, for
-    those who look at it from threads: a loop that is blocked for good counts nothing any more."""
+    """Measures how late the event loop runs timers: anything that blocks the loop delays everything in this process. It
+    also updates the pulse, which threads watch: a loop that is blocked for good stops updating it."""
 
     def __init__(self, meters: Meters, *, interval: float = 0.25) -> None:
         self._meters = meters

@@ -1,8 +1,8 @@
-"""Tokens that a node has taken ahead out of the buckets that all nodes share.
+"""Tokens that a node has leased in advance from the buckets that all nodes share.
 
-A request that finds tokens here waits for nothing. Under load the node asks for as many as it used lately, a few times
-a second and before they run out. A caller waits only for the first ones, and one statement serves all who wait then.
-Tokens that are not used in time (`HELD`) are given back. A bucket that was empty is not asked again before it can have
+A request that finds tokens here waits for nothing. Under load the node asks for as many as it used recently, a few
+times a second and before they run out. A caller waits only for the first ones, and one statement serves all waiting
+callers. Tokens that are not used in time (`HELD`) are given back. An empty bucket is not asked again before it can have
 filled, so a refusal costs no statement.
 """
 
@@ -18,48 +18,48 @@ from duetime.process.loop import not_missed
 from duetime.store.protocol.service import Allowances
 
 _AHEAD = 0.2
-"""Seconds of use that are asked for at a time; half as much again, so that they do not run out."""
+"""Seconds of use to lease at a time, plus half as much again so that the tokens do not run out."""
 _ASK_AGAIN = 0.1
-"""Seconds after which a bucket that could not give all that was wanted is asked again."""
+"""Seconds until a bucket that could not give everything is asked again."""
 _MOST = 10_000
-"""Leases that are kept."""
+"""The maximum number of leases."""
 
 
 class Bucket(NamedTuple):
     tenant_id: int
     key_id: UUID | None
-    """None: of the tenant as a whole."""
+    """None: the bucket of the whole tenant."""
     rate: float
     size: float
 
 
 class Taken(NamedTuple):
     left: int
-    """What may still be taken, as far as this node knows."""
+    """The remaining tokens, as far as this node knows."""
     wait: float = 0.0
-    """Seconds until as many can be there; 0: they were given."""
+    """Seconds until enough tokens can be available; 0 when they were given."""
 
 
 class _Lease:
-    """What this node holds of one bucket."""
+    """This node's tokens of one bucket."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
         self.parts: deque[tuple[int, float]] = deque()
-        """Tokens, and until when they may be used; oldest first."""
+        """Tokens and their expiry, oldest first."""
         self.late = 0
-        """Tokens whose time is over."""
+        """Expired tokens."""
         self.level = bucket.size
-        """What the bucket held when it was asked last."""
+        """The bucket's level when it was asked last."""
         self.asked_at = -math.inf
         self.short = math.inf
         """A need that the bucket could not meet then."""
         self.spent = 0
-        """Tokens that were used since."""
+        """Tokens used since."""
         self.wanted = 0
         """Tokens that callers wait for."""
         self.ahead = 0.0
-        """Tokens to have at hand, by what was used lately."""
+        """Tokens to keep in stock, by recent use."""
         self.asking: asyncio.Task[None] | None = None
 
     def live(self, now: float) -> int:
@@ -89,7 +89,7 @@ class _Lease:
         return max(0.0, filled_at - now)
 
     def look_back(self, now: float) -> None:
-        """Learn from what was used since the bucket was asked last."""
+        """Update the forecast from what was used since the bucket was asked last."""
         self.ahead = min(self.bucket.size, 1.5 * self.spent * _AHEAD / max(now - self.asked_at, _AHEAD))
         self.spent = 0
 
@@ -118,13 +118,13 @@ class TokenLeases:
         return Taken(lease.left(now))
 
     def put_back(self, bucket: Bucket, count: int) -> None:
-        """Tokens that were taken are not used: they go back into the bucket."""
+        """Return unused tokens to the bucket."""
         lease = self._lease(bucket)
         lease.spent = max(0, lease.spent - count)
         lease.late += count
 
     async def give_back(self) -> None:
-        """Give back what was not used in time. To be called every second or so."""
+        """Give back expired tokens. Call it about once a second."""
         now = monotonic()
         idle = [lease for lease in self._leases.values() if lease.asking is None and now - lease.asked_at > HELD]
         for lease in idle:
@@ -144,11 +144,11 @@ class TokenLeases:
                 del self._leases[next(iter(self._leases))]
             lease = self._leases[key] = _Lease(bucket)
         elif lease.bucket != bucket:
-            lease.bucket, lease.asked_at = bucket, -math.inf  # it was changed: what is known of it says nothing
+            lease.bucket, lease.asked_at = bucket, -math.inf  # the bucket's limit changed: the known level is invalid
         return lease
 
     async def _fetch(self, lease: _Lease, need: int) -> float:
-        """Wait until this many tokens are here; returns the seconds to wait when they are not."""
+        """Wait until this many tokens are available; returns the seconds to wait when they are not."""
         while True:
             now = monotonic()
             if lease.live(now) >= need:
@@ -169,7 +169,7 @@ class TokenLeases:
         want = max(need, lease.wanted) + math.ceil(lease.ahead)
         held = lease.live(now)
         back, lease.late = lease.late, 0
-        if need:  # more than is held: as one, since only a whole bucket may owe
+        if need:  # more than one node may hold: taken as one, since only a full bucket may go into debt
             back += held
             lease.parts.clear()
         try:

@@ -1,8 +1,8 @@
-"""Jobs that this node passes by: it cannot plan them, and another node may.
+"""Jobs that this node skips because it cannot plan them, while another node may.
 
-They stay due in the database. This node does not look at them again for a while, first for a short one, then for
-longer, so that they neither keep it busy nor hide what is due behind them. It tries again: descriptors and memory come
-back, and jobs are edited.
+They stay due in the database. This node ignores them for a while, at first briefly, then for longer, so that they
+neither keep it busy nor hide the due jobs behind them. It retries: file descriptors and memory become available again,
+and jobs are edited.
 """
 
 import logging
@@ -24,14 +24,14 @@ _FORGET_AFTER = 2 * _LONGEST_PAUSE
 class UnplannableJobs:
     def __init__(self) -> None:
         self._jobs: dict[UUID, tuple[float, float]] = {}
-        """When to look at a job again, and how long the pause before that was."""
+        """When to retry a job, and the length of the pause before that."""
         self._log_at = 0.0
 
     def add(self, passed: Iterable[PassedBy]) -> None:
         now, example = monotonic(), None
         for example in passed:
             until, pause = self._jobs.get(example.job_id, (0.0, _FIRST_PAUSE / 2))
-            if until <= now:  # of two batches under way at once, the second may have seen it before the first was over
+            if until <= now:  # of two concurrent batches, the second may have read it before the first was done
                 pause = min(_LONGEST_PAUSE, 2 * pause)
                 self._jobs[example.job_id] = (now + pause, pause)
         if example is not None and now >= self._log_at:
@@ -44,11 +44,11 @@ class UnplannableJobs:
             )
 
     def waiting(self) -> list[UUID]:
-        """The jobs that are not looked at now."""
+        """The jobs that are skipped now."""
         if not self._jobs:
             return []
         now = monotonic()
-        # One that could be planned since then has not come back, and begins anew the next time.
+        # A job that was planned since then has not come back, and starts over next time.
         for job_id in [job_id for job_id, (until, _) in self._jobs.items() if now > until + _FORGET_AFTER]:
             del self._jobs[job_id]
         return [job_id for job_id, (until, _) in self._jobs.items() if now < until]

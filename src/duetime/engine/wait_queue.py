@@ -1,7 +1,7 @@
-"""A line of remote workers that wait for runs: all of one tenant, with the same tasks and queues.
+"""A queue of remote workers that wait for runs: all of one tenant, with the same tasks and queues.
 
-Who came first is served first. A worker that was passed over (its lease may be over) goes to the end, so that nobody
-stands in the way of others.
+It is first in, first out. A worker that got no runs (its lease may have expired) moves to the end, so that it does not
+block the others.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from duetime.model.worker import Seat
 
 
 class Capabilities(NamedTuple):
-    """What makes workers stand in one line."""
+    """Workers with equal capabilities share a wait queue."""
 
     tenant_id: int
     tasks: frozenset[str]
@@ -26,14 +26,14 @@ class Capabilities(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What a worker came away with."""
+    """The answer to a waiting worker."""
 
     runs: list[tuple[LaneKey, Claimed]]
     cancelled: tuple[UUID, ...] = ()
 
 
 class Waiting:
-    """One worker at the desk."""
+    """One waiting claim of a worker."""
 
     __slots__ = ("claim_no", "held", "room", "serving", "trials", "turn", "unanswered", "worker_id")
 
@@ -43,12 +43,12 @@ class Waiting:
         self.room = room
         self.trials = trials
         self.held = held
-        """How many runs it holds already, as it says itself."""
+        """How many runs the worker reports that it holds."""
         self.turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self.serving: asyncio.Future[None] | None = None
-        """Done with the claim that names this worker, while there is one: it must not leave without the answer."""
+        """Set while a claim names this worker, done with that claim: the worker must not leave without the answer."""
         self.unanswered = False
-        """Whether the answer to such a claim was lost: it may have brought runs, which are to be seen no more."""
+        """Whether the answer to such a claim was lost: it may have taken runs, which no look can see any more."""
 
     @property
     def seat(self) -> Seat:
@@ -61,7 +61,7 @@ class Waiting:
     def refuse(self, error: Exception) -> None:
         if not self.turn.done():
             self.turn.set_exception(error)
-            self.turn.exception()  # whoever waited may be gone, and then nobody looks at it
+            self.turn.exception()  # mark it as retrieved: the caller may be gone
 
 
 class Line:
@@ -78,11 +78,11 @@ class Line:
             self.waiting[key] = waiting
 
     def with_room(self) -> list[Waiting]:
-        """Who can be served, each worker once, in order."""
+        """The claims that can be served, one per worker, in order."""
         return self._once(waiting for waiting in self.waiting.values() if waiting.room and waiting.serving is None)
 
     def unanswered(self) -> list[Waiting]:
-        """Who may have runs without knowing it, each worker once."""
+        """The claims that may have taken runs unseen, one per worker."""
         return self._once(waiting for waiting in self.waiting.values() if waiting.unanswered)
 
     def _once(self, all: Iterable[Waiting]) -> list[Waiting]:

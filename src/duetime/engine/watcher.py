@@ -1,7 +1,7 @@
-"""The watcher: says when runs are due that no live worker can take.
+"""The watcher reports due runs that no live worker can take.
 
-Such runs wait, and nothing else would ever be heard of them. The watcher logs it once for each lane, and tells those
-who listen, until a worker that has the task comes.
+Such runs wait without any other sign. The watcher logs each lane once and notifies listeners, until a worker that
+provides the task appears.
 """
 
 import logging
@@ -22,7 +22,7 @@ from duetime.store.shared.awake_lanes import LaneFollower
 log = logging.getLogger("duetime.watcher")
 
 PATIENCE = timedelta(seconds=5)
-"""A worker that restarts is not missed at once."""
+"""Leaves a restarting worker time to come back."""
 
 
 class Watcher:
@@ -34,13 +34,13 @@ class Watcher:
 
     @property
     def unserved(self) -> int:
-        """How many lanes hold due runs that nobody can take."""
+        """How many lanes hold due runs that no worker can take."""
         return len(self._told)
 
     async def tick(self) -> float:
         await self._lanes.read()
         lanes = self._lanes.by_id
-        # What a node makes for itself, it takes itself.
+        # A node serves its own internal jobs itself.
         others = {lane_id: lane for lane_id, lane in lanes.items() if lane.key.tenant_id != INTERNAL_TENANT}
         waiting = await unserved_lanes(self._store, others)
         by_tenant: dict[int, list[UUID]] = defaultdict(list)
@@ -48,7 +48,7 @@ class Watcher:
             key, run_id = others[lane_id].key, waiting[lane_id]
             by_tenant[key.tenant_id].append(run_id)
             log.warning(
-                "no_worker: %s is due, and no live worker has the task %s for the queue %s",
+                "no_worker: %s is due, and no live worker provides the task %s for the queue %s",
                 show("run", run_id),
                 key.task,
                 key.queue,
@@ -60,7 +60,7 @@ class Watcher:
 
 
 async def unserved_lanes(store: Store, lanes: Mapping[int, Lane]) -> dict[int, UUID]:
-    """Those of these lanes that have due runs and that nobody serves, with the first of the runs that wait there."""
+    """The lanes with due runs that no worker serves, each with its first waiting run."""
     now = await store.now()
     alive = [worker for worker in await store.workers() if worker.lease_until > now]
     unserved = [lane.id for lane in lanes.values() if not _is_served(lane, alive)]

@@ -1,9 +1,8 @@
-"""The desk: where remote workers come to register, wait for runs, and report what became of them.
+"""The worker gateway: remote workers register, wait for runs and report results here.
 
-A worker that speaks HTTP gets what one with a database connection gets: a lease, numbered claims, fences. Its session
-belongs to the key that opened it and has a token of its own: to every other key, and without the token, the worker is
-a missing one (`session`). The desk keeps nothing that matters: any server that reaches the same store can go on where
-this one was.
+A worker that speaks HTTP gets the same as one with a database connection: a lease, numbered claims, fences. Its session
+belongs to the key that opened it and has its own token. For any other key, and without the token, the worker does not
+exist (`session`). The gateway keeps no state that matters: any server on the same store can take over.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ _MOST_TARGETS = 100_000
 _ENDED: dict[Event, Outcome] = {Event.SUCCEED: Succeeded()}
 
 Reported = tuple[UUID, int, Outcome, bytes | None]
-"""A run, its fence, what the attempt came to, and its log."""
+"""A run, its fence, the outcome of the attempt, and its log."""
 
 
 class WorkerGateway:
@@ -48,14 +47,14 @@ class WorkerGateway:
         self._store = store
         self._health = Health(breakers)
         self._targets: dict[UUID, tuple[Target, int]] = {}
-        """What the runs that were dealt out here are aimed at, and which attempts they are."""
+        """The target and the attempt number of the runs that were claimed here."""
         self._dealer = Dealer(store, poll, strict=strict)
         self._beats = HeartbeatBatcher(store)
         self._reports = Reports(store)
         self._workers: dict[UUID, Worker] = {}
         self._seen: dict[UUID, float] = {}
         self._claims: dict[UUID, int] = {}
-        """The highest claim number that each worker came with: one that is not above it may have been answered."""
+        """The highest claim number of each worker: a claim that is not above it may have been answered before."""
         reporter = Reporter(store.report_attempts, self._health, breakers)
         self.loops = (self._dealer.loop, Loop("desk", self._forget), reporter.loop)
 
@@ -63,7 +62,7 @@ class WorkerGateway:
         self._dealer.hint(hint)
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """Answer all waiting workers now."""
         self._dealer.close()
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> Worker:
@@ -88,8 +87,8 @@ class WorkerGateway:
         return known
 
     async def session(self, tenant_id: int, worker_id: UUID, key_id: UUID | None, token_hash: bytes) -> Worker:
-        """The worker, for the key that opened its session and with the session's token. Raises `NotFound`, whatever of
-        these is wrong: an id alone tells nothing and allows nothing."""
+        """The worker, for the key that opened its session together with the session's token. Raises `NotFound` if any
+        of them is wrong: an id alone reveals and permits nothing."""
         known = self._workers.get(worker_id)
         if known is None:
             known = await self._store.worker(worker_id)
@@ -97,7 +96,7 @@ class WorkerGateway:
                 self._remember(known)
         knows_token = known.token_hash is not None and compare_digest(known.token_hash, token_hash)
         if known.tenant_id != tenant_id or known.key_id != key_id or not knows_token:
-            raise NotFound(f"there is no worker {show('wrk', worker_id)}")
+            raise NotFound(f"worker {show('wrk', worker_id)} does not exist")
         self._seen[worker_id] = monotonic()
         return known
 
@@ -109,7 +108,7 @@ class WorkerGateway:
         wait: float,
         gone: asyncio.Future[None],
     ) -> Turn:
-        """Runs for a worker, once there are any; or what it is asked to stop."""
+        """Wait for runs for a worker, or for a request to cancel some of its runs."""
         worker_id = worker.id
         if waiting.claim_no:
             if not waiting.room:
@@ -118,14 +117,16 @@ class WorkerGateway:
                 before = await self._claimed_before(worker_id, waiting.claim_no)
                 if before.runs:
                     return before
-                waiting.unanswered = True  # it may be on its way still
+                waiting.unanswered = True  # the earlier claim may still be in progress
             self._claims[worker_id] = max(waiting.claim_no, self._claims.get(worker_id, 0))
         elif asked := await self._store.cancellations(worker_id):
             return Turn([], asked)
         chosen = frozenset(worker.tasks)
         if tasks is not None:
             if unknown := sorted(set(tasks) - chosen):
-                raise InvalidInput(f"{unknown[0]!r} was not registered", field="tasks", remedy="register with it first")
+                raise InvalidInput(
+                    f"the worker did not register {unknown[0]!r}", field="tasks", remedy="register with it first"
+                )
             chosen = frozenset(tasks)
         assert worker.tenant_id is not None
         wants = Capabilities(worker.tenant_id, chosen, frozenset(worker.queues))
@@ -145,7 +146,7 @@ class WorkerGateway:
     async def complete(
         self, worker_id: UUID, ended: Sequence[Completion], judged: Sequence[Reported], closed: Sequence[int]
     ) -> Completed:
-        """Take reports: those that need no decision, and those that the job's retry policy has to judge."""
+        """Take reports: those that need no decision, and those that the job's retry policy judges."""
         completions = [self._weighed(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
         unknown: list[UUID] = []
         if judged:
@@ -162,7 +163,7 @@ class WorkerGateway:
         return Completed(refused)
 
     def _weighed(self, run_id: UUID, outcome: Outcome | None, completion: Completion) -> Completion:
-        """Count what an attempt came to, where it is known what it was aimed at."""
+        """Count the outcome for the target's health, if the target is known."""
         target, attempt = self._targets.pop(run_id, (None, 0))
         if target is None or outcome is None:
             return completion
@@ -172,11 +173,11 @@ class WorkerGateway:
         return await self._store.note(worker_id, notes)
 
     async def parents(self, worker_id: UUID, run_id: UUID, after: UUID | None) -> Sequence[Parent]:
-        """What a run that the worker holds depended on, a part at a time."""
+        """The parents of a run that the worker holds, a page at a time."""
         return await self._store.held_parents(worker_id, run_id, after)
 
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
-        """What the store has under claims of a worker, other than what that worker holds."""
+        """The runs that the store has under a worker's claims and that the worker does not hold."""
         return await self._store.unaccounted(worker_id, claim_nos, run_ids)
 
     async def hand_back(
@@ -186,8 +187,8 @@ class WorkerGateway:
         claim_nos: Sequence[int] = (),
         not_held: Sequence[UUID] = (),
     ) -> int:
-        """Take back runs, whatever was claimed under numbers whose answer never came, and what the worker does not
-        hold, though the store says so."""
+        """Release these runs, everything claimed under numbers whose answer was lost, and the runs that the worker does
+        not hold although the store says so."""
         released = await self._store.release(worker_id, claim_nos)
         if not_held:
             released += await self._store.disown(worker_id, not_held)
@@ -199,13 +200,13 @@ class WorkerGateway:
         self._dealer.turn_away(worker_id)
 
     async def _what_became_of(self, worker_id: UUID, claim_no: int) -> Turn:
-        """A worker that wants no more asks whether a claim that it gave up has brought something."""
+        """Whether a claim that the worker gave up has taken runs."""
         if await self._dealer.call_out(worker_id, claim_no):
             return Turn([])
         return await self._claimed_before(worker_id, claim_no)
 
     async def _claimed_before(self, worker_id: UUID, claim_no: int) -> Turn:
-        """The runs of a claim that was made before, if it was: its answer was lost on the way."""
+        """The runs of an earlier claim whose answer was lost."""
         return Turn(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
 
     def _remember(self, worker: Worker) -> None:
@@ -217,10 +218,10 @@ class WorkerGateway:
             book.pop(worker_id, None)
 
     async def _forget(self) -> float:
-        """What has not been heard of for a while is read again when it comes back."""
+        """Drop idle workers from the cache; they are read from the store when they come back."""
         before = monotonic() - _FORGET_AFTER
         if len(self._targets) > _MOST_TARGETS:
-            self._targets.clear()  # runs whose workers never came back; what is not counted opens nothing
+            self._targets.clear()  # their workers never came back; an uncounted outcome opens no breaker
         for worker_id in [worker_id for worker_id, seen in self._seen.items() if seen < before]:
             self._forget_worker(worker_id)
         return _FORGET_EVERY

@@ -134,7 +134,7 @@ def _take(job: NewJob, taken: set[tuple[str, str]]) -> None:
     for field, value in (("key", job.key), ("idempotency_key", job.idempotency_key)):
         if value is not None:
             if (field, value) in taken:
-                raise InvalidInput(f"{value!r} stands twice in this batch", field=field)
+                raise InvalidInput(f"{value!r} appears twice in this batch", field=field)
             taken.add((field, value))
 
 
