@@ -21,10 +21,10 @@ for _ in range(70):
 # fmt: off
 # What is submitted to `send(to, subject="…")`, and how the refusal begins.
 SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "an argument is missing": ({}, "args: the arguments do not fit send(to, subject='hi'): missing"),
-    "one too many": ({"to": 1, "cc": 2}, "args: the arguments do not fit send(to, subject='hi'): got"),
-    "a wrong name": ({"too": 1}, "args: the arguments do not fit send"),
-    "the context is not an argument": ({"to": 1, "ctx": 2}, "args: the arguments do not fit send"),
+    "an argument is missing": ({}, "args: the arguments do not match send(to, subject='hi'): missing"),
+    "one too many": ({"to": 1, "cc": 2}, "args: the arguments do not match send(to, subject='hi'): got"),
+    "a wrong name": ({"too": 1}, "args: the arguments do not match send"),
+    "the context is not an argument": ({"to": 1, "ctx": 2}, "args: the arguments do not match send"),
     "datetime": ({"to": datetime(2026, 1, 1, tzinfo=UTC)}, "args.to: datetime is not JSON (pass text"),
     "set": ({"to": {1}}, "args.to: set is not JSON"),
     "bytes": ({"to": b"x"}, "args.to: bytes is not JSON"),

@@ -38,7 +38,7 @@ async def test_a_start_that_takes_too_long_counts(app: App, monkeypatch: pytest.
     async with working(app, processes=1):
         run = await ended(app, await quick.submit())
     assert (run.state, run.failure) == (RunState.FAILED, FailureClass.TIMEOUT)
-    assert run.error.startswith("it had not begun 0."), run.error
+    assert run.error.startswith("it had not started 0."), run.error
 
 
 async def test_a_start_takes_no_longer_than_it_may(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ async def test_a_start_takes_no_longer_than_it_may(app: App, monkeypatch: pytest
             run = await ended(app, await quick.submit())
         assert (await ended(app, await square.submit(number=3))).value == 9
     assert (run.state, run.failure) == (RunState.FAILED, FailureClass.ERROR)
-    assert "its process could not be used: TimeoutError('it did not get to the function within 0.3 s')" in run.error
+    assert "its process failed: TimeoutError('it did not call the function within 0.3 s')" in run.error
 
 
 @pytest.mark.parametrize("deaths", [2, 3])
@@ -66,7 +66,7 @@ async def test_a_child_that_dies_before_it_begins_spends_nothing_a_few_times(
     if deaths == 2:
         assert (run.state, run.value, run.attempt) == (RunState.SUCCEEDED, "alive", 1)
     else:
-        assert (run.state, run.error) == (RunState.FAILED, "its process ended before it began, 3 times: exit code 7")
+        assert (run.state, run.error) == (RunState.FAILED, "its process ended before it started, 3 times: exit code 7")
 
 
 APP = """

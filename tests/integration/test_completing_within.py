@@ -167,7 +167,7 @@ async def test_a_checkpoint_does_not_wait_for_the_transaction_that_completes_its
         transaction = connection.transaction()
         await transaction.start()
         await ctx.complete(connection)
-        with pytest.raises(Conflict, match="being completed in a transaction"):
+        with pytest.raises(Conflict, match="completing the run in a transaction"):
             await ctx.checkpoint("too late")
         await transaction.rollback()
         await connection.close()

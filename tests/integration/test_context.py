@@ -176,7 +176,7 @@ async def test_a_result_that_cannot_be_kept_does_not_undo_the_work(app: App) -> 
     assert [run.value for run in runs] == [None, "a sibling"] * len(ODD)
     for run in runs[::2]:
         (line,) = run.attempts[0].log_lines
-        assert line.startswith("the result is not kept: result: ")
+        assert line.startswith("the result was dropped: result: ")
 
 
 async def test_every_other_result_comes_back_as_it_was(app: App) -> None:

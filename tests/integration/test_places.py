@@ -183,7 +183,7 @@ async def test_a_machine_without_room_for_processes_spends_nothing(
     given_back = [item for run in runs for item in run.attempts if item.state is AttemptState.SNOOZED]
     assert len(given_back) <= 2, "what is given back is not claimed again while there is no room"
     assert later.value == 9
-    assert sum("no process can be started" in line for line in caplog.messages) == 1
+    assert sum("cannot start a process" in line for line in caplog.messages) == 1
 
 
 async def test_a_machine_with_room_for_one_process(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ async def test_a_child_has_a_context(app: App) -> None:
 
 @pytest.mark.parametrize(
     ("asks_after", "ends_after", "said"),
-    [(0, 0.05, ["its attempt is over"]), (0.05, 0, ["its attempt is over"] * 2)],
+    [(0, 0.05, ["its attempt has ended"]), (0.05, 0, ["its attempt has ended"] * 2)],
     ids=["asks before the end", "asks after the end"],
 )
 async def test_a_thread_that_a_function_leaves_behind_disturbs_nobody(
@@ -270,7 +270,7 @@ async def test_the_result_of_a_child_is_kept_if_it_can_be(app: App) -> None:
         runs = [await ended(app, await give.submit(what=what)) for what in ("large", "not JSON", "NUL")]
     assert [run.state for run in runs] == [RunState.SUCCEEDED] * 3
     assert [run.value for run in runs] == [None, None, "a\x00b"]
-    assert "the result is not kept" in runs[0].attempts[0].log_lines[0]
+    assert "the result was dropped" in runs[0].attempts[0].log_lines[0]
 
 
 async def test_the_worker_leaves_no_child_behind(app: App) -> None:

@@ -102,7 +102,7 @@ async def test_a_result_that_the_server_refuses_is_not_kept(app: App, served: Se
     assert (run.state, run.value) == (RunState.SUCCEEDED, None)
     first, second = run.attempts[-1].log_lines
     assert first == "all is well"
-    assert second.startswith("the result is not kept: ")
+    assert second.startswith("the result was dropped: ")
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["success", "failure"])
@@ -123,7 +123,7 @@ async def test_a_log_that_the_server_refuses_is_not_kept(
     assert (run.state, run.value, run.attempt) == (RunState.SUCCEEDED, "done", 2 if fails else 1)
     for attempt in run.attempts:
         (line,) = attempt.log_lines
-        assert line.startswith("the log is not kept: ")
+        assert line.startswith("the log was dropped: ")
 
 
 async def test_where_both_are_refused_the_run_has_still_succeeded(
@@ -140,7 +140,7 @@ async def test_where_both_are_refused_the_run_has_still_succeeded(
         run = await ended(app, await talk.submit())
     assert (run.state, run.value) == (RunState.SUCCEEDED, None)
     (line,) = run.attempts[-1].log_lines
-    assert line.startswith("neither the log nor the result is kept: ")
+    assert line.startswith("the log and the result were dropped: ")
 
 
 async def test_more_notes_than_the_server_takes_at_once(
@@ -170,4 +170,4 @@ async def test_more_notes_than_the_server_takes_at_once(
         await eventually(shown)
         seen.set()
         await ended(app, receipt)
-    assert sum("progress could not be kept" in line for line in caplog.messages) == 1
+    assert sum("progress could not be stored" in line for line in caplog.messages) == 1

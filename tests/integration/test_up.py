@@ -40,7 +40,7 @@ def test_up_runs_jobs_and_stops_in_good_order(tmp_path: Path) -> None:
     assert "✗ examples.hello.flaky" in up.stdout, "the first attempt of that task fails"
     assert up.stdout.splitlines()[-1].startswith("stopped")
     assert tracebacks(up.stderr) == []
-    assert "examples.hello.flaky failed, tried again in" in up.stderr
+    assert "examples.hello.flaky failed, retrying in" in up.stderr
 
 
 def ticks(up: Command) -> list[str]:

@@ -99,8 +99,8 @@ async def test_every_failed_attempt_is_logged_with_its_traceback(
         assert line["traceback"].endswith("LookupError: no such card\n")
         assert line["message"].endswith(": LookupError: no such card")
     assert (first["retried"], second["retried"], second["retry_in"]) == (True, False, None)
-    assert first["message"].startswith(f"{task} failed, tried again in 0.0 s")
-    assert second["message"].startswith(f"{task} failed, not tried again")
+    assert first["message"].startswith(f"{task} failed, retrying in 0.0 s")
+    assert second["message"].startswith(f"{task} failed, not retried")
     assert SECRET not in output
 
 
@@ -111,7 +111,7 @@ async def test_for_people(app: App, capsys: pytest.CaptureFixture[str]) -> None:
         receipt = await app.submit("in_the_loop", {"text": SECRET}, retries=0)
         await ended(app, receipt)
     output = capsys.readouterr().err
-    assert f"not tried again: LookupError: no such card  ({receipt.run_id}, attempt 1)\n  Traceback" in output
+    assert f"not retried: LookupError: no such card  ({receipt.run_id}, attempt 1)\n  Traceback" in output
     assert SECRET not in output
 
 
@@ -147,7 +147,7 @@ async def test_a_failed_target_is_logged_without_what_it_answered(
     output = capsys.readouterr().err
     [line] = told(output)
     assert (line["run_id"], line["failure"], line["retried"]) == (run["run_id"], "target_failed", False)
-    assert "not tried again: it answered 500" in line["message"]
+    assert "not retried: it answered 500" in line["message"]
     assert SECRET not in output
 
 
@@ -200,7 +200,7 @@ async def test_a_hook_that_fails_or_hangs_harms_nothing(
         receipts = [await app.submit("in_the_loop", {"text": "x"}, retries=0) for _ in range(10)]
         for receipt in receipts:
             assert (await ended(app, receipt)).state is RunState.FAILED
-        await eventually(lambda: "it cannot keep up" in caplog.text)
+        await eventually(lambda: "cannot keep up" in caplog.text)
     assert set(seen) <= {receipt.run_id for receipt in receipts}
     assert 3 <= len(seen) < 10
     assert "the on_failure hook" in caplog.text

@@ -1,1 +1,1 @@
-"""What runs jobs: slots, claims, executors, completion and the lease."""
+"""The worker: slots, claims, executors, completion and the lease."""

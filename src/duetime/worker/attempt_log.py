@@ -1,4 +1,5 @@
-"""The log of one attempt: lines that are kept with it, bounded, and passed on to the process's own logging."""
+"""The log of one attempt: a bounded number of lines, stored with the attempt and forwarded to the process's own
+logging."""
 
 import logging
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class AttemptLog:
-    """Made for every attempt, so that it costs nothing until somebody logs."""
+    """Created for every attempt, so it costs nothing until the task logs."""
 
     __slots__ = ("_lines", "_logger", "_max_lines", "_task", "dropped")
 
@@ -41,14 +42,14 @@ class AttemptLog:
         if self._lines is None:
             self._lines = []
         if len(self._lines) >= self._max_lines:
-            # The end of a log tells more than its middle: keep the first half and the last lines.
+            # Keep the first half and the last lines: the end of a log says more than its middle.
             del self._lines[self._max_lines // 2]
             self.dropped += 1
         self._lines.append((when.isoformat(timespec="milliseconds"), level, bounded(text, LINE_LIMIT)))
 
     @property
     def written(self) -> int:
-        """How many lines there were so far."""
+        """The number of lines so far."""
         return len(self._lines or ()) + self.dropped
 
     def encoded(self) -> bytes | None:
@@ -59,7 +60,7 @@ class AttemptLog:
 
 
 def with_line(encoded: bytes | None, text: str) -> bytes:
-    """A log with one more line, from the worker itself; or of that line alone."""
+    """A log with one more line from the worker itself, or with that line alone."""
     log: dict[str, Any] = {"lines": [], "dropped": 0} if encoded is None else json.decode(encoded)
     when = SystemClock().now().isoformat(timespec="milliseconds")
     log["lines"].append({"at": when, "level": "WARNING", "text": bounded(text, LINE_LIMIT)})

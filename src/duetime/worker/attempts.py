@@ -1,4 +1,4 @@
-"""The attempts of a worker: everything that happens to a run between its claim and what the completer is told of it."""
+"""The attempts of a worker: what happens to a run between its claim and its report to the completer."""
 
 import logging
 from asyncio import Event
@@ -42,11 +42,11 @@ log = logging.getLogger("duetime.worker")
 _COUNTED_TOGETHER = 256
 
 Observer = Callable[[str, Claimed, Completion], None]
-"""Told of every attempt that ended: its task, the claim, and what the store will be told."""
+"""Called for every attempt that ended, with its task, the claim and the completion."""
 
 
 class Attempts:
-    """Those of one worker, whichever session they belong to."""
+    """The attempts of one worker, across its sessions."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Attempts:
         self.health = Health(limits.breakers)
         self.notes = Notes(source, self.under_way)
         self.idle = Event()
-        """Set while there are none."""
+        """Set while no attempt is in progress."""
         self.idle.set()
         self._limits = limits
         self._completer = completer
@@ -76,7 +76,7 @@ class Attempts:
         self._meters = Meters() if meters is None else meters
         self._tracer = tracer
         self._durations: list[float] = []
-        """Of attempts that ended, until a few are counted together."""
+        """Durations of ended attempts, recorded a few at a time."""
         self._running: dict[UUID, Running] = {}
         self._wheel = DeadlineWheel(self._time_is_over)
         sizes = {Place.LOOP: limits.slots, Place.THREAD: limits.threads, Place.PROCESS: limits.processes}
@@ -85,9 +85,9 @@ class Attempts:
         self.slots = Slots(sizes, slot_freed)
         self._meters.add_gauge("duetime_slots", lambda: self.slots.by_place(self.slots.sizes))
         self._meters.add_gauge("duetime_slots_used", lambda: self.slots.by_place(self.slots.used))
-        # Where a higher tier always goes first, none that came later may wait behind what was claimed before.
+        # With strict tiers, a later run of a higher tier must not wait behind runs claimed ahead.
         ahead = self.slots.claim_ahead if not limits.strict else _nothing_ahead
-        self._executors: tuple[Executor, ...] = (  # by place
+        self._executors: tuple[Executor, ...] = (  # indexed by place
             LoopExecutor(
                 limits.slots,
                 source,
@@ -101,7 +101,7 @@ class Attempts:
                 limits.threads,
                 self.notes,
                 self._finished,
-                # Beside an embedded store many threads that are never done stand in the way of the store's own one.
+                # Beside an embedded store, many threads that are always busy would starve the store's own thread.
                 partial(_nothing_ahead if source.embedded else ahead, Place.THREAD),
                 limits.max_result,
             ),
@@ -128,7 +128,7 @@ class Attempts:
         return run_id in self._running
 
     def held_under(self, session: Session, claim_nos: Iterable[int]) -> dict[int, list[UUID]]:
-        """The runs under way of each of these claims."""
+        """The runs in progress of each of these claims."""
         held: dict[int, list[UUID]] = {claim_no: [] for claim_no in claim_nos}
         for run_id, running in self._running.items() if held else ():
             if running.session is session and running.claim_no in held:
@@ -141,7 +141,7 @@ class Attempts:
             executor.close()
 
     def cancel(self, run_ids: Iterable[UUID]) -> list[UUID]:
-        """Ask these to end, as far as they are here; returns those that are not."""
+        """Ask these runs to stop; returns those that this worker does not hold."""
         strangers = []
         for run_id in run_ids:
             running = self._running.get(run_id)
@@ -154,7 +154,7 @@ class Attempts:
 
     def start(self, session: Session, claim_no: int, claimed: Claimed, lane: LaneKey) -> None:
         if session.over:
-            return  # the answer came too late: it is released, or the reaper frees it
+            return  # the answer came too late: the claim is released, or the reaper frees the run
         if (outcome := not_tried(claimed)) is not None:
             completion = complete(claimed, outcome, None)
             self._tell(session, claimed, lane, claim_no, completion)
@@ -176,7 +176,7 @@ class Attempts:
             self.idle.clear()
 
     def _shall_wait(self, running: Running) -> bool:
-        """A run that was claimed before the breaker of its target opened, and has not begun, need not find out."""
+        """Whether to postpone a run that was claimed before its target's breaker opened and has not started."""
         open_now = self.health.open_now
         return bool(open_now) and target_of(running.lane, running.claimed.options) in open_now
 
@@ -209,7 +209,8 @@ class Attempts:
         self._meters.run_duration.add_all(durations)
 
     def _report(self, running: Running, outcome: Outcome) -> None:
-        """Tell the completer how the attempt ended; why it was stopped weighs more than what it did about it."""
+        """Report the attempt's outcome to the completer. The reason for a stop takes precedence over the function's own
+        outcome."""
         running.reported = True
         if running.stop is not None:
             said = self._why_stopped(running, outcome)
@@ -222,15 +223,16 @@ class Attempts:
         context = running.context_if_made
         apart = context is not None and isinstance(context, Context) and context.completed_in_transaction
         self._tell(running.session, running.claimed, running.lane, running.claim_no, completion, apart=apart)
-        # One that completed itself in a transaction has failed only if that was rolled back, which the store finds out.
+        # A run that the task completed in its own transaction has failed only if that was rolled back. The store checks
+        # that.
         if outcome is not PLAIN and not apart:
-            error, running.error = running.error, None  # it refers to what refers to this attempt
+            error, running.error = running.error, None  # break the reference cycle between the error and this attempt
             by_target = running.definition.place in (Place.CALL, Place.COMMAND)
             raised = error if running.stop is None else None
             self.failures.tell(running.claimed, running.lane, completion, outcome, error=raised, by_target=by_target)
 
     def _why_stopped(self, running: Running, outcome: Outcome) -> Outcome | None:
-        """What the end of an attempt that was asked to stop comes to; None when nobody is told now."""
+        """The outcome of an attempt that was asked to stop; None when nothing is reported now."""
         match running.stop:
             case Stop.SHUTDOWN if isinstance(outcome, Succeeded) and not _may_have_noticed(running):
                 return outcome
@@ -238,10 +240,10 @@ class Attempts:
                 running.reported = False
                 return None
             case Stop.SHUTDOWN:
-                return Failed(Failure(FailureClass.LOST, "its worker was stopped, and it shall never start twice"))
+                return Failed(Failure(FailureClass.LOST, "its worker was stopped; the job runs at most once"))
             case Stop.TIMEOUT if not running.begun:
                 waited = monotonic() - running.began
-                return Failed(Failure(FailureClass.TIMEOUT, f"it had not begun {waited:.1f} s after it was claimed"))
+                return Failed(Failure(FailureClass.TIMEOUT, f"it had not started {waited:.1f} s after it was claimed"))
             case Stop.TIMEOUT:
                 return timed_out(running.claimed)
             case Stop.CANCEL:
@@ -263,7 +265,7 @@ class Attempts:
             try:
                 self._observe(lane.task, claimed, completion)
             except Exception as error:
-                log.warning("attempts are not reported any more: %s", reason_of(error))
+                log.warning("the attempt observer failed and is disabled: %s", reason_of(error))
                 self._observe = None
 
     def stop(self, running: Running, reason: Stop) -> None:
@@ -272,8 +274,8 @@ class Attempts:
             self._executors[running.definition.place].stop(running)
 
     def _time_is_over(self, running: Running) -> None:
-        """A run has reached its timeout; a thread that goes on for a lease after it is reported as it is. What has not
-        begun has its time from when it does."""
+        """A run has reached its timeout. A thread that goes on for one more lease is reported as timed out. The timeout
+        of a run that has not started counts from its start."""
         timeout = (running.claimed.timeout_ms or 0) / 1000
         deadline = running.counts_from() + timeout
         if running.stop is None and deadline > monotonic():
@@ -291,7 +293,7 @@ def _nothing_ahead(place: int, count: int) -> None:
 
 def _end_span(span: AttemptSpan, running: Running, outcome: Outcome) -> None:
     if running.stop is not None:
-        span.end(running.stop.name.lower(), f"it was asked to end: {running.stop.value}")
+        span.end(running.stop.name.lower(), f"stopped: {running.stop.value}")
     elif isinstance(outcome, Failed):
         span.end(outcome.failure.kind.label, outcome.failure.text.partition("\n")[0])
     else:
@@ -299,5 +301,5 @@ def _end_span(span: AttemptSpan, running: Running, outcome: Outcome) -> None:
 
 
 def _may_have_noticed(running: Running) -> bool:
-    """Whether a function that returned may have done so because it was asked to stop, with its work half done."""
+    """Whether a function that returned may have done so because it was asked to stop, with its work incomplete."""
     return running.definition.place is Place.THREAD and running.definition.context_name is not None

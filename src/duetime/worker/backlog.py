@@ -1,9 +1,9 @@
-"""Runs that a place has taken on and not begun yet, the first one first.
+"""Runs that an executor has accepted and not started yet, in order.
 
-Where functions are short, a few runs wait for the next free thread or process. If they wait for longer than they
-should, because longer ones came in between, they are given back for others to take.
+For short functions, a few runs wait for the next free thread or process. If they wait too long because longer runs came
+in between, they are handed back for other workers.
 
-Threads take from here too: whoever has taken a run out has it, and nobody else.
+Threads take from here too. The one that takes a run out owns it.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from duetime.model.outcome import Cancelled, Snoozed
 from duetime.worker.running_attempt import Running
 
 PATIENCE = 0.25
-"""How long a run may wait."""
+"""Seconds that a run may wait."""
 MOST_AHEAD = 200
 GIVEN_BACK = Snoozed(timedelta(0))
-STOPPED = Cancelled("it was stopped before it began")
+STOPPED = Cancelled("it was stopped before it started")
 
 
 class Waiting:
@@ -44,12 +44,12 @@ class Waiting:
             self._watch = self._loop.call_later(PATIENCE, self._look)
 
     def take(self) -> Running | None:
-        """The next one; None where none waits any more."""
+        """The next run; None when none waits."""
         with self._lock:
             return self._since.popitem(last=False)[0] if self._since else None
 
     def withdraw(self, running: Running) -> bool:
-        """Whether it waited until now."""
+        """Whether it was still waiting."""
         with self._lock:
             return self._since.pop(running, None) is not None
 
@@ -58,7 +58,7 @@ class Waiting:
             self._watch.cancel()
 
     def _look(self) -> None:
-        """Give back those that have waited for too long."""
+        """Hand back the runs that have waited too long."""
         enough = monotonic() - PATIENCE if self._is_stuck() else float("-inf")
         with self._lock:
             late = [running for running, since in self._since.items() if since <= enough]

@@ -1,4 +1,4 @@
-"""How much a worker takes on."""
+"""The capacity of a worker."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from duetime.model.breaker import BreakerPolicy
 
 
 class WorkerLimits(msgspec.Struct, frozen=True):
-    """How much a worker takes on, and how long things may take."""
+    """How many runs a worker accepts, and its time limits."""
 
     slots: int = 200
     threads: int = 16
@@ -24,7 +24,7 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     """Whether a higher tier always goes first, instead of by shares."""
     breakers: BreakerPolicy = BreakerPolicy()
     calls: int = 500
-    """How many targets are called at once, and how many commands run, by a worker that has targets."""
+    """How many targets a worker with targets calls at once, and how many commands it runs."""
     commands: int = 4
     heartbeat_thread: bool = True
-    """Off in a simulation, where one event loop is all that runs."""
+    """False in a simulation, which has a single event loop."""

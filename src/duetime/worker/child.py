@@ -1,4 +1,4 @@
-"""Inside a child process: takes attempts from the pipe, one at a time, and answers with their outcomes."""
+"""The code inside a child process: takes attempts from the pipe, one at a time, and answers with their outcomes."""
 
 import asyncio
 import importlib
@@ -28,16 +28,16 @@ from duetime.worker.frames import Pipe
 _ANY_WORKER = UUID(int=0)
 
 Order = tuple[int, str, str, Claimed, str, str, str | None, tuple[int, int], tuple[int, str | None]]
-"""Its number first: whatever is said about the attempt goes under it. A thread that a function has left behind is known
-by the number of its own order, which is over."""
+"""The first item is the order's number. Messages about the attempt carry it. A thread that a function left behind sends
+the number of its own order, which has ended."""
 
 
 def serve(end: socket, hidden: dict[str, str] | None) -> None:
-    """Serve until the other side closes. Signals are the worker's business: it kills this process."""
+    """Serve until the other side closes. Signals are ignored: the worker kills this process."""
     take_secrets(hidden)
-    end.set_inheritable(False)  # a command that outlives this process would keep it open
+    end.set_inheritable(False)  # a command that outlives this process must not keep it open
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held back until here
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocked it during the start
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="duetime-parent", daemon=True).start()
     pipe = Pipe(end)
@@ -51,7 +51,7 @@ def serve(end: socket, hidden: dict[str, str] | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """Without its worker, what an attempt comes to is of no use, and another worker will start the run again."""
+    """End when the worker dies: the outcome could not be reported, and another worker will start the run again."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -81,7 +81,7 @@ def _attempt(pipe: Pipe, order: Order, imported: set[str]) -> Outcome:
 
 
 def find_function(module: str, qualname: str) -> Callable[..., Any]:
-    """A function by its name; where a task object has taken its place, the function inside it."""
+    """A function by its name. If a task object has replaced it, the function inside that."""
     found: Any = importlib.import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
@@ -90,7 +90,7 @@ def find_function(module: str, qualname: str) -> Callable[..., Any]:
 
 
 class _Notebook:
-    """The notes of the worker on the other side of the pipe, which knows whose they are."""
+    """Forwards progress reports to the worker on the other side of the pipe, which knows the run."""
 
     def __init__(self, pipe: Pipe, order: int) -> None:
         self._pipe = pipe

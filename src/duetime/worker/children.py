@@ -1,10 +1,10 @@
-"""A child of the worker, as the event loop sees it.
+"""A child process of the worker, as the event loop sees it.
 
-Children are spawned, never forked. The event loop talks to them over sockets: a thread for each would spend more on
-waiting for its turn than the rest of an attempt takes.
+Children are spawned, never forked. The event loop talks to them over sockets: with a thread per child, thread switches
+would take longer than the rest of an attempt.
 
-A run has begun when its function is called. A child that has to start first, or to import the module of the function,
-says when it gets there; of one that has called a function of that module before, it is known.
+A run has started when its function is called. A child that must first start, or import the function's module, reports
+when it calls the function. A child that has called a function of that module before calls it at once.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from duetime.worker.running_attempt import Running
 
 _spawn = multiprocessing.get_context("spawn")
 _LAST_BYTES = 1.0
-"""Seconds in which what a killed child had said arrives."""
+"""Seconds to wait for the last messages of a killed child."""
 _GLANCE = 0.05
 
 
@@ -39,9 +39,9 @@ class Child(asyncio.Protocol):
     ) -> None:
         self.process = process
         self.running: Running | None = None
-        """What it is at."""
+        """The current attempt."""
         self.order = 0
-        """The number of that, or of what it was at last."""
+        """The number of the current or last order."""
         self._imported: set[str] = set()
         """The modules of which it has called a function."""
         self._start_deadline: asyncio.TimerHandle | None = None
@@ -54,13 +54,13 @@ class Child(asyncio.Protocol):
         self._problem: Exception | None = None
 
     def give(self, running: Running, order: tuple[Any, ...], start_within: float) -> None:
-        """An order: the child has to call its function within some seconds."""
+        """Send an order: the child has to call the function within `start_within` seconds."""
         self.running = running
         self.order += 1
         if _module(running) in self._imported:
             running.begin_in_time()
         else:
-            late = TimeoutError(f"it did not get to the function within {start_within:g} s")
+            late = TimeoutError(f"it did not call the function within {start_within:g} s")
             self._start_deadline = asyncio.get_running_loop().call_later(start_within, self._fail, late)
         self._send(NO_QUESTION, (self.order, *order))
 
@@ -70,7 +70,7 @@ class Child(asyncio.Protocol):
         running.begin_in_time()
 
     def let_go(self) -> Running | None:
-        """What it was at, which is over or has to go elsewhere."""
+        """Detach and return the current attempt, which has ended or needs another child."""
         self._stop_deadline()
         running, self.running = self.running, None
         if running is not None:
@@ -82,32 +82,32 @@ class Child(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether it can be given a run: none is spent on a child that is on its way out."""
+        """Whether it can be given a run: false while the child is about to exit."""
         return not self._killed and self.process.is_alive()
 
     def kill(self) -> None:
         self.process.kill()
         if not self._killed and self._transport is not None:
-            # A copy that it has forked has its end of the socket open, and would keep it so.
+            # A process that the child has forked holds its end of the socket open, so it would never close by itself.
             asyncio.get_running_loop().call_later(_LAST_BYTES, self._transport.abort)
         self._killed = True
 
     def exit_code(self, within: float) -> int | None:
-        """How it ended; None where it has not ended within so many seconds. Joining alone does not tell: that waits for
-        all that it has started, too."""
+        """The exit code; None when it has not exited within so many seconds. `join` is not enough: it also waits for
+        every process that the child has started."""
         deadline = monotonic() + within
         while (found := self.process.exitcode) is None and monotonic() < deadline:
             self.process.join(_GLANCE)
         return found
 
     def retire(self) -> None:
-        """Let it end by itself."""
+        """Let it exit by itself."""
         assert self._transport is not None
         self._stop_deadline()
         self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop has a class of its own
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has its own class
         self._came(self)
 
     def data_received(self, data: bytes) -> None:
@@ -124,7 +124,7 @@ class Child(asyncio.Protocol):
 
     def _send(self, question: int, content: object) -> None:
         assert self._transport is not None
-        if not self._transport.is_closing():  # it may have died while its answer was looked for
+        if not self._transport.is_closing():  # the child may have died while its answer was looked up
             self._transport.write(pack((question, content)))
 
     def _fail(self, problem: Exception) -> None:
@@ -149,8 +149,9 @@ def start_child() -> tuple[SpawnProcess, socket.socket]:
 
 @contextmanager
 def _ctrl_c_held_back() -> Iterator[None]:
-    """A terminal sends Ctrl-C to children too: what is spawned here does not hear of it until it can ignore it."""
-    resource_tracker.ensure_running()  # starting it lets the signal through again
+    """Block SIGINT while spawning: a terminal sends Ctrl-C to children too, and a child must not receive it before it
+    ignores it."""
+    resource_tracker.ensure_running()  # starting it unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,7 +1,8 @@
-"""The claimer of a worker that works straight on a store: takes ready runs for free slots, and what short functions get
-done meanwhile; sleeps until the next one is ready, or a hint wakes it. Which runs it takes is for the planner to say.
+"""The claimer of a worker with direct access to the store. It claims ready runs for free slots, plus what short
+functions will get done meanwhile. It sleeps until the next run is ready or a hint wakes it. The planner
+chooses the runs.
 
-What a look found is dealt out over several claims, for a tenth of a second: looks at many lanes cost more than claims.
+The result of one look serves several claims, for a tenth of a second: a look at many lanes costs more than a claim.
 """
 
 import asyncio
@@ -22,19 +23,20 @@ from duetime.worker.session import Session
 from duetime.worker.source import Wants
 
 _MOST = 500
-"""How many runs one claim asks for; where a worker has many slots, a third of them, up to twice as many: the more, the
-fewer round trips, and the more another has to do again when this one dies."""
+"""The maximum number of runs in one claim. With many slots it is a third of them, up to twice this number. Larger
+claims save round trips, but leave more to repeat when this worker dies."""
 _GATHER = 0.003
-"""How long to let runs or slots gather, when there are few: a claim costs a round trip whatever it brings."""
+"""Seconds to let runs or slots accumulate when there are few: a claim costs a round trip however many runs it
+returns."""
 _RULES_EVERY = 0.5
 _TRIAL_LOOK = 0.1
 _MOST_BACKLOG = 10_000
 _AGENDA_FOR = 0.1
 _AGENDA_AT_MOST = 0.3
 _LOOK_SHARE = 8
-"""Looks of a busy worker take one part of its time in so many; twice as much when it is woken again and again."""
+"""A busy worker spends one part in so many of its time on looks, and twice that when hints wake it repeatedly."""
 _IN_BULK = 100
-"""A claim of so many runs does not wait for a look: what has come since is claimed right after it."""
+"""A claim of this size does not wait for a look: runs that arrived since are claimed right after it."""
 
 _BY_TIME = attrgetter("ready", "run_id")
 
@@ -75,7 +77,7 @@ class Claimer:
         self.loop.wake()
 
     def slot_freed(self) -> None:
-        """A claim that waits for slots waits for a few of them, or for a moment."""
+        """A claim that waits for slots waits for several of them, or for a moment."""
         if not self._slots.wanted or self._gathering is not None:
             return
         if self._slots.worth_claiming():
@@ -85,14 +87,14 @@ class Claimer:
             self._gathering = asyncio.get_running_loop().call_later(_GATHER, self._gathered)
 
     async def stopped_claiming(self, within: float) -> None:
-        """Wait until the claim under way, if any, has been answered and its runs have started."""
+        """Wait until the claim in progress, if any, is answered and its runs have started."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._quiet.wait()
         await asyncio.sleep(0)
 
     def unanswered(self, session: Session) -> list[int]:
-        """The numbers of claims of this session that may have happened, as far as anybody here knows."""
+        """The numbers of this session's claims that may have taken effect without an answer."""
         return [self._unanswered[1]] if self._unanswered is not None and self._unanswered[0] is session else []
 
     def close(self) -> None:
@@ -106,7 +108,7 @@ class Claimer:
         if self._unanswered is not None and not self._unanswered[0].over:
             await self._ask(*self._unanswered, again=True)
         if self._backlog() > _MOST_BACKLOG:
-            return _GATHER  # the store cannot take what is done already: do not ask it for more
+            return _GATHER  # completions are backed up in the store: claim no more
         free = [max(0, min(count, self._most)) for count in self._slots.free]
         if self._trials.alone:
             self._slots.wanted = True
@@ -126,14 +128,14 @@ class Claimer:
 
     def _look_is_due(self, free: Sequence[int]) -> bool:
         now = monotonic()
-        # A hint is mostly about lanes that are known. Where there is one, and much room, that one is asked anyway.
+        # A hint is mostly about known lanes. With a single lane and much room, that lane is claimed from anyway.
         heeded = max(free) < _IN_BULK or (len(self._planner.lanes) > 1 and now >= self._heed_hints_at)
         hinted = self._hinted and heeded
         return hinted or now >= self._agenda_until or self._lanes.until_next(None, 1.0) <= 0
 
     def _from_agenda(self, free: Sequence[int], look_is_due: bool) -> Takes:
-        """What to claim without a look before. Where one is due it goes before a small claim, so that nobody is
-        overtaken, and beside a large one, so that neither waits for the other."""
+        """What to claim without a new look. When a look is due, it comes before a small claim, so that the claim
+        overtakes no run, and runs concurrently with a large one, so that neither waits for the other."""
         if monotonic() >= self._agenda_until + _AGENDA_FOR or self._planner.avoids_others_now:
             return []
         agenda = self._planner.agenda
@@ -145,8 +147,8 @@ class Claimer:
         """How long to sleep."""
         full = self._planner.settle(takes, claimed)
         if not claimed and not all(lane_id in self._lanes.full for lane_id, _ in takes):
-            # Others were quicker; or the lease is over and only the database knows it yet: then asking at once, again
-            # and again, would hammer a database that has enough to do.
+            # Other workers were faster, or the lease has expired and only the database knows it yet. Retrying at once
+            # would overload the database.
             self._misses += 1
             return min(self._poll, _GATHER * (1 << min(self._misses, 10)))
         self._misses = 0
@@ -174,7 +176,7 @@ class Claimer:
             if await self._lanes.read():
                 takes, look = await self._see(free)
         if unread and not takes:
-            # The hint may be about a lane that has just woken: it is read as soon as it may be.
+            # The hint may be about a lane that has just woken. Read the lanes as soon as that is allowed.
             self._hinted = True
             return takes, unread
         if not takes and look is not None:
@@ -195,9 +197,9 @@ class Claimer:
         return self._planner.deal(free), look
 
     async def _claim_and_glance(self, session: Session, takes: Takes) -> list[Claimed]:
-        """Claim, and take a look at the same time: others may have become ready since the last one."""
+        """Claim, and look at the same time: more runs may have become ready since the last look."""
         glance = asyncio.get_running_loop().create_task(self._glance())
-        glance.add_done_callback(not_missed)  # when the claim has failed as well, nobody asks
+        glance.add_done_callback(not_missed)  # if the claim fails too, its result is never read
         try:
             claimed = await self._claim(session, takes)
             look = await glance
@@ -233,18 +235,19 @@ class Claimer:
 
     async def _claim(self, session: Session, takes: Takes) -> list[Claimed]:
         if self.session is not session:
-            return []  # it was stopped during the look: what is claimed now would be left behind
+            return []  # stopped during the look: runs claimed now would be left behind
         return await self._ask(session, session.begin_claim(), takes)
 
     async def _ask(self, session: Session, claim_no: int, takes: Takes, *, again: bool = False) -> list[Claimed]:
-        # Without an answer it may have happened or not: the same number is asked for again, and stays open till then.
+        # Without an answer, it is unknown whether the claim took effect. It stays open, and the same number is used
+        # again.
         self._unanswered = (session, claim_no, takes)
         self._quiet.clear()
         try:
             claimed = await self._store.claim(session.id, claim_no, takes)
             await self._lanes.read_those_of(claimed)
             if again and not claimed:
-                # What was asked before may be on its way still, and would bring runs that no worker knows of.
+                # The earlier request may still be in progress, and would claim runs that no worker knows of.
                 await self._store.release(session.id, [claim_no])
         finally:
             self._quiet.set()

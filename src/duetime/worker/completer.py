@@ -1,9 +1,9 @@
 """Completions on their way to the store: batched, fenced, and kept until the store has answered.
 
-While one batch is under way the next one gathers, so that batches grow with the load and a single completion waits for
-nobody. A batch that the database refuses is halved until the row at fault stands alone; that one goes without its log
-or its result, and says so; it is reported as failed only when it is refused all the same. A database that is away is
-tried until it is back: what a task has done is not thrown away.
+While one batch is in progress the next one collects, so batches grow with the load and a single completion waits for no
+other. A batch that the database refuses is halved until the faulty row is alone. That one is sent without its log or
+its result, and says so. It is reported as failed only if it is still refused. While the database is unavailable the
+completer retries: completed work is never discarded.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 
 _Apart = tuple[Session, Completion, list[int]]
-"""A completion that goes apart, and the claims that it closes."""
+"""A completion that is sent separately, and the claims that it closes."""
 
 
 class Completer:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._waiting: dict[Session, tuple[list[Completion], list[int], float]] = {}
-        """For each session: completions, closed claims, and when the first of them came."""
+        """For each session: completions, closed claims, and when the first of them was added."""
         self._sending_since = inf
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -54,8 +54,8 @@ class Completer:
         self.refused = 0
 
     def add(self, session: Session, completion: Completion, claim_no: int, *, apart: bool = False) -> None:
-        """`apart`: the task has completed the run in its own transaction, which may hold its row still. This is sent
-        once that has ended, and takes effect only if it was rolled back."""
+        """`apart`: the task has completed the run in its own transaction, which may still lock its row. This completion
+        is sent once that transaction has ended, and takes effect only if it was rolled back."""
         if apart:
             self._apart[completion.run_id] = (session, completion, [claim_no] if session.ended(claim_no) else [])
             self._another_apart.set()
@@ -92,12 +92,12 @@ class Completer:
 
     @property
     def answered_until(self) -> float:
-        """A moment: everything added before it has been answered, except for what was sent apart."""
+        """A moment: everything added before it has been answered, except for what is sent separately."""
         return min(self._sending_since, *(since for _, _, since in self._waiting.values()), inf)
 
     @property
     def apart(self) -> Collection[UUID]:
-        """The runs whose completions go apart and have not been answered."""
+        """The runs whose completions are sent separately and have not been answered."""
         return self._apart.keys()
 
     async def drained(self) -> None:
@@ -107,8 +107,8 @@ class Completer:
             await asyncio.wait([self._sending_apart])
 
     async def _send_apart(self) -> None:
-        """Send what goes apart, until nothing is left. What a transaction still holds is asked for again and again: a
-        completion that waits for it in the database would keep a connection from all others."""
+        """Send the separate completions until none is left. Runs that a transaction still locks are polled: a
+        completion that waits in the database would occupy a connection."""
         pause = _FIRST_PAUSE
         while self._apart:
             self._another_apart.clear()
@@ -152,12 +152,12 @@ class Completer:
                 log.warning("%d completions wait for the database: %s", len(batch), reason_of(error))
                 await asyncio.sleep(backoff)
                 backoff = min(2.0, backoff * 2)
-        # A run that completed itself is over when this comes: its transaction was committed.
+        # If the task's transaction was committed, the run has already ended.
         refused = answer.refused - answer.over if apart else answer.refused
         self.completed += len(batch) - len(refused)
         self.refused += len(refused)
         for run_id in refused:
-            log.info("%s: its completion was refused: it belongs to another worker, or is over", show("run", run_id))
+            log.info("%s: its completion was refused: another worker holds it, or it has ended", show("run", run_id))
 
     async def _bisect(
         self, worker_id: UUID, batch: list[Completion], closed: list[int], error: StoreRejected, *, apart: bool
@@ -168,7 +168,7 @@ class Completer:
             await self._send(worker_id, batch[middle:], closed, apart=apart)
             return
         (item,) = batch
-        log.error("%s: its outcome cannot be stored as it is: %s", show("run", item.run_id), reason_of(error))
+        log.error("%s: the database refused its outcome: %s", show("run", item.run_id), reason_of(error))
         for less in _less_of(item, error):
             try:
                 await self._send_whole(worker_id, [less], closed, apart=apart)
@@ -176,20 +176,22 @@ class Completer:
             except StoreRejected as another:
                 error = another
         log.error(
-            "%s: its end cannot be stored, the reaper will free it: %s", show("run", item.run_id), reason_of(error)
+            "%s: its completion cannot be stored, the reaper will free it: %s",
+            show("run", item.run_id),
+            reason_of(error),
         )
 
 
 def _less_of(item: Completion, error: StoreRejected) -> Iterator[Completion]:
-    """What may be taken of a completion that was refused, from much to little. What a task has done is done, whatever
-    cannot be kept of it."""
+    """Reduced versions of a refused completion, from the most complete to the least. The task's work is done, even if
+    not all of it can be recorded."""
     if item.logs is not None:
-        yield msgspec.structs.replace(item, logs=with_line(None, f"the log is not kept: {error}"))
+        yield msgspec.structs.replace(item, logs=with_line(None, f"the log was dropped: {error}"))
     if item.result is not None:
-        yield msgspec.structs.replace(item, result=None, logs=with_line(item.logs, f"the result is not kept: {error}"))
+        yield msgspec.structs.replace(item, result=None, logs=with_line(item.logs, f"the result was dropped: {error}"))
     if item.logs is not None and item.result is not None:
         yield msgspec.structs.replace(
-            item, result=None, logs=with_line(None, f"neither the log nor the result is kept: {error}")
+            item, result=None, logs=with_line(None, f"the log and the result were dropped: {error}")
         )
-    text = "its outcome could not be stored: the database refused it"
+    text = "the database refused to store its outcome"
     yield Completion(item.run_id, item.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, text)

@@ -1,7 +1,7 @@
-"""The context of an attempt: what a task may know and say while it runs.
+"""The context of an attempt: what a task can read and report while it runs.
 
 A task asks for it with a parameter called `ctx`, or annotated with one of these classes. Async functions get a
-`Context`; plain functions, in threads or processes, a `SyncContext`, whose methods block instead of being awaited.
+`Context`. Plain functions, in threads or processes, get a `SyncContext`, whose methods block.
 """
 
 import logging
@@ -21,13 +21,13 @@ from duetime.worker.attempt_log import AttemptLog
 
 Provider = Callable[[], "BaseContext"]
 current: ContextVar[Provider] = ContextVar("duetime_context")
-"""Makes the context of the attempt under way: most tasks never ask for it."""
+"""Creates the context of the current attempt on demand: most tasks never ask for it."""
 
 MESSAGE_LIMIT = 500
 
 
 class Notebook(Protocol):
-    """Where a context takes what a task says, and asks what it wants to know."""
+    """Takes a task's progress and checkpoints, and answers its questions."""
 
     def remember(self, worker_id: UUID, note: RunNote) -> None: ...
 
@@ -47,12 +47,12 @@ class SyncNotebook(Protocol):
 
 
 CompleteWithin = Callable[[Any, UUID, Claimed, bytes | None, bytes | None], Awaitable[None]]
-"""Completes a run inside a transaction: its connection, worker, run, result and logs."""
+"""Completes a run inside a transaction. Arguments: connection, worker, run, result, logs."""
 
 
 class BaseContext:
-    """What both kinds of context know. One is made for each run whose task asks for it, and must not refer to what
-    refers to it: millions of them would be garbage that only a collector finds."""
+    """What both kinds of context share. One is created for each run whose task asks for it. It must not be part of a
+    reference cycle: millions of them would be left to the garbage collector."""
 
     __slots__ = ("_claimed", "_log", "_worker_id", "queue", "task", "tenant_id", "traceparent")
 
@@ -64,8 +64,8 @@ class BaseContext:
         self._log = attempt_log
         self.tenant_id = 0
         self.traceparent: str | None = None
-        """The span of this attempt, or where nobody traces it the trace that its job was submitted in: what a call to
-        somebody else should carry."""
+        """The span of this attempt. Without tracing, the trace that its job was submitted in. Pass it on in calls to
+        other services."""
 
     @property
     def run_id(self) -> str:
@@ -77,12 +77,13 @@ class BaseContext:
 
     @property
     def token(self) -> str:
-        """The same for every attempt of this run: hand it to whatever must not do the same thing twice."""
+        """The same for every attempt of this run: pass it as an idempotency key to services that must not repeat an
+        effect."""
         return self.run_id
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is; the first is 1. Attempts whose worker was lost are not counted."""
+        """The number of this attempt, starting at 1. Attempts whose worker was lost are not counted."""
         return self._claimed.attempt
 
     @property
@@ -92,7 +93,7 @@ class BaseContext:
 
     @property
     def due_at(self) -> datetime:
-        """When the run was due; all attempts share it."""
+        """When the run was due; the same for all attempts."""
         return self._claimed.due_at
 
     @property
@@ -126,27 +127,27 @@ class Context(BaseContext):
         self._complete = complete
         self.completed_in_transaction = False
         self.in_transaction = False
-        """Whether a transaction of the task may hold the row of the run: what the worker writes to it would wait."""
+        """Whether a transaction of the task may lock the run's row: the worker's own writes to it would block."""
 
     def progress(self, fraction: float, message: str | None = None) -> None:
-        """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
+        """Report progress, from 0 to 1. It is sent about once a second, so calls are cheap."""
         note = progress_note(self._claimed.run_id, self._claimed.fence, fraction, message)
         self._notebook.remember(self._worker_id, note)
 
     async def checkpoint(self, data: Any) -> None:
-        """Save what the next attempt should start from. Durable when this returns; raises `LeaseLost` when the run
-        belongs to someone else by now, and `Conflict` while a transaction of the task is completing it."""
+        """Save the state that the next attempt starts from. It is durable when this returns. Raises `LeaseLost` when
+        another worker holds the run by now, and `Conflict` while a transaction of the task is completing it."""
         note = checkpoint_note(self._claimed.run_id, self._claimed.fence, data)
         await self._notebook.save(self._worker_id, note, in_transaction=self.in_transaction)
 
     async def parents(self) -> list[Parent]:
-        """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
+        """The jobs that this run depended on, with their results (`state`, `value`, and `name` in the graph); or the
         run that it runs after."""
         return await self._notebook.parents(self._worker_id, self._claimed.run_id)
 
     async def complete(self, connection: Any, result: Any = None) -> None:
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
-        commit. Raises `LeaseLost` when the run belongs to someone else by now; then roll back."""
+        commit. Raises `LeaseLost` when another worker holds the run by now; then roll back."""
         body = None if result is None else json.encode(result, field="result")
         self.in_transaction = True
         try:
@@ -173,24 +174,24 @@ class SyncContext(BaseContext):
         super().__init__(claimed, worker_id, task, queue, attempt_log)
         self._notebook = notebook
         self.stop_requested = threading.Event()
-        """Set when the attempt shall end (timeout, cancellation, shutdown): look at it in long work."""
+        """Set when the attempt must stop (timeout, cancellation, shutdown). Check it in long work."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the attempt shall end; a long function should look at it now and then and return."""
+        """Whether the attempt must stop. A long function should check it regularly and return."""
         return self.stop_requested.is_set()
 
     def progress(self, fraction: float, message: str | None = None) -> None:
-        """Say how far it is, from 0 to 1. Shown soon; cheap enough to call often."""
+        """Report progress, from 0 to 1. It is sent about once a second, so calls are cheap."""
         note = progress_note(self._claimed.run_id, self._claimed.fence, fraction, message)
         self._notebook.remember(self._worker_id, note)
 
     def checkpoint(self, data: Any) -> None:
-        """Save what the next attempt should start from. Durable when this returns."""
+        """Save the state that the next attempt starts from. It is durable when this returns."""
         self._notebook.save(self._worker_id, checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
 
     def parents(self) -> list[Parent]:
-        """The jobs that this run depended on, with what they came to (`state`, `value`, `name` in the graph); or the
+        """The jobs that this run depended on, with their results (`state`, `value`, and `name` in the graph); or the
         run that it runs after."""
         return self._notebook.parents(self._worker_id, self._claimed.run_id)
 
@@ -205,7 +206,7 @@ def checkpoint_note(run_id: UUID, fence: int, data: Any) -> RunNote:
 
 
 def log_ids() -> dict[str, str | int]:
-    """Which attempt this code runs in, for a line in the log: nothing outside of one."""
+    """The ids of the current attempt, for log lines; empty outside of one."""
     provider = current.get(None)
     if provider is None:
         return {}
@@ -223,11 +224,11 @@ def log_ids() -> dict[str, str | int]:
 
 
 def current_traceparent() -> str | None:
-    """What a call that the attempt under way makes should carry as its `traceparent`; None when there is none."""
+    """The `traceparent` for calls that the current attempt makes; None when there is none."""
     context = current.get(None)
     return None if context is None else context().traceparent
 
 
 def current_context() -> BaseContext:
-    """The context of the attempt that this code runs in; raises `LookupError` outside of one."""
+    """The context of the current attempt; raises `LookupError` outside of one."""
     return current.get()()

@@ -1,4 +1,4 @@
-"""One wheel of deadlines for all running attempts: a timer per run would cost more than the run."""
+"""A timer wheel for the deadlines of all running attempts: a timer per run would cost more than the run."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _FRESH = -1
 
 
 class Entry(Protocol):
-    """What can have a deadline: the wheel notes on it where it stands."""
+    """An entry of the wheel, which records the entry's bucket on it."""
 
     bucket: int | None
 
@@ -20,9 +20,9 @@ E = TypeVar("E", bound=Entry)
 
 
 class DeadlineWheel(Generic[E]):
-    """Calls back once for each entry whose time has come; late by two grains at most, never early.
+    """Calls back once for each expired entry; late by at most two grains, never early.
 
-    A fresh entry is sorted into its bucket at the wheel's next turn: most are removed before it comes.
+    A new entry is sorted into its bucket at the wheel's next turn: most are removed before that.
     """
 
     def __init__(self, expired: Callable[[E], None]) -> None:

@@ -1,7 +1,7 @@
-"""Executors: one attempt in one place, from its arguments to its outcome.
+"""Executors: each runs attempts in one place, from the arguments to the outcome.
 
-Whoever starts an attempt gets exactly one call of `finished`, on the event loop, when it has really ended. An attempt
-that was asked to stop ends as its reason says, whatever the function did about it.
+For each started attempt, `finished` is called exactly once, on the event loop, when the attempt has really ended. An
+attempt that was asked to stop ends with the outcome of the stop reason, whatever the function did.
 """
 
 import asyncio
@@ -33,28 +33,29 @@ class Executor(Protocol):
     def start(self, running: Running) -> None: ...
 
     def stop(self, running: Running) -> None:
-        """Ask the attempt to end, as its place allows; `running.stop` says why."""
+        """Ask the attempt to stop, as far as its place allows; `running.stop` is the reason."""
 
     def close(self) -> None:
-        """Let go of what the place holds; attempts still under way are abandoned."""
+        """Release the executor's resources; attempts in progress are abandoned."""
 
 
 _AT_ONCE = timedelta(0)
 _RUNS_A_TURN = 50
-"""How many runs one runner begins before the event loop gets its turn."""
+"""How many runs one runner starts before it yields to the event loop."""
 _MOST_AHEAD = 1_000
 
 
 class LoopExecutor:
-    """Async functions, on the event loop.
+    """Runs async functions on the event loop.
 
-    A runner is an asyncio task that takes one run after the other. A run that never waits is over at once, and the
-    next begins without a task and a turn of the loop of its own, which would cost more than all the rest. While runs
-    are queued another runner stands by, to take over when a run waits: then each run has a runner to itself.
+    A runner is an asyncio task that takes one run after the other. A run that never waits ends at once, and the next
+    starts without its own task and loop iteration, which would cost more than all the rest. While runs are queued,
+    another runner stands by to take over when a run waits: then each run has its own runner.
 
-    No more runs are begun and not over than there are slots. A few more are queued where they are short; what is not
-    begun soon after all, because longer ones came in between, is given back for others to take. A plain queue, and not
-    `waiting.py`: nobody else takes from it, and a lock and a moment for each run would cost more than they tell.
+    No more runs are in progress than there are slots. A few more are queued where they are short. Runs that do not
+    start soon, because longer ones came in between, are handed back for other workers. The queue is a plain one, not
+    `backlog.py`: only the event loop takes from it, and a lock and a timestamp for each run would cost more than they
+    are worth.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class LoopExecutor:
         self._busy = 0
         """How many runners have a run."""
         self._last_seen: Running | None = None
-        """The last one that stood in the queue when somebody looked."""
+        """The last run in the queue at the previous check."""
         self._watch: asyncio.TimerHandle | None = None
         self._runners: set[asyncio.Task[None]] = set()
         self._one_stands_by = False
@@ -101,7 +102,7 @@ class LoopExecutor:
         try:
             self._queue.remove(running)
         except ValueError:
-            return  # it is over
+            return  # it has ended
         self._loop.call_soon(self._finished, running, STOPPED)
 
     def close(self) -> None:
@@ -109,7 +110,8 @@ class LoopExecutor:
             self._watch.cancel()
 
     def _look(self) -> None:
-        """Give back what stood in the queue when somebody looked last, and has not begun because all are busy."""
+        """Hand back the runs that were queued at the previous check and have not started because all runners are
+        busy."""
         late, last = [], self._last_seen
         if self._busy >= self._size and last is not None and last in self._queue:
             late = [self._queue.popleft() for _ in range(self._queue.index(last) + 1)]
@@ -126,10 +128,10 @@ class LoopExecutor:
         runner.add_done_callback(self._runners.discard)
 
     async def _serve(self) -> None:
-        """Take runs from the queue as long as nothing tells this runner from a fresh one."""
+        """Take runs from the queue while this runner is indistinguishable from a new one."""
         self._one_stands_by = False
         if not self._queue or self._busy >= self._size:
-            return  # whoever is done with one takes the next
+            return  # the next runner that becomes free takes the run
         runner = asyncio.current_task()
         assert runner is not None
         untouched = copy_context()
@@ -163,7 +165,7 @@ class LoopExecutor:
             if self._shall_wait(running):
                 raise Snooze(_AT_ONCE)
             if self._busy >= self._size:
-                running.begin_in_time()  # it may have waited for others
+                running.begin_in_time()  # it may have waited for other runs
             running.begun = True
             arguments = json.decode(running.claimed.args)
             if definition.context_name is not None:
@@ -186,7 +188,7 @@ class LoopExecutor:
             running.error = error
             outcome = outcomes.from_exception(error)
         finally:
-            running.task = None  # whoever stops it now must not hit the runner's next run
+            running.task = None  # a stop that comes now must not hit the runner's next run
             current.reset(token)
         self._finished(running, outcome)
 
@@ -210,6 +212,6 @@ def _same(one: CopiedContext, other: CopiedContext) -> bool:
 
 
 def _not_committed() -> Outcome:
-    """A run that completed itself is gone from the store, and this is refused; if it is still there, the task's
-    transaction was rolled back, and its effect with it."""
+    """A run that the task completed is gone from the store, which refuses this outcome. If the run is still there, the
+    task's transaction was rolled back, and its effect with it."""
     return Failed(Failure(FailureClass.ERROR, "the run was completed inside a transaction that did not commit"))

@@ -1,9 +1,9 @@
-"""Failed attempts, as a worker tells of them: a record in its log, and a call of the app's `on_failure` hooks.
+"""How a worker reports failed attempts: a record in its log, and a call of the app's `on_failure` hooks.
 
-Neither can harm the worker. The log names the task, the run and what follows, never the arguments; of what a target
-answered it shows the status alone, since its log is the operator's and not the tenant's. Hooks are called one after the
-other, beside the runs: one that fails or takes too long is logged, and when they cannot keep up the oldest calls wait
-and the newest failures are only logged.
+Neither can harm the worker. The log names the task, the run and the next step, never the arguments. Of a target's
+answer it shows only the status, because the log belongs to the operator and not to the tenant. Hooks are called one
+after the other, concurrently with the runs. A hook that fails or takes too long is logged. When hooks cannot keep up,
+the newest failures are only logged.
 """
 
 import asyncio
@@ -31,26 +31,26 @@ _TRIED_AGAIN = (Event.RETRY, Event.RELEASE)
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """What an `on_failure` hook is given: which attempt failed, how, and what follows."""
+    """The argument of an `on_failure` hook: which attempt failed, how, and what happens next."""
 
     task: str
     queue: str
     tenant_id: int
-    """0 in a remote worker: its key says which tenant it is."""
+    """0 in a remote worker, whose key determines the tenant."""
     job_id: str
     run_id: str
     attempt: int
     """The first is 1. Attempts whose worker was lost are not counted."""
     failure: FailureClass
     message: str
-    """The exception's class and text, or what the target answered."""
+    """The exception's class and text, or the target's answer."""
     retried: bool
-    """Whether the run is tried again; else it is over, and a dead letter."""
+    """Whether the run is retried; otherwise it is a dead letter."""
     retry_in: timedelta | None
     error: BaseException | None = field(default=None, repr=False)
     """The exception, where the function ran in this process."""
     traceback: str | None = field(default=None, repr=False)
-    """Its traceback as text, from a child process too."""
+    """Its traceback as text, also from a child process."""
 
 
 FailureHook = Callable[[FailedAttempt], Awaitable[object]]
@@ -73,7 +73,7 @@ class Failures:
         error: BaseException | None = None,
         by_target: bool = False,
     ) -> None:
-        """Tell of an attempt, if it failed."""
+        """Report an attempt, if it failed."""
         if completion.attempt_state is not AttemptState.FAILED:
             return
         failure = outcome.failure if isinstance(outcome, Failed) else None
@@ -100,7 +100,7 @@ class Failures:
             self._call_later(failed)
 
     async def close(self) -> None:
-        """Wait for a moment until the hooks have been told of everything."""
+        """Wait briefly until the hooks have received everything."""
         if self._calling is not None:
             await asyncio.wait([self._calling], timeout=_CLOSE_DEADLINE)
             self._calling.cancel()
@@ -119,7 +119,7 @@ class Failures:
             for hook in self._hooks:
                 await _call_one(hook, failed)
             if self._left_out and not self._waiting:
-                log.warning("on_failure was not called for %d failures: it cannot keep up", self._left_out)
+                log.warning("on_failure was skipped for %d failures: the hooks cannot keep up", self._left_out)
                 self._left_out = 0
 
 
@@ -143,9 +143,9 @@ def _log(failed: FailedAttempt, *, without_answer: bool) -> None:
     if without_answer and failed.failure is not FailureClass.NETWORK and not text.startswith("not called"):
         text = text.partition(": ")[0]
     if failed.retry_in is None:
-        follows = "not tried again" if not failed.retried else "tried again"
+        follows = "not retried" if not failed.retried else "retrying"
     else:
-        follows = f"tried again in {failed.retry_in.total_seconds():.1f} s"
+        follows = f"retrying in {failed.retry_in.total_seconds():.1f} s"
     told = {
         **_ids(failed),
         "queue": failed.queue,
@@ -161,12 +161,12 @@ def _log(failed: FailedAttempt, *, without_answer: bool) -> None:
         None if error is None else (type(error), error, error.__traceback__),
         extra=told,
     )
-    # Formatters take this text instead of making it once more; a child process sends the text alone.
+    # Formatters use this text instead of formatting the exception again. A child process sends only the text.
     record.exc_text = failed.traceback
     log.handle(record)
 
 
 def _ids(failed: FailedAttempt) -> dict[str, object]:
-    """Under the names that lines from inside an attempt have."""
+    """The same names as for log lines from inside an attempt."""
     ids = {"job_id": failed.job_id, "run_id": failed.run_id, "attempt": failed.attempt, "task": failed.task}
     return {**ids, "tenant_id": failed.tenant_id} if failed.tenant_id else ids

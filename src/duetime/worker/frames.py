@@ -1,4 +1,4 @@
-"""Messages between a worker and a child of it: pickled, each behind its length. Both sides are the same program."""
+"""Messages between a worker and its child: pickled, with a length prefix. Both sides are the same program."""
 
 import itertools
 import pickle
@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 NO_QUESTION = 0
-"""The number of what answers no question."""
+"""The number of a message that answers no question."""
 _LENGTH = 4
 _AT_ONCE = 65_536
 
@@ -18,7 +18,7 @@ def pack(message: object) -> bytes:
 
 
 class Unpacker:
-    """Puts messages together from what arrives of them."""
+    """Assembles messages from the bytes that arrive."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -39,10 +39,10 @@ class Unpacker:
 
 
 class Pipe:
-    """The child's end, for the thread that waits for orders and for any other that waits for an answer.
+    """The child's end, for the thread that waits for orders and for other threads that wait for answers.
 
-    What arrives has a number: that of the question that it answers, or none for an order. Whoever waits reads, one
-    thread at a time, and leaves to the others what is theirs: a thread only to read would cost each order a switch.
+    Every message has a number: the question that it answers, or none for an order. Each waiting thread reads in turn
+    and leaves the others' messages to them: a dedicated reader thread would cost each order a thread switch.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -57,7 +57,7 @@ class Pipe:
         self._is_read = False
 
     def send(self, message: object) -> None:
-        """From any thread: a function may have some of its own, and they may log."""
+        """Callable from any thread: a function may start threads, and they may log."""
         packed = pack(message)
         with self._sending:
             self._socket.sendall(packed)
@@ -74,7 +74,7 @@ class Pipe:
             self.send((kind, order, (number, content)))
             return self._receive(number)
         finally:
-            # A signal may have called this thread away: then its answer is for nobody.
+            # A signal handler may have raised in this thread. Then no thread waits for the answer.
             self._awaited.discard(number)
             self._received.pop(number, None)
 
@@ -88,7 +88,7 @@ class Pipe:
             return self._received.pop(number)
 
     def _read(self) -> None:
-        """Take what there is, and wait until there is something; others may have a look meanwhile."""
+        """Read what is available, or wait for it. Other threads may check for their messages meanwhile."""
         self._is_read = True
         self._lock.release()
         try:
@@ -96,7 +96,7 @@ class Pipe:
         finally:
             self._lock.acquire()
             self._is_read = False
-            if len(self._awaited) > 1:  # otherwise nobody else waits
+            if len(self._awaited) > 1:  # otherwise no other thread waits
                 self._changed.notify_all()
         if not data:
             raise EOFError

@@ -1,8 +1,8 @@
-"""The heartbeat: keeps the worker's lease, on a thread, an event loop and a connection of its own.
+"""The heartbeat renews the worker's lease, with its own thread, event loop and connection.
 
 A task that blocks the worker's event loop must not look like a dead worker. When the lease cannot be renewed, the
-worker is told at 80 % of it, counted from when the last good renewal was *sent*: its runs stop before anyone else can
-start them. (In a simulation, which has no threads, it is a task of the one event loop that there is.)
+worker is notified at 80 % of it, counted from when the last successful renewal was *sent*: its runs stop before another
+worker can start them. (In a simulation, which has no threads, it is a task of the single event loop.)
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _LOOK_EVERY = 1.0
 
 
 class Heartbeat:
-    """Beats for one session, until stopped or lost. The callbacks run on the event loop that made it."""
+    """Renews the lease of one session until stopped or lost. The callbacks run on the event loop that created it."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Heartbeat:
         self._awake = asyncio.Event()
         source = self._source.companion()
         opened = False
-        # On its own, because a renewal that hangs may also hang while it is being given up.
+        # A separate task, because a renewal that hangs may also hang while it is being cancelled.
         watch = asyncio.create_task(self._watch())
         looking = asyncio.create_task(self._look_home())
         try:
@@ -111,8 +111,8 @@ class Heartbeat:
                         delay = await self._renew(source)
                 except LeaseLost:
                     if self._stopping.is_set():
-                        return  # the worker has left while this renewal was under way
-                    log.error("the lease is over: the worker stops its runs")
+                        return  # the worker left during this renewal
+                    log.error("the lease has expired: the worker stops its runs")
                     self._tell_lost()
                     return
                 except TimeoutError:
@@ -126,9 +126,9 @@ class Heartbeat:
             await source.close()
 
     async def _watch(self) -> None:
-        """Tell the worker when too little of its lease is left."""
+        """Report the lease as lost when too little of it is left."""
         stop_after = self._lease.total_seconds() * _STOP_AT
-        # Every good renewal moves the moment, without waking anyone.
+        # Each successful renewal moves the deadline without waking this task.
         while (left := self._good_at + stop_after - monotonic()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         if not self._stopping.is_set():
@@ -136,8 +136,8 @@ class Heartbeat:
             self._tell_lost()
 
     async def _look_home(self) -> None:
-        """Tell when the worker's event loop stands still. Its lease goes on: a run that computes there shall not start
-        a second time elsewhere; ending the process is for whoever watches it."""
+        """Warn when the worker's event loop is blocked. The lease is still renewed: a run that blocks the loop must not
+        start a second time elsewhere. Ending the process is up to its supervisor."""
         while self._pulse is not None and self._thread is not None:
             await asyncio.sleep(_LOOK_EVERY)
             self._pulse.tell()
@@ -145,7 +145,7 @@ class Heartbeat:
     async def _renew(self, source: Source) -> float:
         sent = monotonic()
         session = self._session
-        # In this order: a claim that is answered in between is listed.
+        # In this order, so that a claim that is answered in between is listed.
         answered, open_claims = session.answered, session.open_claims()
         renewal = await source.renew(session.id, self._lease, open_claims, answered)
         self._good_at = sent
@@ -155,7 +155,7 @@ class Heartbeat:
 
     async def _sleep(self, delay: float) -> None:
         assert self._awake is not None
-        # Never sleep past the moment at which the runs must stop.
+        # Never sleep past the deadline for stopping the runs.
         left = self._good_at + self._lease.total_seconds() * _STOP_AT - monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.01, min(delay, left))):

@@ -1,7 +1,7 @@
 """The claimer of a remote worker: a long poll for each place that has free slots.
 
-The server answers when it has dealt runs to this worker. A poll that is given up (the connection broke, the worker
-stops) has a number: asking again with it tells whether it had brought something.
+The server answers when it has claimed runs for this worker. Every poll has a number. After an abandoned poll (the
+connection broke, the worker stops), a request with the same number returns the runs that it claimed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from duetime.worker.task import Place
 _WAIT = 25.0
 """Seconds that a poll waits for runs."""
 _TRIAL_WAIT = 0.25
-"""While runs that are not trusted are tried, more of them may be taken soon."""
+"""Seconds to wait while untrusted runs are tried: room for more of them may come soon."""
 _SLACK = 10.0
 _GATHER = 0.003
 _MOST_BACKLOG = 10_000
@@ -62,7 +62,7 @@ class HttpClaimer:
         self._wake()
 
     def hint(self) -> None:
-        """The server knows by itself."""
+        """The server gets its own hints."""
 
     def slot_freed(self) -> None:
         if any(poll.hungry for poll in self._polls):
@@ -82,7 +82,7 @@ class HttpClaimer:
         self.session = None
 
     async def ask(self, session: Session, body: wire.Ask) -> wire.Dealt | None:
-        """Runs, and what shall stop; None when the poll was given up because the session ends."""
+        """Runs, and runs to cancel; None when the poll was abandoned because the session ends."""
         asking = self._server.post(session.id, "claim", body, wire.Dealt, patience=body.wait + _SLACK)
         call = asyncio.ensure_future(asking)
         self._calls.add(call)
@@ -99,15 +99,15 @@ class HttpClaimer:
         return dealt
 
     async def release(self, session: Session, claim_no: int) -> None:
-        """Let nothing be claimed under this number any more."""
+        """Make sure that nothing is claimed under this number any more."""
         await self._server.post(session.id, "hand-back", wire.HandBack(claims=[claim_no]), wire.HandedBack)
 
     async def _wait_for_cancels(self) -> float:
-        """While something runs here, be told at once when it shall stop."""
+        """While runs are in progress, wait for requests to cancel them."""
         session, slots = self._session, self._wants.slots
         if session is None or slots.idle:
             return _IDLE
-        with contextlib.suppress(LeaseLost, NotFound):  # the heartbeat hears of it too
+        with contextlib.suppress(LeaseLost, NotFound):  # the heartbeat gets this error too
             await self.ask(session, wire.Ask(claim_no=0, room=0, wait=_WAIT))
         return _IDLE
 
@@ -135,7 +135,7 @@ class _Poll:
         if self._wants.backlog() > _MOST_BACKLOG:
             return _GATHER
         if slots.free[self.place] > 0 and not slots.worth_claiming(self.place):
-            await asyncio.sleep(_GATHER)  # a few slots more make a claim worth its round trip
+            await asyncio.sleep(_GATHER)  # a few more slots make the claim worth its round trip
         if self._wants.trials.alone:
             return _TRIAL_WAIT
         room = max(0, min(slots.free[self.place], wire.MOST_RUNS))
@@ -150,7 +150,7 @@ class _Poll:
         return [self._unanswered[1]] if self._unanswered is not None and self._unanswered[0] is session else []
 
     async def settle(self) -> None:
-        """Find out what a poll that was given up has brought."""
+        """Get the runs that an abandoned poll has claimed."""
         async with self._lock:
             if self._unanswered is not None:
                 await self._claim(self._unanswered[0], 0)
@@ -178,12 +178,12 @@ class _Poll:
             dealt = await self._claimer.ask(session, body)
         except (LeaseLost, NotFound):
             self._unanswered = None
-            await asyncio.sleep(_IDLE)  # the heartbeat hears of it too, and ends the session
+            await asyncio.sleep(_IDLE)  # the heartbeat gets this error too, and ends the session
             return
         if dealt is None:
             return
         if again and not dealt.runs:
-            # What was asked before may be on its way still, and would bring runs that no worker knows of.
+            # The earlier request may still be in progress, and would claim runs that no worker knows of.
             with contextlib.suppress(LeaseLost, NotFound):
                 await self._claimer.release(session, claim_no)
         self._unanswered = None
@@ -215,5 +215,5 @@ def _raw(value: object) -> bytes | None:
 
 
 def _lane(run: wire.DealtRun) -> LaneKey:
-    """Which tenant it is, the server knows."""
+    """The tenant is left out: only the server knows it."""
     return LaneKey(0, run.queue, Tier[run.priority], run.task, run.trial)

@@ -1,4 +1,4 @@
-"""What a remote worker needs of an HTTP client."""
+"""The interface of the HTTP client that a remote worker needs."""
 
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 class Wire(Protocol):
     async def open(self) -> None:
-        """Make ready for use on this event loop."""
+        """Prepare for use on this event loop."""
 
     async def close(self) -> None: ...
 
     def companion(self) -> "Wire":
-        """The same for another event loop."""
+        """The same client for another event loop."""
 
     async def call(
         self,
@@ -27,5 +27,5 @@ class Wire(Protocol):
         headers: Mapping[str, str] = {},
         patience: float = 30.0,
     ) -> T:
-        """Ask once. Raises `StoreUnavailable` when there is no answer within `patience` or the server asks to try
-        again, `NotFound`, `LeaseLost`, `InvalidInput` and `AccessDenied` as it says."""
+        """Send one request. Raises `StoreUnavailable` when there is no answer within `patience` seconds or the server
+        asks to retry; `NotFound`, `LeaseLost`, `InvalidInput` and `AccessDenied` as the server answers."""

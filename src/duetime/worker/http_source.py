@@ -1,7 +1,7 @@
-"""A duetime server as the source of a worker's runs, over HTTP: `docs/worker-protocol.md`, from the worker's side.
+"""A duetime server as the source of a worker's runs, over HTTP: the worker's side of `docs/worker-protocol.md`.
 
-The server claims for all that wait there, so claiming is a long poll. Every request of a session carries its token. A
-server that does not know the session says the same as a lease that is over: the worker registers anew.
+The server claims for all workers that wait there, so claiming is a long poll. Every request of a session carries its
+token. A server that does not know the session answers as for an expired lease: the worker registers again.
 """
 
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ class HttpSource:
         try:
             answer = await self._sessions.post(worker_id, "heartbeat", body, wire.Beaten, patience=patience)
         except NotFound:
-            raise LeaseLost("the server does not know this worker any more") from None
+            raise LeaseLost("the server no longer knows this worker") from None
         return Renewal(answer.lease_until, tuple(parse("run", run) for run in answer.cancelled), answer.freed)
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
@@ -94,13 +94,13 @@ class HttpSource:
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
     ) -> None:
         raise InvalidInput(
-            "a worker that speaks HTTP cannot complete inside a transaction",
+            "a remote worker cannot complete a run inside a transaction",
             field="connection",
-            remedy="start the worker with a database_url",
+            remedy="start the worker with database_url instead of a server",
         )
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
-        return frozenset()  # no task completes its run in a transaction here
+        return frozenset()  # a remote worker's tasks complete no run in a transaction
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
         body = wire.Notes([_note(note) for note in notes])
@@ -134,7 +134,7 @@ class HttpSource:
         return answer.handed_back
 
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
-        return []  # the server counts what it is told of runs
+        return []  # the server counts the outcomes itself
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
         found: list[Parent] = []
@@ -144,7 +144,7 @@ class HttpSource:
             try:
                 answer = await self._sessions.post(worker_id, "parents", body, wire.Parents)
             except NotFound:
-                raise LeaseLost("the server does not know this worker any more") from None
+                raise LeaseLost("the server no longer knows this worker") from None
             found += [_parent(item) for item in answer.parents]
             more = answer.more
         return found
@@ -171,7 +171,7 @@ class HttpSource:
 
 
 def _report(item: Completion) -> wire.Report:
-    """What the worker has decided, in the protocol's words."""
+    """Encode the worker's decision for the protocol."""
     report = wire.Report(show("run", item.run_id), item.fence, "SUCCEEDED")
     if item.result is not None:
         report.result = msgspec.Raw(item.result)

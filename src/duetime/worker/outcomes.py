@@ -1,4 +1,4 @@
-"""From what a function returned or raised to an outcome."""
+"""Converts what a function returned or raised to an outcome."""
 
 import traceback
 from typing import Any
@@ -31,18 +31,18 @@ def from_value(value: Any, attempt_log: AttemptLog, max_result: int) -> Outcome:
     try:
         return Succeeded(json.encode(value, field="result", limit=max_result))
     except InvalidInput as error:
-        # The work is done: doing it again because its result cannot be kept would be worse than losing the result.
-        attempt_log.logger.warning("the result is not kept: %s", reason_of(error))
+        # The work is done: repeating it because its result cannot be stored would be worse than losing the result.
+        attempt_log.logger.warning("the result was dropped: %s", reason_of(error))
         return PLAIN
 
 
 def from_exception(error: BaseException) -> Outcome:
-    """The outcome of a function that raised, or that returned a signal. Always gives one."""
+    """The outcome of a function that raised, or that returned a signal. It never raises."""
     try:
         return _from_exception(error)
     except Exception as another:
         name = type(error).__name__
-        return Failed(Failure(FailureClass.ERROR, f"{name}, which cannot be described: {type(another).__name__}"))
+        return Failed(Failure(FailureClass.ERROR, f"{name} (describing it raised {type(another).__name__})"))
 
 
 def _from_exception(error: BaseException) -> Outcome:
@@ -69,6 +69,6 @@ def describe(error: BaseException) -> Failure:
     try:
         message = str(error)
     except Exception:
-        message = "its message cannot be shown"
+        message = "its message cannot be read"
     lines = traceback.format_exception(error, limit=-12)
     return Failure(FailureClass.ERROR, message, kinds or (type(error).__name__,), "".join(lines))

@@ -1,7 +1,7 @@
-"""How many runs a place may have waiting beside those under way.
+"""How many runs a place may queue in addition to those in progress.
 
-A claim takes a round trip and a commit, in which short functions could have run many times. What is claimed ahead is
-what the place gets done within a moment, by the pace of its last attempts.
+A claim takes a round trip and a commit, in which a short function could run many times. The worker claims ahead as many
+runs as the place will complete within a moment, judged by its recent attempts.
 """
 
 from collections.abc import Callable
@@ -23,16 +23,17 @@ class Pace:
         self._since = monotonic()
 
     def ended(self, running: Running) -> None:
-        """One more attempt is over."""
+        """One more attempt has ended."""
         options = running.claimed.options
         if options is not None and decode_options(options).at_most_once:
-            # If this worker died, those that may run only once would have failed where they waited: few shall.
+            # If this worker died, queued runs that run at most once would fail without having started. Keep few of
+            # them.
             self.begin_anew()
         else:
             self.plain_ended(1)
 
     def plain_ended(self, count: int) -> None:
-        """So many more, without options of their own."""
+        """So many more have ended, without options of their own."""
         self._count += count
         if self._count >= self._counted_together:
             now = monotonic()
@@ -41,6 +42,6 @@ class Pace:
             self._claim_ahead(min(self._most, int(pace * _MOMENT)))
 
     def begin_anew(self) -> None:
-        """Claim nothing ahead until the pace is known again."""
+        """Claim nothing ahead until the rate is known again."""
         self._count, self._since = 0, monotonic()
         self._claim_ahead(0)

@@ -1,12 +1,12 @@
-"""Functions with `process=True`, each in a process of its own that can be killed.
+"""Functions with `process=True`, each in its own process that can be killed.
 
-Children are kept for the next attempt. Killing the child is how an attempt is stopped, and a child that dies ends its
-own attempt only. One that dies before it has called the function has spent nothing: the run gets another child.
+Children are kept for the next attempt. An attempt is stopped by killing its child, and a child that dies ends only its
+own attempt. If it dies before it has called the function, the attempt is not spent: the run gets another child.
 
-Where functions are short, a few runs wait here for the next free child (`waiting.py`).
+For short functions, a few runs wait here for the next free child (`backlog.py`).
 
-A machine may have no room for another process for a while. Until it has, this place takes no more runs than it has
-children, and those that wait for more are given back, unspent.
+A machine may temporarily be unable to start another process. Until it can, this executor accepts no more runs than it
+has children, and hands waiting runs back, unspent.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from duetime.worker.running_attempt import Running
 from duetime.worker.threads import SAVE_DEADLINE
 
 _START_DEADLINE = 300.0
-"""How long a child may take to start and to import the module of a function. Its timeout counts after that."""
+"""Seconds that a child may take to start and import a function's module. The run's timeout counts after that."""
 _STARTS = 3
 _NO_ROOM = (OSError, MemoryError, RuntimeError)
-"""What starting a process or a thread raises on a machine that has no room for it."""
+"""Raised when the machine cannot start another process or thread."""
 _ROOM_INTERVAL = 1.0
-"""Seconds after which it is tried again."""
+"""Seconds until the next try."""
 _LAST_WORD = 5.0
 _QUESTIONS = ("checkpoint", "parents")
 
@@ -59,14 +59,14 @@ class ProcessExecutor:
         self._pace = Pace(size, MOST_AHEAD, self._claim)
         self._limits = (max_result, max_log_lines)
         self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
-        """Threads of its own, for what takes a while: the event loop's may be full of what tasks have to wait for."""
+        """Its own threads, for slow operations: the event loop's default threads may all be blocked by tasks."""
         self._loop = asyncio.get_running_loop()
         self._waiting = Waiting(self._all_are_busy, self._give_back)
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._spawning = 0
         self._has_room = True
-        """Whether the machine had room for the last child."""
+        """Whether the last child could be started."""
         self._doing: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -90,7 +90,7 @@ class ProcessExecutor:
         self._helpers.shutdown(wait=False)
 
     def _deal(self) -> None:
-        """Give those that wait to children that are idle, and have as many children as are needed."""
+        """Give waiting runs to idle children, and start as many children as are needed."""
         while self._waiting and self._idle:
             worker = self._idle.pop()
             if worker.usable and (running := self._waiting.take()) is not None:
@@ -126,7 +126,7 @@ class ProcessExecutor:
             return
         if self._has_room:
             self._has_room = False
-            log.warning("no process can be started: %r; what needs one waits", error)
+            log.warning("cannot start a process: %r; runs that need one wait", error)
         self._pace.begin_anew()
         if not self._spawning:
             self._loop.call_later(_ROOM_INTERVAL, self._look_for_room)
@@ -136,7 +136,7 @@ class ProcessExecutor:
             self._spawn()
 
     def _claim(self, ahead: int) -> None:
-        """How many runs this place wants beside those that are under way."""
+        """How many runs this executor wants in addition to those in progress."""
         self._claim_ahead(ahead if self._has_room else len(self._children) - self._size)
 
     def _all_are_busy(self) -> bool:
@@ -147,7 +147,7 @@ class ProcessExecutor:
         for running in late:
             self._finished(running, GIVEN_BACK)
 
-    # What a child says.
+    # Messages from a child.
 
     def _came(self, worker: Child) -> None:
         self._spawning -= 1
@@ -166,7 +166,7 @@ class ProcessExecutor:
         running = worker.running
         if running is None or order != worker.order:  # a thread that a function left behind
             if kind in _QUESTIONS:
-                worker.answer(content[0], "its attempt is over")
+                worker.answer(content[0], "its attempt has ended")
             return
         match kind:
             case "begun":
@@ -196,7 +196,7 @@ class ProcessExecutor:
 
     async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
         exitcode = await self._loop.run_in_executor(self._helpers, worker.exit_code, _LAST_WORD)
-        worker.kill()  # it may have closed its end, and live on
+        worker.kill()  # it may have closed its end and still be alive
         running = worker.let_go()
         if running is None:
             return
@@ -206,11 +206,11 @@ class ProcessExecutor:
             self._waiting.add(running, first=True)
             self._deal()
         else:
-            when = "" if running.begun else f" before it began, {running.false_starts} times"
+            when = "" if running.begun else f" before it started, {running.false_starts} times"
             self._ended(running, Failed(Failure(FailureClass.ERROR, f"its process ended{when}: {_how(exitcode)}")))
 
     def _gets_another_child(self, running: Running) -> bool:
-        """A child that died before it called the function has spent nothing; one that always does is no use."""
+        """A child that died before it called the function has spent nothing. A run whose children always die fails."""
         running.false_starts += 1
         return running.false_starts < _STARTS and running.stop is None and not self._closed
 
@@ -245,7 +245,7 @@ class ProcessExecutor:
 
 
 def _unusable(error: Exception) -> Outcome:
-    return Failed(Failure(FailureClass.ERROR, f"its process could not be used: {error!r}"))
+    return Failed(Failure(FailureClass.ERROR, f"its process failed: {error!r}"))
 
 
 def _order(

@@ -1,6 +1,6 @@
 """Progress, logs and checkpoints on their way to the store.
 
-Progress is cheap: the last word per run is sent about once a second, and what was logged meanwhile goes along. A
+Progress is cheap: the latest report of each run is sent about once a second, with the lines logged meanwhile. A
 checkpoint is durable when saving it returns.
 """
 
@@ -22,7 +22,7 @@ from duetime.worker.source import Source
 
 INTERVAL = 1.0
 PATIENCE = 10.0
-"""Seconds that a task waits for a database that is away, before its attempt fails of it."""
+"""Seconds that a task waits for an unavailable database before its attempt fails."""
 
 log = logging.getLogger("duetime.worker")
 
@@ -46,15 +46,15 @@ class Notes:
             held = await surely(lambda: self._source.held_in_transactions([note.run_id]), PATIENCE)
         if held:
             raise Conflict(
-                "the run is being completed in a transaction: its checkpoint would wait for that to end",
+                "the task is completing the run in a transaction, which locks it: the checkpoint cannot be saved",
                 remedy="save checkpoints before ctx.complete",
             )
         answer = await surely(lambda: self._source.note(worker_id, [note]), PATIENCE)
         if answer.refused:
-            raise LeaseLost("the run belongs to another worker by now: its checkpoint was not saved")
+            raise LeaseLost("the run now belongs to another worker: the checkpoint was not saved")
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
-        """What a run depended on: the other way, but on the same road."""
+        """The parents of a run, read with the same retries."""
         return await surely(lambda: self._source.parents(worker_id, run_id), PATIENCE)
 
     async def tick(self) -> float:
@@ -62,7 +62,8 @@ class Notes:
         latest, self._latest = self._latest, {}
         for running in self._running():
             if _in_transaction(running):
-                # It is complete: its progress is of no use, and those of all others would wait for its transaction.
+                # The run is complete: its progress is useless, and the reports of all other runs would wait for its
+                # transaction.
                 latest.pop((running.session.id, running.claimed.run_id), None)
         by_worker: dict[UUID, list[RunNote]] = {}
         for (worker_id, _), note in latest.items():
@@ -77,21 +78,21 @@ class Notes:
         return INTERVAL
 
     async def _send(self, worker_id: UUID, notes: list[RunNote]) -> None:
-        """Those that are refused cost the others nothing."""
+        """Send reports; a refused one does not affect the others."""
         try:
             await self._source.note(worker_id, notes)
         except StoreRejected as error:
             if len(notes) == 1:
-                log.warning("%s: its progress could not be kept: %s", show("run", notes[0].run_id), reason_of(error))
+                log.warning("%s: its progress could not be stored: %s", show("run", notes[0].run_id), reason_of(error))
                 return
             middle = len(notes) // 2
             await self._send(worker_id, notes[:middle])
             await self._send(worker_id, notes[middle:])
 
     def _put_back(self, untold: Mapping[tuple[UUID, UUID], RunNote]) -> None:
-        """Of what is still under way; what was said meanwhile counts."""
+        """Put back unsent reports of runs still in progress; newer reports take precedence."""
         for running in self._running():
-            running.told = 0  # what it has logged goes along once more
+            running.told = 0  # send its log lines once more
             note = untold.get((running.session.id, running.claimed.run_id))
             if note is not None and note.fence == running.claimed.fence:
                 self._latest.setdefault((running.session.id, note.run_id), note)

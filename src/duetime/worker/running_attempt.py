@@ -1,4 +1,5 @@
-"""An attempt under way in this worker. One is made for every run, so it holds little and makes the rest when asked."""
+"""An attempt in progress in this worker. One is created for every run, so it holds little and creates the rest on
+demand."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,12 +20,12 @@ from duetime.worker.session import Session
 from duetime.worker.task import TaskDefinition
 
 START_ALLOWANCE = 20.0
-"""How long a run may wait for its first step before its timeout counts all the same: the reaper knows when it was
-claimed, and frees what is past its timeout by 30 s."""
+"""Seconds that a run may wait for its start before its timeout counts anyway: the reaper counts from the claim, and
+frees runs that are 30 s past their timeout."""
 
 
 class Stop(Enum):
-    """Why an attempt is asked to end before its time."""
+    """Why an attempt is asked to stop early."""
 
     TIMEOUT = "timeout"
     CANCEL = "cancel"
@@ -41,35 +42,35 @@ class Running(msgspec.Struct, eq=False):
     max_log_lines: int
     stop: Stop | None = None
     reported: bool = False
-    """Whether its end has been told; a thread may go on after that, and keeps its slot."""
+    """Whether its end has been reported. A thread may go on after that, and keeps its slot."""
     bucket: int | None = None
-    """Where its deadline stands."""
+    """The bucket of its deadline."""
     task: asyncio.Task[None] | None = None
     handle: Any = None
-    """What its place needs to stop it."""
+    """What its executor needs to stop it."""
     span: AttemptSpan | None = None
-    """Where somebody traces it."""
+    """Set when it is traced."""
     began: float = 0.0
-    """When its time began to count, on the monotonic clock: with its claim, or in a process with its first step."""
+    """When its timeout began to count, on the monotonic clock: at its claim, or in a child process at its start."""
     begun: bool = False
-    """Whether it has taken its first step, or may have."""
+    """Whether its function was called, or may have been."""
     false_starts: int = 0
-    """How many processes died before they got to it."""
+    """How many child processes died before they called the function."""
     make_context: Callable[["Running"], BaseContext] | None = None
     log: AttemptLog | None = None
     told: int = 0
-    """How many lines of it have been shown to others while it runs."""
+    """How many of its log lines have been sent while it runs."""
     context_if_made: BaseContext | None = None
     error: BaseException | None = None
-    """What its function raised in this process, until that is told."""
+    """What its function raised in this process, until that is reported."""
 
     def begin_in_time(self) -> None:
-        """It takes its first step now, and what it waited for until now is not its time."""
+        """The function is called now. Time spent waiting until now does not count."""
         self.began = self.counts_from()
         self.begun = True
 
     def counts_from(self) -> float:
-        """When its time began to count; until it has begun, when it would."""
+        """When its timeout began to count; before it has started, when it would."""
         return self.began if self.begun else min(monotonic(), self.began + START_ALLOWANCE)
 
     @property
@@ -88,7 +89,7 @@ class Running(msgspec.Struct, eq=False):
         return stored_traceparent(self.claimed) if self.span is None else self.span.traceparent
 
     def logs(self) -> bytes | None:
-        """What was logged so far."""
+        """The log so far."""
         return None if self.log is None else self.log.encoded()
 
     def context(self) -> BaseContext:

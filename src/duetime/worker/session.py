@@ -8,14 +8,14 @@ from duetime.ids import new_id
 
 
 class Session:
-    """Which claims are open, and how many runs of each are still under way.
+    """The open claims, and how many runs of each are still in progress.
 
-    The heartbeat reads the open claims from its own thread; they are a dict, whose keys are copied in one step.
+    The heartbeat reads the open claims from its own thread. They are a dict, whose keys are copied atomically.
     """
 
     def __init__(self) -> None:
         self.id: UUID = new_id()
-        """Proposed here; a server that registers the worker may give it another."""
+        """Proposed here; a server that registers the worker may assign another."""
         self.over = False
         self._left: dict[int, int] = {}
         self._answered_at: dict[int, float] = {}
@@ -25,7 +25,7 @@ class Session:
         """When the last claim was answered, on the monotonic clock."""
 
     def begin_claim(self) -> int:
-        """A number for a claim that is about to be asked for; open from now on, whether its answer comes or not."""
+        """A number for a new claim. The claim is open from now on, whether or not an answer arrives."""
         self._last_claim_no += 1
         self._unanswered[self._last_claim_no] = None
         self._left[self._last_claim_no] = 0
@@ -41,23 +41,24 @@ class Session:
             self._left.pop(claim_no, None)
 
     def ended(self, claim_no: int) -> bool:
-        """One run of the claim is over here; true when it was the last. The claim stays open until the store knows."""
+        """One run of the claim has ended here; true when it was the last. The claim stays open until the store
+        knows."""
         self._left[claim_no] -= 1
         return self._left[claim_no] <= 0
 
     def closed(self, claim_nos: Iterable[int]) -> None:
-        """The store knows that nothing is left of these claims."""
+        """The store knows that these claims hold no runs any more."""
         for claim_no in claim_nos:
             self._left.pop(claim_no, None)
             self._answered_at.pop(claim_no, None)
 
     def held_since(self, before: float) -> list[int]:
-        """The claims that were answered by that moment, and of which runs are still under way."""
+        """The claims that were answered by that moment and still have runs in progress."""
         return [claim_no for claim_no, at in self._answered_at.items() if at <= before and self._left.get(claim_no)]
 
     @property
     def answered(self) -> int:
-        """Up to which number all claims were answered."""
+        """The number up to which all claims were answered."""
         last = self._last_claim_no
         return min(list(self._unanswered), default=last + 1) - 1
 

@@ -1,7 +1,7 @@
-"""The requests of a remote worker's sessions: each carries the token that its registration answered.
+"""The requests of a remote worker's sessions. Each carries the token from the answer to its registration.
 
-Beside the session under way the tokens of a few before it are kept: their last reports may be on their way. Tokens live
-in memory only: a process that starts again registers again.
+The tokens of a few earlier sessions are kept too: their last reports may still be on the way. Tokens live only in
+memory: a process that restarts registers again.
 """
 
 from typing import TypeVar
@@ -22,7 +22,7 @@ class SessionWire:
     def __init__(self, server: Wire, tokens: dict[UUID, str] | None = None) -> None:
         self._server = server
         self._tokens: dict[UUID, str] = {} if tokens is None else tokens
-        """Shared with the companions: the heartbeat speaks for sessions that others have begun."""
+        """Shared with the companions: the heartbeat renews sessions that others have registered."""
 
     def companion(self, server: Wire) -> "SessionWire":
         """The same sessions, for another event loop."""
@@ -46,5 +46,5 @@ class SessionWire:
     def _headers(self, worker_id: UUID) -> dict[str, str]:
         token = self._tokens.get(worker_id)
         if token is None:
-            raise LeaseLost("the session of this worker is over")
+            raise LeaseLost("the session of this worker has ended")
         return {TOKEN_HEADER: token}

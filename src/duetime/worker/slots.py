@@ -1,4 +1,4 @@
-"""Slots: how many attempts may be under way in each place, and how many may wait there."""
+"""Slots: how many attempts may be in progress in each place, and how many may wait there."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,11 +9,11 @@ class Slots:
     def __init__(self, sizes: Mapping[Place, int], freed: Callable[[], None]) -> None:
         self.sizes = [sizes.get(place, 0) for place in Place]
         self.free = list(self.sizes)
-        """How many more a place can take; below zero while more wait there than should, by now."""
+        """How many more runs a place can take; negative while more wait there than should by now."""
         self._ahead = [0] * len(self.sizes)
         self._freed = freed
         self.wanted = False
-        """Whether somebody waits for a slot."""
+        """Whether a claim waits for a slot."""
 
     @property
     def total(self) -> int:
@@ -36,7 +36,7 @@ class Slots:
             self._freed()
 
     def claim_ahead(self, place: int, count: int) -> None:
-        """Take so many more than there are slots; below zero, so many fewer."""
+        """Allow `count` more runs than there are slots."""
         if more := count - self._ahead[place]:
             self._ahead[place] = count
             self.free[place] += more
@@ -44,7 +44,7 @@ class Slots:
                 self._freed()
 
     def worth_claiming(self, place: int | None = None) -> bool:
-        """Whether enough slots are free, there or anywhere, to make a claim worth its round trip."""
+        """Whether enough slots are free, in one place or in any, to make a claim worth its round trip."""
         places = range(len(self.sizes)) if place is None else (place,)
         return any(4 * self.free[each] >= self.sizes[each] + self._ahead[each] > 0 for each in places)
 

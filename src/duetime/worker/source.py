@@ -1,7 +1,7 @@
-"""Where a worker's runs come from, and where it reports: a store it works straight on, or a server over HTTP.
+"""Where a worker's runs come from and where it reports: a store that it accesses directly, or a server over HTTP.
 
-The guarantees are the store's (`duetime.store.protocol.store`): numbered claims, fenced completions, one lease for a
-worker. A source that is away raises `StoreUnavailable`, whatever is between it and the database.
+The guarantees are the store's (`duetime.store.protocol.store`): numbered claims, fenced completions, one lease per
+worker. An unavailable source raises `StoreUnavailable`, whatever is between it and the database.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,11 +25,11 @@ from duetime.worker.task import Place
 from duetime.worker.trials import Trials
 
 Start = Callable[[Session, int, Claimed, LaneKey], None]
-"""Told of each run that was claimed, with the number of its claim."""
+"""Called with each claimed run and the number of its claim."""
 
 
 class Wants(msgspec.Struct, frozen=True):
-    """What a worker can take, for whoever claims for it."""
+    """What a worker can take, as its claimer needs it."""
 
     slots: Slots
     trials: Trials
@@ -40,22 +40,22 @@ class Wants(msgspec.Struct, frozen=True):
     poll: timedelta
     start: Start
     backlog: Callable[[], int]
-    """How many completions the source has not taken yet."""
+    """How many completions the source has not accepted yet."""
     strict: bool = False
     """Whether a higher tier always goes first, instead of by shares."""
     open_targets: Callable[[], frozenset[Target]] = frozenset
-    """What nothing shall be claimed for at this moment."""
+    """Targets with an open breaker: nothing is claimed for them."""
 
 
 class Claims(Protocol):
-    """Claims for what `Slots` says is free, never more, as long as it has a session."""
+    """Claims for the free slots in `Slots`, never more, as long as it has a session."""
 
     session: Session | None
-    """Whose claims are made; None stops claiming."""
+    """The session that claims are made for; None stops claiming."""
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """What must run for claims to be made."""
+        """The loops that make the claims."""
 
     def begin(self, session: Session) -> None:
         """Claim for this session from now on."""
@@ -66,10 +66,10 @@ class Claims(Protocol):
     def slot_freed(self) -> None: ...
 
     async def stopped_claiming(self, within: float) -> None:
-        """Once it has no session: wait until what is under way has been answered, and its runs have started."""
+        """Once it has no session: wait until the claims in progress are answered and their runs have started."""
 
     def unanswered(self, session: Session) -> list[int]:
-        """The claims of a session that may have been made, without an answer."""
+        """The claims of a session that may have taken effect without an answer."""
 
     def close(self) -> None: ...
 
@@ -80,7 +80,7 @@ class Source(Protocol):
         """Whether it works on a thread of this process."""
 
     async def open(self) -> None:
-        """Make ready for use on this event loop."""
+        """Prepare for use on this event loop."""
 
     async def close(self) -> None: ...
 
@@ -88,20 +88,20 @@ class Source(Protocol):
         """The same source for another event loop (the heartbeat's); the caller opens and closes it."""
 
     def listen(self, callback: Callable[[Hint], None]) -> Callable[[], None]:
-        """Be told when it may be worth to look; returns how to stop listening."""
+        """Subscribe to hints that a look may be worthwhile; returns a function that unsubscribes."""
 
     def claimer(self, wants: Wants) -> Claims:
-        """Whoever claims for a worker that wants this."""
+        """A claimer for a worker with these capabilities."""
 
     async def register(self, worker: WorkerInfo, lease: timedelta) -> UUID:
-        """Begin a worker's lease; returns the id that the worker goes by."""
+        """Begin a worker's lease; returns the worker's id."""
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int) -> Renewal:
-        """Extend the lease; name the claims that are still held, and up to which number all had answers. Raises
+        """Extend the lease. Names the claims that are still held, and the number up to which all were answered. Raises
         `LeaseLost`."""
 
     async def cancellations(self, worker_id: UUID) -> tuple[UUID, ...]:
-        """Runs held by this worker that somebody asked to stop."""
+        """Runs of this worker whose cancellation was requested."""
 
     async def complete(
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
@@ -110,28 +110,29 @@ class Source(Protocol):
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
     ) -> None:
-        """End a run as SUCCEEDED in the task's own transaction, where the source allows that."""
+        """End a run as SUCCEEDED in the task's own transaction, where the source supports that."""
 
     async def held_in_transactions(self, run_ids: Sequence[UUID]) -> frozenset[UUID]:
-        """Those of these runs that an open transaction holds: what is said of them would wait for its end."""
+        """Those of these runs that an open transaction locks: reports about them would wait for its end."""
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
-        """Make what was claimed under these numbers wait again, and let nothing be claimed under them any more."""
+        """Make the runs claimed under these numbers ready again, and prevent further claims under them."""
 
     async def hand_back(self, worker_id: UUID, runs: Sequence[tuple[UUID, int]]) -> int: ...
 
     async def unaccounted(self, worker_id: UUID, claim_nos: Sequence[int], run_ids: Sequence[UUID]) -> list[UUID]:
-        """The runs that the store has under these claims, other than these, which are all that the worker holds."""
+        """The runs that the store has under these claims, except for these, which are all that the worker holds."""
 
     async def disown(self, worker_id: UUID, run_ids: Sequence[UUID]) -> int:
-        """Say that the worker does not hold these, though the store has them under its claims."""
+        """Declare that the worker does not hold these runs, although the store has them under its claims."""
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed: ...
 
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
-        """What a run that this worker holds depended on. Raises `LeaseLost` when it does not hold it."""
+        """The parents of a run that this worker holds. Raises `LeaseLost` when it does not hold the run."""
 
     async def leave(self, worker_id: UUID) -> None: ...
 
     async def report_attempts(self, tallies: Sequence[Tally], policy: BreakerPolicy) -> list[Breaker]:
-        """Say what attempts at targets came to; returns how those stand, where the source leaves that to a worker."""
+        """Report the outcomes of attempts by target; returns the state of their breakers, where the source leaves that
+        to a worker."""

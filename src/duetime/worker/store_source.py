@@ -1,4 +1,4 @@
-"""A store as the source of a worker's runs: the worker looks into its lanes and claims for itself."""
+"""A store as the source of a worker's runs: the worker looks at its lanes and claims for itself."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How soon one thread gets its turn while another one computes."""
+"""The interpreter's thread switch interval."""
 
 import sys
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ _usual = 0.0
 
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
-    """Let the thread of an embedded store go on as soon as it can. By default it would stand still for 5 ms after every
-    statement while tasks keep the interpreter busy, and with it everything that is claimed and completed."""
+    """Let the thread of an embedded store continue as soon as it can. By default it would stall for 5 ms after every
+    statement while tasks keep the interpreter busy, and delay every claim and completion."""
     global _wanted, _usual
     with _guard:
         if not _wanted:

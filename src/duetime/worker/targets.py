@@ -1,4 +1,4 @@
-"""The executor of targets: calls and commands, each in an asyncio task of its own on the event loop."""
+"""The executor of targets: calls and commands, each in its own asyncio task on the event loop."""
 
 import asyncio
 
@@ -22,7 +22,8 @@ class TargetExecutor:
         attempt.add_done_callback(self._attempts.discard)
 
     def stop(self, running: Running) -> None:
-        # One that has not taken its first step looks for itself: asyncio would never start it, and it would not end.
+        # A task that has not started checks `stop` itself: asyncio would never start a cancelled one, and the attempt
+        # would not end.
         if running.task is not None:
             running.task.cancel()
 
@@ -37,7 +38,7 @@ class TargetExecutor:
             running.begun = True
             outcome: Outcome = await self._runner.run(running.claimed, running.lane)
         except asyncio.CancelledError:
-            # Why it was stopped is known to whoever did it, and weighs more than this.
+            # The caller of `stop` knows the reason, which takes precedence over this.
             outcome = Failed(Failure(FailureClass.ERROR, "it was stopped"))
         running.task = None
         self._finished(running, outcome)

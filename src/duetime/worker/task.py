@@ -1,4 +1,4 @@
-"""A task as a worker sees it: a Python function by name, and where it runs."""
+"""A task as a worker sees it: a named Python function, and where it runs."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,18 +13,18 @@ from duetime.worker.context import BaseContext
 
 
 class Place(IntEnum):
-    """Where an attempt runs; each place has slots of its own. Numbers, because they are looked up for every run."""
+    """Where an attempt runs. Each place has its own slots. Integers, because they are indexes for every run."""
 
     LOOP = 0
     """Async functions, on the event loop."""
     THREAD = 1
     """Plain functions, in a thread."""
     PROCESS = 2
-    """Functions with `process=True`, in a process of their own that can be killed."""
+    """Functions with `process=True`, in their own process that can be killed."""
     CALL = 3
     """Targets that are called over the network, on the event loop."""
     COMMAND = 4
-    """Targets that are commands, each a process group of its own."""
+    """Targets that are commands, each in its own process group."""
 
 
 class TaskDefinition(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class TaskDefinition(msgspec.Struct, frozen=True):
     """Without the context."""
     required: frozenset[str] = frozenset()
     known: frozenset[str] | None = None
-    """The names of its parameters; None where it takes any."""
+    """The names of its parameters; None when it takes any."""
 
     def accepts(self, args: Mapping[str, Any]) -> bool:
         """Whether the function can be called with these arguments."""
@@ -45,11 +45,11 @@ class TaskDefinition(msgspec.Struct, frozen=True):
 
     def misfit(self, error: TypeError) -> InvalidInput:
         """The refusal of arguments that the function cannot be called with."""
-        return InvalidInput(f"the arguments do not fit {self.name}{self.signature}: {error}", field="args")
+        return InvalidInput(f"the arguments do not match {self.name}{self.signature}: {error}", field="args")
 
 
 def define(name: str, function: Callable[..., Any], *, process: bool = False) -> TaskDefinition:
-    """Look at a function once, when it becomes a task."""
+    """Inspect a function once, when it becomes a task."""
     signature = inspect.signature(function)
     context_name = None
     kept = []
@@ -95,7 +95,7 @@ def _is_context(annotation: object) -> bool:
 
 
 def target_definition(kind: str) -> TaskDefinition:
-    """What a worker knows of a kind of target: where it runs. Who carries it out is not a function."""
+    """The definition of a kind of target, with the place where it runs. It has no function."""
     place = Place.COMMAND if kind == SHELL else Place.CALL
     return TaskDefinition(kind, _no_function, place, None, inspect.signature(_no_function))
 

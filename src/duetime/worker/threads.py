@@ -1,7 +1,7 @@
 """Plain functions, in threads.
 
-A thread cannot be stopped from outside: it is told through its context, and keeps its slot until it really ends. The
-threads are daemons, so that a function that never returns cannot keep the process from ending.
+A thread cannot be stopped from outside. It is asked through its context, and keeps its slot until it really ends. The
+threads are daemons, so that a function that never returns cannot keep the process alive.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ SAVE_DEADLINE = 30.0
 
 
 class ThreadExecutor:
-    """Threads that take the next run which waits; started when they are first needed, at most `size`."""
+    """Threads that take the next waiting run. They start on demand, at most `size` of them."""
 
     def __init__(
         self, size: int, notes: Notes, finished: Finished, claim_ahead: Callable[[int], None], max_result: int
@@ -44,13 +44,13 @@ class ThreadExecutor:
         self._loop = asyncio.get_running_loop()
         self._waiting = Waiting(lambda: True, self._give_back)
         self._calls: SimpleQueue[bool] = SimpleQueue()
-        """True for each run that came to wait, False for each thread that shall end."""
+        """True for each run that is queued, False for each thread that must exit."""
         self._threads: list[threading.Thread] = []
         self._held = 0
         self._ended: deque[tuple[Running, Outcome]] = deque()
-        """Those of which the event loop has to be told."""
+        """Ended attempts that the event loop has not processed yet."""
         self._is_called = False
-        """Whether the event loop will look at them."""
+        """Whether the event loop is scheduled to process them."""
 
     def start(self, running: Running) -> None:
         running.make_context = self._new_context
@@ -67,7 +67,7 @@ class ThreadExecutor:
         if self._waiting.withdraw(running):
             self._loop.call_soon(self._end, running, STOPPED)
             return
-        running.begun = True  # a thread has it, and may not have come to say so
+        running.begun = True  # a thread has taken it, and may not have reported that yet
         context = running.context_if_made
         assert isinstance(context, SyncContext)
         context.stop_requested.set()
@@ -77,7 +77,7 @@ class ThreadExecutor:
         for _ in self._threads:
             self._calls.put(False)
 
-    # In threads.
+    # The methods below run in threads.
 
     def _serve(self) -> None:
         while self._calls.get():
@@ -86,12 +86,12 @@ class ThreadExecutor:
     def _take_one(self) -> None:
         running = self._waiting.take()
         if running is None:
-            return  # it was stopped, or given back
+            return  # it was stopped or handed back
         running.begin_in_time()
         outcome = contextvars.Context().run(self._call, running)
         self._ended.append((running, outcome))
         if self._is_called:
-            return  # before it looks, it says that the next one has to call it again
+            return  # the event loop clears the flag before it reads, so the next end schedules it again
         self._is_called = True
         # Once the event loop is closed the process is ending, and the run was handed back.
         with contextlib.suppress(RuntimeError):
@@ -114,7 +114,7 @@ class ThreadExecutor:
             running.error = error
             return outcomes.from_exception(error)
 
-    # On the event loop.
+    # The methods below run on the event loop.
 
     def _look(self) -> None:
         self._is_called = False
@@ -124,7 +124,7 @@ class ThreadExecutor:
             try:
                 self._end(running, outcome)
             except BaseException:
-                self._loop.call_soon(self._look)  # the others have ended all the same
+                self._loop.call_soon(self._look)  # the remaining ended attempts must be processed too
                 raise
 
     def _give_back(self, late: list[Running]) -> None:
@@ -142,7 +142,7 @@ class ThreadExecutor:
 
 
 class _Notebook:
-    """The notes of a worker, as its threads reach them."""
+    """A worker's progress reports, as its threads reach them."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes

@@ -1,10 +1,10 @@
-"""Trials: how many runs that are not trusted may run in this worker at once (`model/suspicion.py`).
+"""Trials: how many untrusted runs may run in this worker at once (`model/suspicion.py`).
 
-A run that kills its worker must end without taking others along; and the innocent runs of a crashed worker must be back
-soon. So those that were there once start a few at a time, and those that were there twice one at a time. For every one
-that survives (it finishes, or outlives a moment) one more may run, so that their number doubles from moment to moment;
-of those that were there twice, one more of its task. What was there more often runs alone: in a worker that does
-nothing else, and takes nothing else until it has survived.
+A run that kills its worker must end without taking others along, and the innocent runs of a crashed worker must be back
+soon. So runs that were in one crash start a few at a time, and runs that were in two start one at a time. For every run
+that survives (it finishes, or outlives a moment) one more may run, so their number doubles from moment to moment; of
+runs that were in two crashes, one more of the same task. A run that was in more crashes runs alone: in an idle worker
+that takes nothing else until the run has survived.
 """
 
 from uuid import UUID
@@ -21,7 +21,7 @@ class Trials:
     def __init__(self) -> None:
         self._window = FIRST_WINDOW
         self._proven: dict[TaskOf, int] = {}
-        """How many runs of a task may be probed at once, where one has survived."""
+        """How many runs of a task may be probed at once, after one has survived."""
         self._started: dict[UUID, tuple[Trial, TaskOf, float]] = {}
 
     def room(self) -> TrialRoom:

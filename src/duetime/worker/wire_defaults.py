@@ -1,4 +1,4 @@
-"""What a task says of its jobs, in the words of the worker protocol."""
+"""A task's job defaults, encoded for the worker protocol."""
 
 from msgspec.structs import asdict
 
@@ -19,7 +19,7 @@ _USUAL = shown_options(NOTHING_SAID)
 
 
 def wire_defaults(defaults: Defaults) -> TaskDefaults:
-    """Only what differs from the usual: a server need not be told the rest."""
+    """Only values that differ from the defaults: the server knows the rest."""
     shown = shown_options(defaults)
     told = {name: shown[name] for name in _TOLD if shown[name] != _USUAL[name]}
     if "retry" in told:

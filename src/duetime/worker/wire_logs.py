@@ -1,4 +1,4 @@
-"""Logs on their way to a server: no more of them than the protocol takes, however much the worker keeps."""
+"""Logs on their way to a server, cut to the protocol's limits, however much the worker keeps."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ _COMMA = 1
 
 
 class _Line(msgspec.Struct):
-    """As `AttemptLog` writes it, which knows no limits but its own."""
+    """A line as `AttemptLog` writes it, without the protocol's limits."""
 
     at: str
     level: str
@@ -26,7 +26,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def wire_logs(encoded: bytes) -> Logs:
-    """What an attempt has logged, in the protocol's words: of too much, the last lines."""
+    """The log of an attempt, encoded for the protocol: if it is too long, the last lines."""
     kept = _decoder.decode(encoded)
     lines = [LogLine(line.at, line.level[:LEVEL_LENGTH], line.text[:LINE_LENGTH]) for line in kept.lines]
     fitting = lines if len(encoded) <= LOG_LIMIT and len(lines) <= LOG_LINES else _last_lines(lines)

@@ -1,9 +1,9 @@
 """The worker: a lease, and the runs that it holds under it.
 
-A worker runs sessions. A session is one lease; while it lasts, runs are claimed, tried and completed. When the lease is
-lost the session's runs are stopped, what they come to is dropped, and a new session begins under a new id: a worker
-never argues with the database. When the worker is told to stop it claims no more, lets what runs finish for as long as
-the grace period, and hands the rest back without spending an attempt.
+A worker runs sessions. A session is one lease; while it lasts, runs are claimed, attempted and completed. When the
+lease is lost the session's runs are stopped, their outcomes are dropped, and a new session begins under a new id: the
+database's decision is final. A worker that is stopped claims no more, lets its runs finish within the grace period, and
+hands the rest back without spending an attempt.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _MOST_COMPARED = 1000
 
 
 class Worker:
-    """Runs tasks until it is stopped. Made and run on one event loop."""
+    """Runs tasks until it is stopped. Create and run it on one event loop."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Worker:
         self._lost = asyncio.Event()
         self._session: Session | None = None
         self._asked = UnknownRuns(limits.lease.total_seconds())
-        """Runs that it is asked to stop and does not hold."""
+        """Runs that it is asked to cancel and does not hold."""
         self._compared = UnknownRuns(limits.lease.total_seconds())
         """Other runs that the store has under its claims."""
         self._compare_at = 0.0
@@ -107,7 +107,7 @@ class Worker:
 
     @property
     def id(self) -> UUID | None:
-        """The id of the session under way."""
+        """The id of the current session."""
         return None if self._session is None else self._session.id
 
     @property
@@ -115,7 +115,7 @@ class Worker:
         return len(self._attempts)
 
     def holds(self, run_id: UUID) -> bool:
-        """Whether a run is under way here."""
+        """Whether a run is in progress here."""
         return self._attempts.holds(run_id)
 
     @property
@@ -123,7 +123,7 @@ class Worker:
         return self._completer.completed
 
     def stop(self) -> None:
-        """Claim no more, finish what runs within the grace period. A second call stops at once."""
+        """Claim no more, and finish running attempts within the grace period. A second call stops at once."""
         if self._stopping.is_set():
             self._stop_now.set()
         self._stopping.set()
@@ -155,7 +155,7 @@ class Worker:
                     task.cancel()
 
     async def _run_session(self) -> None:
-        """From a registration to its end: stopped, or the lease lost."""
+        """One session, from registration until it is stopped or its lease is lost."""
         session = Session()
         self._lost.clear()
         self._asked.forget()
@@ -172,7 +172,7 @@ class Worker:
                 await self._claimer.stopped_claiming(_STOP_DEADLINE)
                 await self._finish_within_grace()
         finally:
-            # When the lease is lost nothing is waited for: the runs must stop before anyone else can start them.
+            # When the lease is lost, wait for nothing: the runs must stop before another worker can start them.
             self._claimer.session = None
             session.over = True
             heartbeat.stop()
@@ -226,7 +226,7 @@ class Worker:
         await _first_of(self._attempts.idle, self._stop_now, self._lost, timeout=self._limits.grace.total_seconds())
 
     async def _end_session(self, session: Session) -> None:
-        """Stop what still runs; hand it back, unless the lease is lost; say goodbye."""
+        """Stop the remaining runs, hand them back unless the lease is lost, and end the lease."""
         reason = Stop.LEASE_LOST if self._lost.is_set() else Stop.SHUTDOWN
         unanswered = self._claimer.unanswered(session)
         left = self._attempts.under_way()
@@ -242,7 +242,7 @@ class Worker:
                 abandoned = [running for running in left if not running.reported]
                 for running in abandoned:
                     running.reported = True
-                # What has begun and shall never start twice is left for the reaper to end.
+                # Runs that have started and run at most once are left to the reaper.
                 back = [
                     (running.claimed.run_id, running.claimed.fence) for running in abandoned if running.may_start_again
                 ]
@@ -253,11 +253,11 @@ class Worker:
                 await surely(lambda: self._source.hand_back(session.id, back))
                 await surely(lambda: self._source.leave(session.id))
         except TimeoutError:
-            log.warning("left without a word, the reaper will free %d runs: no answer in time", len(left))
+            log.warning("could not hand back %d runs, the reaper will free them: no answer in time", len(left))
         except StoreError as error:
-            log.warning("left without a word, the reaper will free %d runs: %s", len(left), reason_of(error))
+            log.warning("could not hand back %d runs, the reaper will free them: %s", len(left), reason_of(error))
 
-    # What the worker is told.
+    # Callbacks of the source and the heartbeat.
 
     def _hinted(self, hint: Hint) -> None:
         if hint is Hint.READY:
@@ -284,7 +284,7 @@ class Worker:
         return _CANCELS_EVERY
 
     async def _compare(self, session: Session) -> None:
-        """Once a lease, compare what it holds under claims that are older than that with what the store has there."""
+        """Once per lease, compare the runs held under older claims with what the store has there."""
         now, lease = monotonic(), self._limits.lease.total_seconds()
         if now < self._compare_at:
             return
@@ -298,20 +298,23 @@ class Worker:
         self._compared.named(found, now, answered_until)
 
     async def _disown(self, session: Session) -> None:
-        """Say that it does not hold strangers, unless a transaction of their task may end them yet."""
+        """Disown the unknown runs, unless a transaction of their task may still end them."""
         apart = self._completer.apart
         certain = {*self._asked.for_certain, *self._compared.for_certain}
         strangers = sorted(run_id for run_id in certain if run_id not in apart and not self._attempts.holds(run_id))
         for start in range(0, len(strangers), _MOST_COMPARED):
             await self._source.disown(session.id, strangers[start : start + _MOST_COMPARED])
         if strangers:
-            log.warning("%d runs were lost track of: they stood under claims of this worker", len(strangers))
+            log.warning(
+                "disowned %d runs: the store listed them under claims of this worker, which does not hold them",
+                len(strangers),
+            )
             self._asked.forget()
             self._compared.forget()
 
 
 def _in_turn(held: Mapping[int, Sequence[UUID]]) -> Iterator[list[int]]:
-    """Claims, as many at once as may be named together with their runs."""
+    """Claims, in groups that may be sent together with their runs."""
     claims: list[int] = []
     runs = 0
     for claim_no, run_ids in held.items():
@@ -325,7 +328,7 @@ def _in_turn(held: Mapping[int, Sequence[UUID]]) -> Iterator[list[int]]:
 
 
 async def _first_of(*events: asyncio.Event, timeout: float | None = None) -> None:
-    """Wait until one of the events is set, or the time is over."""
+    """Wait until one of the events is set, or the timeout has passed."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
