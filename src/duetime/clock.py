@@ -1,7 +1,7 @@
 """Where time comes from.
 
-The database's clock decides what is due and which lease is over; a process clock only tells how long to sleep.
-An embedded store has no clock of its own, so it is given one of these, and a test gives it a `ManualClock`.
+The database's clock decides what is due and which lease has expired; a process clock only decides how long to sleep. An
+embedded store has no clock of its own, so it gets one of these; a test passes a `ManualClock`.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time of day, in UTC."""
+    """Returns the time of day, in UTC."""
 
     def now(self) -> datetime: ...
 
@@ -25,11 +25,11 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         if start.tzinfo is None:
-            raise ValueError("a clock starts at an aware datetime, such as datetime(2026, 1, 1, tzinfo=UTC)")
+            raise ValueError("a clock must start at an aware datetime, such as datetime(2026, 1, 1, tzinfo=UTC)")
         self._now = start.astimezone(UTC)
 
     def now(self) -> datetime:
@@ -50,13 +50,13 @@ _monotonic: Callable[[], float] = time.monotonic
 
 
 def monotonic() -> float:
-    """Seconds that never go back; only differences mean anything."""
+    """Seconds that never go back; only differences are meaningful."""
     return _monotonic()
 
 
 @contextmanager
 def monotonic_from(source: Callable[[], float]) -> Iterator[None]:
-    """Count seconds by another source inside the block: a simulation's time is not the machine's."""
+    """Take `monotonic` from another source inside the block: a simulation's time is not the machine's."""
     global _monotonic
     before, _monotonic = _monotonic, source
     try:

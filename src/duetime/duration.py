@@ -1,8 +1,8 @@
-"""Lengths of time as people write them: "90s", "1h30m", "500ms", "30d", PT15M, or a plain number of seconds.
+"""Durations as people write them: "90s", "1h30m", "500ms", "30d", PT15M, or a plain number of seconds.
 
-A day here is 24 hours and a week seven of those. Months and years have no fixed length, so they are refused:
-what should happen "every month" is a calendar rule, not a duration. Negative, endless and absurd lengths
-(over 100 years) are refused on the way in and on the way out.
+A day is 24 hours and a week is seven days. Months and years have no fixed length and are refused: "every month" is a
+calendar rule, not a duration. Negative, infinite and absurd durations (over 100 years) are refused for input and
+output.
 """
 
 import math
@@ -36,9 +36,9 @@ _ACCEPTED = 'write it like "90s", "15m", "1h30m", "500ms", "30d", "PT15M", or as
 
 
 def parse_duration(text: str | int | float | timedelta) -> timedelta:
-    """Read a duration; a number, or text that is only a number, counts seconds.
+    """Parse a duration; a number, or text that is only a number, counts seconds.
 
-    Raises ValueError with a message that says what was wrong and what is accepted.
+    Raises ValueError with a message that says what is wrong and what is accepted.
     """
     if isinstance(text, timedelta):
         return _within_bounds(text, text)
@@ -47,14 +47,14 @@ def parse_duration(text: str | int | float | timedelta) -> timedelta:
     if isinstance(text, str):
         return _read(text)
     if isinstance(text, float) and not math.isfinite(text):
-        raise ValueError(f"{text} is not a length of time")
+        raise ValueError(f"{text} is not a duration")
     if abs(text) > LONGEST.total_seconds():
         raise ValueError(_out_of_bounds(text))
     return _within_bounds(timedelta(seconds=text), text)
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write a duration in the short form ("1h30m", "500ms"), which `parse_duration` reads back unchanged."""
+    """Format a duration in the short form ("1h30m", "500ms"), which `parse_duration` reads back unchanged."""
     left = _within_bounds(duration, duration)
     written = ""
     for unit in ("d", "h", "m", "s"):
@@ -67,7 +67,7 @@ def format_duration(duration: timedelta) -> str:
     return written or "0s"
 
 
-@lru_cache(maxsize=1024)  # the same few lengths come again and again, in every job of a batch
+@lru_cache(maxsize=1024)  # all jobs of a batch repeat the same few durations
 def _read(text: str) -> timedelta:
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"a text of {len(text)} characters is not a duration: {_ACCEPTED}")
@@ -99,4 +99,4 @@ def _within_bounds(duration: timedelta, given: object) -> timedelta:
 
 def _out_of_bounds(given: object) -> str:
     shown = repr(given) if isinstance(given, str) else str(given)
-    return f"{shown} is outside what a duration may be: zero to 100 years"
+    return f"{shown} is out of range: a duration is zero to 100 years"

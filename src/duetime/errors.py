@@ -1,41 +1,41 @@
 """Every error that duetime raises on purpose, in one tree.
 
     DuetimeError
-    ├── InvalidInput            what the caller gave cannot be accepted; nothing was changed
+    ├── InvalidInput            the caller's input is invalid; nothing was changed
     │   └── SettingsError
     ├── NotFound                no such job, run or worker in this tenant
-    ├── Conflict                the request is fine, the moment is not
+    ├── Conflict                the request is valid, but conflicts with the current state
     │   ├── KeyInFlight         another request holds this idempotency key right now
-    │   ├── KeyReused           this idempotency key came with another request before
+    │   ├── KeyReused           this idempotency key was used for a different request
     │   ├── JobBusy             the job's run has started: it cannot be replaced now
-    │   ├── StaleVersion        the job was edited meanwhile: look at it again
-    │   ├── CalendarInUse       jobs leave out the days of this calendar
-    │   ├── NoEncryptionKey     what is to be stored must be encrypted, and this process has no key
-    │   └── NameTaken           there is one with this name already
-    ├── QuotaExceeded           the tenant has as much as it may have
-    ├── Overloaded              there is more to do than can be done now: back off and repeat
-    ├── AccessDenied            the key is not known, or may not do this
-    ├── Closed                  what should have answered was closed meanwhile
-    ├── RunFailed               the run whose result was asked for has failed
-    ├── RunCancelled            the run whose result was asked for was cancelled or skipped
-    ├── LeaseLost               the run (or the worker's lease) belongs to someone else by now
-    ├── StoreError              the database said no
-    │   ├── StoreUnavailable    it cannot be reached or asks to try again: back off and repeat
-    │   │   └── ServerUnavailable   the same of a duetime server
+    │   ├── StaleVersion        the job was edited meanwhile: read it again
+    │   ├── CalendarInUse       jobs exclude the days of this calendar
+    │   ├── NoEncryptionKey     the data must be encrypted, and this process has no key
+    │   └── NameTaken           the name is already in use
+    ├── QuotaExceeded           the tenant is at its limit
+    ├── Overloaded              the system is overloaded: back off and retry
+    ├── AccessDenied            the key is unknown, or lacks the permission
+    ├── Closed                  the object was closed during the call
+    ├── RunFailed               the run whose result was requested has failed
+    ├── RunCancelled            the run whose result was requested was cancelled or skipped
+    ├── LeaseLost               another worker may hold the run by now, or the worker's lease has expired
+    ├── StoreError              the database returned an error
+    │   ├── StoreUnavailable    it cannot be reached or asks to retry: back off and retry
+    │   │   └── ServerUnavailable   the same for a duetime server
     │   │       └── RateLimited     the caller has used up a limit; nothing was changed
-    │   ├── StoreRejected       it refuses these very rows: repeating cannot help
-    │   ├── SealBroken          what it keeps encrypted cannot be opened: it was changed
-    │   │   └── KeyUnknown          it was encrypted with a key that is not known here
-    │   ├── StoreRewound        it has lost what this process knows of it: start the process again
-    │   └── SchemaMismatch      its schema is not one that this code knows
+    │   ├── StoreRejected       it refuses these rows: a retry cannot help
+    │   ├── SealBroken          encrypted data cannot be opened: it was modified
+    │   │   └── KeyUnknown          it was encrypted with a key that this process does not have
+    │   ├── StoreRewound        it has lost data that this process knows: restart the process
+    │   └── SchemaMismatch      this code cannot run on its schema
     └── StoreLocked             the embedded file belongs to another process
 
-A message says what was wrong; `field` names the part of the input at fault; `remedy` says what to do.
+The message says what is wrong, `field` names the invalid part of the input, and `remedy` says what to do.
 """
 
 
 class DuetimeError(Exception):
-    """The root of everything that duetime raises on purpose."""
+    """The base class of every error that duetime raises on purpose."""
 
     def __init__(self, message: str, *, field: str | None = None, remedy: str | None = None) -> None:
         super().__init__(message)
@@ -50,19 +50,19 @@ class DuetimeError(Exception):
 
 
 class InvalidInput(DuetimeError):
-    """What the caller gave cannot be accepted; nothing was changed."""
+    """The caller's input is invalid; nothing was changed."""
 
 
 class SettingsError(InvalidInput):
-    """A setting is unknown, or its value cannot be used."""
+    """A setting is unknown, or its value is invalid."""
 
 
 class NotFound(DuetimeError):
-    """No such thing in this tenant; another tenant's thing answers exactly the same."""
+    """The object does not exist in this tenant. Another tenant's object gives exactly the same answer."""
 
 
 class Conflict(DuetimeError):
-    """The request is fine, but it cannot be done at this moment."""
+    """The request is valid, but conflicts with the current state."""
 
 
 class KeyInFlight(Conflict):
@@ -74,7 +74,7 @@ class KeyReused(Conflict):
 
 
 class JobBusy(Conflict):
-    """The job's run has started already, so the job cannot be replaced."""
+    """The job's run has already started, so the job cannot be replaced."""
 
 
 class StaleVersion(Conflict):
@@ -82,31 +82,31 @@ class StaleVersion(Conflict):
 
 
 class CalendarInUse(Conflict):
-    """A calendar cannot be deleted while jobs leave out its days."""
+    """A calendar cannot be deleted while jobs exclude its days."""
 
 
 class NoEncryptionKey(Conflict):
-    """What is to be stored must be encrypted, and this process has no key to do it with."""
+    """The data must be encrypted, and this process has no encryption key."""
 
 
 class NameTaken(Conflict):
-    """There is one with this name already."""
+    """The name is already in use."""
 
 
 class QuotaExceeded(DuetimeError):
-    """The tenant has as much as it may have; it can be tried again when it has less."""
+    """The tenant is at its limit; retry when it has less."""
 
 
 class Overloaded(DuetimeError):
-    """There is more to do than can be done now; the same can be tried again in a moment."""
+    """The system is overloaded; retry in a moment."""
 
 
 class AccessDenied(DuetimeError):
-    """The key is not known, or may not do this."""
+    """The key is unknown, or lacks the permission."""
 
 
 class Closed(DuetimeError):
-    """What should have answered was closed meanwhile; what it was asked to do may have happened."""
+    """The object was closed during the call; the call may have taken effect."""
 
 
 class RunFailed(DuetimeError):
@@ -118,26 +118,26 @@ class RunCancelled(DuetimeError):
 
 
 class LeaseLost(DuetimeError):
-    """The right to this run is over; its result must be dropped."""
+    """The worker no longer holds this run; its result must be dropped."""
 
 
 class StoreError(DuetimeError):
-    """The database said no."""
+    """The database returned an error."""
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached, or asks to be tried again."""
+    """The database cannot be reached, or asks to retry."""
 
 
 class ServerUnavailable(StoreUnavailable):
-    """The server cannot be reached, or asks to be tried again."""
+    """The server cannot be reached, or asks to retry."""
 
     retry_after: float | None = None
     """Seconds that the server asks to wait."""
 
 
 class RateLimited(ServerUnavailable):
-    """The caller has used up a limit, and is to wait for `retry_after` seconds. Nothing was changed."""
+    """The caller has used up a limit, and must wait for `retry_after` seconds. Nothing was changed."""
 
 
 class StoreRejected(StoreError):
@@ -145,26 +145,27 @@ class StoreRejected(StoreError):
 
     @classmethod
     def because(cls, cause: BaseException) -> "StoreRejected":
-        """What the database said names tables and columns: it is kept as the cause, for the log (`reason_of`)."""
-        error = cls("a value cannot be stored", remedy="look for unusual characters, and for what is too large")
+        """The database's own message names tables and columns: it is kept as the cause, for the log (`reason_of`)."""
+        error = cls("a value cannot be stored", remedy="look for unusual characters and for values that are too large")
         error.__cause__ = cause
         return error
 
 
 class SealBroken(StoreError):
-    """What is stored encrypted cannot be opened: its key is not known here, or it was changed."""
+    """Encrypted data cannot be opened: its key is unknown here, or it was modified."""
 
 
 class KeyUnknown(SealBroken):
-    """What is stored encrypted needs a key that this process does not have."""
+    """Encrypted data needs a key that this process does not have."""
 
 
 class StoreRewound(StoreError):
-    """The database went back to a time before what this process knows: it was restored, or a replica took over."""
+    """The database went back to an earlier state than this process has seen: it was restored, or a replica took
+    over."""
 
 
 class SchemaMismatch(StoreError):
-    """The schema of the database is not one that this code can run on."""
+    """This code cannot run on the database's schema."""
 
 
 class StoreLocked(DuetimeError):
@@ -175,12 +176,13 @@ class StoreLocked(DuetimeError):
 
 
 def never_ran(job_id: str) -> Conflict:
-    """For who waits for the end of a run that will never be."""
-    return Conflict(f"{job_id} is over and never ran: there is nothing to wait for", field="job")
+    """The error for a caller that waits for a run that will never exist."""
+    return Conflict(f"{job_id} ended without a run: there is no result to wait for", field="job")
 
 
 def reason_of(error: BaseException) -> str:
-    """Why, as text for the operator's log: where an exception has no text, as most timeouts, its class says it."""
+    """The reason as text for the operator's log. An exception without text, like most timeouts, is described by its
+    class."""
     try:
         text = str(error).strip()
         if isinstance(error, StoreRejected) and error.__cause__ is not None:

@@ -1,11 +1,11 @@
 """Typed, time-ordered ids.
 
-An id is a UUID inside and text outside: its kind (`job_`, `run_`, …) and 26 characters of
-Crockford's base 32, which sort as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
+An id is a UUID inside and text outside: its kind (`job_`, `run_`, …) and 26 characters of Crockford's base 32, which
+sort as the UUIDs do. The first 48 bits are milliseconds, so ids sort by time.
 
-A job's and a worker's id are drawn (UUIDv7). A run's id is *computed* (UUIDv8): the time it is due, then a hash of
-the job and that time (of a one-off job: the job's own bits). Any number of schedulers that fire the same occurrence
-make the same run.
+The ids of jobs and workers are generated (UUIDv7). A run's id is *computed* (UUIDv8): the due time, then a hash of the
+job and that time (for a one-off job: the job's own bits). Any number of schedulers that fire the same occurrence
+compute the same run id.
 """
 
 import os
@@ -25,28 +25,28 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _BODY = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 """26 characters hold 130 bits, and an id has 128."""
 _AS_PYTHON = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
-# Every answer shows ids, so they are written two characters at a time.
+# Every answer contains ids, so they are formatted two characters at a time.
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _SHIFTS = range(120, -1, -10)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
-# Of 74 bits, so that steps of 32 bits find room above it for longer than any millisecond lasts.
+# Of 74 bits, so that increments of up to 32 bits do not overflow within a millisecond.
 _FIRST_REST = (1 << 72) - 1
 _drawing = Lock()
 _last = (0, 0)
-"""The milliseconds and the rest of the id that was drawn last."""
+"""The milliseconds and the rest of the last generated id."""
 
 
 def new_id() -> UUID:
-    """Draw a time-ordered id (UUIDv7)."""
+    """Generate a time-ordered id (UUIDv7)."""
     return new_ids(1)[0]
 
 
 def new_ids(count: int) -> list[UUID]:
-    """Draw many ids at once. What one process draws ascends, also within a millisecond: what is submitted first sorts
-    first, and a batch keeps the order it was given in."""
+    """Generate many ids at once. The ids of one process ascend, also within a millisecond: earlier submissions sort
+    first, and a batch keeps its order."""
     global _last
     noise = os.urandom(9 + 4 * count)
     ids = []
@@ -63,20 +63,20 @@ def new_ids(count: int) -> list[UUID]:
 
 
 def run_id(job: UUID, due_at: datetime, nonce: bytes = b"") -> UUID:
-    """The id of the run of `job` that is due at `due_at`; a manual run adds a nonce of its own."""
+    """The id of the run of `job` that is due at `due_at`; a manual run adds its own nonce."""
     microseconds = (due_at - _EPOCH) // _MICROSECOND
     digest = blake2b(job.bytes + microseconds.to_bytes(8, "big", signed=True) + nonce, digest_size=10).digest()
     return UUID(int=_assemble(max(microseconds, 0) // 1000, 8, int.from_bytes(digest, "big")))
 
 
 def once_run_id(job: UUID, due_at: datetime) -> UUID:
-    """The id of the only run of a one-off job: its time, then the job's own bits, so that the runs of jobs that were
-    submitted together for one moment sort as the jobs do."""
+    """The id of the only run of a one-off job: its time, then the job's own bits, so that the runs of jobs submitted
+    together for one moment sort as the jobs do."""
     return _once_at(job, max((due_at - _EPOCH) // _MILLISECOND, 0))
 
 
 def ready_run_id(job: UUID) -> UUID:
-    """The same for one that is due when it is submitted."""
+    """The same for a job that is due when it is submitted."""
     return _once_at(job, job.int >> 80)
 
 
@@ -86,19 +86,19 @@ def time_of(identity: UUID) -> datetime:
 
 
 def first_id_at(moment: datetime) -> UUID:
-    """Below every id that is drawn at this moment or later, and above those drawn before."""
+    """Below every id that is generated at this moment or later, and above earlier ones."""
     return UUID(int=max((moment - _EPOCH) // _MILLISECOND, 0) << 80)
 
 
 def show(kind: Kind, identity: UUID) -> str:
-    """The text of an id, as people and programs see it."""
+    """The text form of an id."""
     number = identity.int
     pairs = [_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS]
     return f"{kind}_{''.join(pairs)}"
 
 
 def parse(kind: Kind, text: str) -> UUID:
-    """Read an id back; refuses everything that `show` would not have written."""
+    """Parse an id; refuses everything that `show` would not have written."""
     prefix, _, body = text.partition("_")
     if prefix != kind or _BODY.fullmatch(body) is None:
         raise InvalidInput(f"{text[:60]!r} is not a {kind} id", field=f"{kind}_id", remedy=f"looks like {kind}_01k…")

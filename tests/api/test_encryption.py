@@ -174,7 +174,7 @@ async def test_a_process_without_a_key_ends_runs_and_stores_nothing_of_them(data
         with app.lent(api.store):
             async with working(app):
                 run = await until(api, run_id, "FAILED")
-        assert "is not kept: there is no key to encrypt with" in run["error"] and "never" not in run["error"]
+        assert "is not kept: this process has no encryption key" in run["error"] and "never" not in run["error"]
 
 
 async def test_what_cannot_be_opened_is_told_with_the_name_of_the_key(database_url: str) -> None:

@@ -184,7 +184,7 @@ async def test_a_batch_that_takes_long_to_check_is_refused(api: Served, monkeypa
     monkeypatch.setattr(batches, "MOST_SECONDS", 0.05)
     never = {"task": "t", "rrule": "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30"}
     answer = await api.post("/v1/jobs/batch?partial=true", [never] * 200)
-    assert (answer.status, answer.json["detail"]) == (422, "takes too long to check")
+    assert (answer.status, answer.json["detail"]) == (422, "takes too long to validate")
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ async def test_a_run_whose_arguments_were_changed_ends(database_url: str) -> Non
             async with working(noting.app):
                 run = await ended(api, run_id)
         assert (run["status"], run["failure"], run["attempt"], run["lost"]) == ("FAILED", "error", 1, 0)
-        assert run["error"].startswith("its arguments cannot be opened: what is stored was changed")
+        assert run["error"].startswith("its arguments cannot be opened: the stored value was modified")
         [letter] = (await api.get("/v1/dead-letters")).json["items"]
         assert letter["run_id"] == run_id
 
@@ -160,7 +160,7 @@ async def test_only_the_arguments_of_a_job_are_missing(database_url: str, keys: 
             answer = await api.get(path)
             assert answer.status == 200, answer.body
             assert answer.json["args"] == {} and answer.json.get("target") is None
-            assert "the key 'first', which is not known here" in answer.json["args_problem"]
+            assert "the key 'first', which this process does not have" in answer.json["args_problem"]
         assert (await api.get(f"/v1/jobs/{job_id}/status")).json["waiting_for"] == "no_worker"
         for act in ("pause", "resume", "trigger"):
             answer = await api.post(f"/v1/jobs/{job_id}/{act}")

@@ -27,7 +27,7 @@ async def test_the_database_is_stopped_and_comes_back(own_server: Server, tmp_pa
         await fleet.submit("hold", [{"seconds": 0.2}] * 300)
         await eventually(lambda: fleet.effects("begin"), what=fleet.tails)
         own_server.stop_immediately()
-        words = "trying again until it is back"
+        words = "retrying until it is available"
         for process in (server, worker):
             await eventually(lambda process=process: words in process.output(), what=fleet.tails)
         own_server.start()

@@ -47,7 +47,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "two times": ({"to": 1, "run_at": "2026-01-01T00:00:00Z", "run_in": "1s"}, "run_in: run_at and run_in"),
     "no duration": ({"to": 1, "run_in": "soon"}, "run_in: 'soon' is not a duration: write it like"),
     "an empty duration": ({"to": 1, "run_in": ""}, "run_in: '' is not a duration"),
-    "a negative duration": ({"to": 1, "run_in": -1}, "run_in: -1 is outside what a duration may be"),
+    "a negative duration": ({"to": 1, "run_in": -1}, "run_in: -1 is out of range"),
     "a negative text": ({"to": 1, "run_in": "-5m"}, "run_in: '-5m' is negative"),
     "a negative timedelta": ({"to": 1, "run_in": timedelta(-1)}, "run_in: -1 day, 0:00:00 is outside"),
     "no number": ({"to": 1, "run_in": float("nan")}, "run_in: nan is not a"),

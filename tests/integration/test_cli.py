@@ -103,7 +103,7 @@ def test_what_runs_until_it_is_stopped_waits_for_its_database(tmp_path: Path, ar
     with Command(tmp_path, *arguments, environ=environ) as waiting:
         waiting.until(lambda command: words in command.stderr)
         assert waiting.stop() == 0
-    assert "trying again until it is back" in waiting.stderr
+    assert "retrying until it is available" in waiting.stderr
     assert "Traceback" not in waiting.stderr
 
 

@@ -121,7 +121,7 @@ async def test_nobody_waits_for_a_job_that_is_over_and_never_ran(app: App, clien
         await asyncio.sleep(0.1)
         await client.cancel_job(cancelled.job_id)
         for each in (waiting, waiting_too):
-            with pytest.raises(Conflict, match="is over and never ran"):
+            with pytest.raises(Conflict, match="ended without a run"):
                 await each
 
 

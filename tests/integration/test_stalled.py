@@ -52,13 +52,13 @@ def test_a_blocked_event_loop_is_seen_and_the_second_signal_ends_it(tmp_path: Pa
             assert answer(port, "/livez") == (200, "ok\n")
             (tmp_path / "go").touch()
             until(lambda: answer(port, "/livez")[0] == 503, "the probe fails")
-            assert "the event loop has stood still for" in answer(port, "/livez")[1]
+            assert "the event loop has been blocked for" in answer(port, "/livez")[1]
             stalled = re.search(r"^duetime_event_loop_stalled_seconds (\S+)", answer(port, "/metrics")[1], re.MULTILINE)
             assert stalled is not None and float(stalled[1]) > 1
             blocking = "time.sleep(3600)" if how == "sleep" else ".read("
             until(lambda: blocking in (tmp_path / "err").read_text(), "the log says where it stands")
             process.send_signal(signal.SIGINT)
-            until(lambda: "at a second signal" in (tmp_path / "err").read_text(), "the first signal is answered")
+            until(lambda: "a second signal" in (tmp_path / "err").read_text(), "the first signal is answered")
             assert process.poll() is None, "one signal lets it finish"
             process.send_signal(signal.SIGINT)
             assert process.wait(5) == 128 + signal.SIGINT
@@ -79,13 +79,13 @@ def test_where_the_event_loop_stands_is_told_once_each_time(caplog: pytest.LogCa
         pulse.tell()
         pulse.tell()
         [told] = caplog.messages
-        assert "stood still for 6.0 s" in told and "process=True" in told
+        assert "been blocked for 6.0 s" in told and "process=True" in told
         assert "test_where_the_event_loop_stands_is_told_once_each_time" in told, "the stack is there"
         assert not pulse.is_dead
         now += 25
         assert pulse.is_dead
         pulse.beat()
-        assert "goes on, after 31.0 s" in caplog.messages[-1] and not pulse.is_dead
+        assert "runs again, after 31.0 s" in caplog.messages[-1] and not pulse.is_dead
         now += 6
         pulse.tell()
-        assert "stood still" in caplog.messages[-1]
+        assert "been blocked" in caplog.messages[-1]

@@ -185,7 +185,7 @@ async def test_what_only_dns_reveals_fails_the_attempt(
     async with receiving() as receiver, targeting(quiet_url, allowed_networks=(), lookup=lookup) as targets:
         run = await targets.ended(callback_url=f"http://innocent.example:{receiver.port}/")
         assert (run["status"], run["failure"]) == ("FAILED", "network")
-        assert "innocent.example has an address that is not public" in run["error"]
+        assert "innocent.example has a non-public address" in run["error"]
         refused = [text for text in answers if text != "93.184.215.14"]
         assert not [text for text in answers if text in run["error"]]
         (told,) = [each.getMessage() for each in caplog.records if each.name == "duetime.targets"]
@@ -223,7 +223,7 @@ async def test_the_last_word_is_about_the_very_address_that_is_connected_to(rece
         guard.check("127.0.0.1")
     from tests.support.bare_caller import call_without_looking
 
-    assert "has an address that is not public" in await call_without_looking(receiver.url)
+    assert "has a non-public address" in await call_without_looking(receiver.url)
     assert receiver.requests == []
 
 

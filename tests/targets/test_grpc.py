@@ -98,7 +98,7 @@ async def test_names_are_resolved_by_us_and_judged(quiet_url: str, monkeypatch: 
         async with targeting(quiet_url, lookup=lookup, allowed_networks=()) as targets:
             run = await targets.ended(target=target)
         assert (run["failure"], len(greeter.asked)) == ("network", 1)
-        assert "greeter.example has an address that is not public" in run["error"] and "127.0" not in run["error"]
+        assert "greeter.example has a non-public address" in run["error"] and "127.0" not in run["error"]
 
 
 AGAIN = {"retry": {"retries": 2, "base": 0.01}, "retries": None}

@@ -155,12 +155,12 @@ async def test_it_is_off_unless_the_operator_lists_commands(tmp_path: Path) -> N
 async def test_exit_code_and_tails_are_kept(shell: Targeting) -> None:
     run = await shell.ended(target=target("fail"))
     assert (run["status"], run["failure"]) == ("FAILED", "error")
-    assert run["error"] == "it ended with exit code 3: wrong"
+    assert run["error"] == "the command exited with code 3: wrong"
     run = await shell.ended(target=target("noisy"))
     assert run["result"]["stdout"].endswith("y\nthe end\n") and len(run["result"]["stdout"]) <= 8 * 1024
     run = await shell.ended(target=target("missing"), retries=3)
     assert (run["status"], run["attempt"]) == ("FAILED", 1), "trying again is of no use"
-    assert "cannot be run" in run["error"]
+    assert "cannot run" in run["error"]
 
 
 async def test_the_environment_is_not_the_workers(shell: Targeting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ async def test_a_process_that_has_detached_itself_ends_at_the_timeout(shell: Tar
 
 async def test_the_end_by_a_signal_is_told(shell: Targeting) -> None:
     run = await shell.ended(target=target("crash"))
-    assert (run["status"], run["error"]) == ("FAILED", "it was ended by SIGSEGV")
+    assert (run["status"], run["error"]) == ("FAILED", "the command was killed by SIGSEGV")
 
 
 async def test_limits_hold(shell: Targeting, tmp_path: Path) -> None:

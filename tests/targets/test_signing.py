@@ -57,7 +57,7 @@ async def test_a_new_secret_signs_where_the_old_one_cannot_be_opened_any_more(
         await rotate(targets)
     async with targeting(database_url, encryption_keys=(OTHER_KEY,)) as targets:
         failed = await targets.ended(callback_url=receiver.url)
-        assert "which is not known here" in failed["error"] and not receiver.requests
+        assert "which this process does not have" in failed["error"] and not receiver.requests
         secret = await rotate(targets)
         assert (await targets.ended(callback_url=receiver.url))["status"] == "SUCCEEDED"
     verify(secret, receiver.requests[0])

@@ -88,7 +88,7 @@ def test_calendar_units_are_refused_with_the_reason(text: str) -> None:
 
 @pytest.mark.parametrize("endless", [float("nan"), float("inf"), float("-inf")])
 def test_nan_and_infinity_are_refused(endless: float) -> None:
-    with pytest.raises(ValueError, match="is not a length of time"):
+    with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(endless)
 
 

@@ -1,1 +1,1 @@
-"""Encryption of what is stored, and TLS of what is sent."""
+"""Encryption of stored data, and TLS of connections."""

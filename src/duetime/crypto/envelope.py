@@ -1,10 +1,10 @@
-"""Envelope keys: data keys encrypt what is stored, and a key provider wraps the data keys.
+"""Envelope keys: data keys encrypt stored data, and a key provider wraps the data keys.
 
-A data key is 32 random bytes. It is stored wrapped, beside what it encrypts, under a name that every seal carries. A
-process asks the provider once for each data key that it meets, and keeps the key in memory: the provider sees neither
-what is stored nor how much of it there is, and one that is away stops only processes that have just started.
+A data key is 32 random bytes. It is stored wrapped, beside the data, under a name that every seal carries. A process
+asks the provider once per data key, and keeps the key in memory: the provider sees neither the data nor its amount, and
+an unavailable provider stops only processes that have just started.
 
-The newest data key seals. Every process looks for a newer one every few seconds.
+The newest data key seals. Every process checks for a newer one every few seconds.
 """
 
 import os
@@ -30,30 +30,30 @@ class WrappedKey(NamedTuple):
 
 
 class KeyShelf(Protocol):
-    """Where wrapped data keys are kept."""
+    """Stores wrapped data keys."""
 
     async def data_keys(self) -> Sequence[WrappedKey]:
         """All of them, newest first."""
 
     async def add_data_key(self, name: str, wrapped_by: str, wrapped: bytes) -> None:
-        """Keep a new one."""
+        """Store a new one."""
 
     async def rewrap_data_key(self, name: str, old: bytes, wrapped_by: str, wrapped: bytes) -> None:
-        """Keep one as another key wraps it."""
+        """Replace one with the same key under another wrapping."""
 
 
 class KeyProvider(Protocol):
-    """Keeps the keys that wrap data keys. It is asked from any event loop."""
+    """Holds the keys that wrap data keys. It is called from any event loop."""
 
     @property
     def key_id(self) -> str:
-        """The key that wraps now."""
+        """The current wrapping key."""
 
     async def wrap(self, data_key: bytes) -> tuple[str, bytes]:
-        """The id of the key that wrapped it, and the wrapped key. Raises `StoreUnavailable`, `KeyUnknown`."""
+        """The id of the wrapping key, and the wrapped data key. Raises `StoreUnavailable`, `KeyUnknown`."""
 
     async def unwrap(self, key_id: str, wrapped: bytes) -> bytes:
-        """The data key again. Raises `StoreUnavailable`, and `KeyUnknown` for what cannot be unwrapped."""
+        """The data key. Raises `StoreUnavailable`, and `KeyUnknown` if it cannot be unwrapped."""
 
 
 class Envelope:
@@ -70,7 +70,7 @@ class Envelope:
         self._shelf = shelf
 
     async def current(self) -> tuple[bytes, bytes]:
-        """The name and the bytes of the newest data key; the first one is made when it is asked for."""
+        """The name and the bytes of the newest data key; the first one is created on demand."""
         if self._current is None or monotonic() - self._looked_at > _LOOK_EVERY:
             stored = await self._stored()
             self._current = stored[0] if stored else await self._make()
@@ -85,13 +85,13 @@ class Envelope:
         return None if found is None else await self._unwrapped(found)
 
     async def renew(self) -> None:
-        """Seal with a new data key from now on, wrapped by the key that wraps now."""
+        """Seal with a new data key from now on, wrapped by the current wrapping key."""
         self._current = await self._make()
         self._looked_at = monotonic()
 
     async def rewrap(self) -> int:
-        """Have every data key wrapped by the key that the provider wraps with now, so that those before can go; returns
-        how many were not."""
+        """Wrap every data key with the provider's current key, so that older wrapping keys can be removed; returns how
+        many were changed."""
         assert self._shelf is not None
         others = [key for key in await self._stored() if key.wrapped_by != self._provider.key_id]
         for key in others:
@@ -100,7 +100,7 @@ class Envelope:
         return len(others)
 
     async def _stored(self) -> Sequence[WrappedKey]:
-        assert self._shelf is not None, "it was not said where data keys are kept"
+        assert self._shelf is not None, "no storage for data keys was set"
         return await self._shelf.data_keys()
 
     async def _make(self) -> WrappedKey:
@@ -115,6 +115,8 @@ class Envelope:
         if key.name not in self._keys:
             found = await self._provider.unwrap(key.wrapped_by, key.wrapped)
             if len(found) != _KEY:
-                raise KeyUnknown(f"the key provider made {len(found)} bytes of the data key {key.name!r}, not {_KEY}")
+                raise KeyUnknown(
+                    f"the key provider unwrapped the data key {key.name!r} to {len(found)} bytes, not {_KEY}"
+                )
             self._keys[key.name] = found
         return self._keys[key.name]

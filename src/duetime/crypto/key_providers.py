@@ -1,4 +1,4 @@
-"""Key providers: the keys that wrap data keys are in a file or behind HTTP (guarantees: `crypto/envelope.py`)."""
+"""Key providers: the wrapping keys are in a file or behind HTTP (guarantees: `crypto/envelope.py`)."""
 
 import os
 from base64 import b64decode, b64encode
@@ -21,8 +21,8 @@ _TRY_AGAIN = frozenset({408, 425, 429})
 
 
 class FileKeys:
-    """Wrapping keys in a file, `name:base64` on each line, the one to wrap with first. It is read when it is needed, so
-    a new key needs no restart."""
+    """Wrapping keys in a file, `name:base64` on each line, the current one first. It is read on each use, so a new key
+    needs no restart."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,13 +59,14 @@ class FileKeys:
         except (OSError, ValueError) as error:
             raise SettingsError(f"{self._path} cannot be used: {reason_of(error)}", field="key_provider") from None
         if not keys:
-            raise SettingsError(f"{self._path} holds no key", field="key_provider", remedy="name:base64 on a line")
+            raise SettingsError(
+                f"{self._path} contains no key", field="key_provider", remedy="one name:base64 per line"
+            )
         return keys
 
 
 class HttpKeys:
-    """Wrapping keys behind HTTP: `POST {url}/wrap` and `POST {url}/unwrap` with a bearer token, as docs/encryption.md
-    says."""
+    """Wrapping keys behind HTTP: `POST {url}/wrap` and `POST {url}/unwrap` with a bearer token (docs/encryption.md)."""
 
     def __init__(self, url: str, key_id: str, token: str | None) -> None:
         self._url = url.rstrip("/")
@@ -85,7 +86,7 @@ class HttpKeys:
         import msgspec
 
         try:
-            # A session for each request: they are few, and come from any event loop.
+            # A session for each request: there are few, and they come from any event loop.
             timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
             async with (
                 aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
@@ -93,13 +94,13 @@ class HttpKeys:
             ):
                 status, said = answer.status, await answer.content.read(_LARGEST)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise StoreUnavailable(f"the key provider cannot be reached: {reason_of(error)}") from None
+            raise StoreUnavailable(f"cannot reach the key provider: {reason_of(error)}") from None
         if status >= 500 or status in _TRY_AGAIN:
             raise StoreUnavailable(f"the key provider answered {status} to {what}")
         if status != 200:
             raise KeyUnknown(
                 f"the key provider answered {status} to {what} with the key {body['key_id']!r}",
-                remedy="look at key_provider, key_provider_key, key_provider_token and the rights of the token",
+                remedy="check key_provider, key_provider_key, key_provider_token and the token's permissions",
             )
         try:
             return msgspec.json.decode(said, type=dict[str, Any])

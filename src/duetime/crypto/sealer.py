@@ -1,18 +1,19 @@
-"""Sealing: bytes that only holders of a key can read, and only as what they were sealed for.
+"""Sealing: bytes that only holders of a key can read, and only in the place that they were sealed for.
 
-AES-256-GCM. A seal says which key it was made with, so keys rotate without downtime: the first key seals, all of them
-open. What the bytes belong to (the tenant and the id of a payload or job) is bound to the seal: bytes that were moved
-to another place do not open there.
+AES-256-GCM. A seal names its key, so keys rotate without downtime: the first key seals, all of them open. The owner of
+the bytes (the tenant and the id of a payload or job) is bound to the seal: bytes that were moved to another place do
+not open there.
 
 The keys come from the settings, or they are data keys that a key provider wraps (`crypto/envelope.py`). Data keys are
-fetched before they are used: `ready` before sealing, `learn` before opening. Both do nothing where all keys are known.
+fetched before use: `ready` before sealing, `learn` before opening. Both do nothing when all keys are known.
 
-Text is sealed as text, so that it can stand wherever the plain text stood:
+Text is sealed as text, so that it fits wherever the plain text was stored:
 
     !sealed1:name:HEAD.            all of it
     !sealed1:name:HEAD;WHOLE.      its beginning alone, and all of it
 
-The beginning fits into the first 500 characters: a database that cuts texts for a list leaves what can be opened.
+The beginning fits into the first 500 characters: a database that truncates texts for a list returns something that can
+be opened.
 """
 
 import os
@@ -30,24 +31,25 @@ MAGIC = b"\xd7seal1"
 TEXT_MAGIC = "!sealed1:"
 _NONCE = 12
 _HEAD = 240
-"""Bytes of the beginning of a text. With the longest name of a key it takes less than 430 characters when sealed."""
+"""Bytes of the beginning of a text. Sealed, with the longest key name, it takes less than 430 characters."""
 _CUT = "\n…"
 
 
 class DataKeys(Protocol):
-    """Where keys come from that the settings do not hold."""
+    """Provides keys that are not in the settings."""
 
     async def current(self) -> tuple[bytes, bytes]:
         """The name and the bytes of the key to seal with."""
 
     async def find(self, name: bytes) -> bytes | None:
-        """A key by its name; None where there is none. Raises `KeyUnknown` where there is one that cannot be had."""
+        """A key by its name; None if there is none. Raises `KeyUnknown` for a key that exists but cannot be
+        unwrapped."""
 
     async def renew(self) -> None:
-        """Have a new key to seal with from now on."""
+        """Create a new key to seal with from now on."""
 
     async def rewrap(self) -> int:
-        """Have every key wrapped by the key that wraps now; returns how many were not."""
+        """Wrap every key with the current wrapping key; returns how many were changed."""
 
 
 class Sealer:
@@ -56,7 +58,7 @@ class Sealer:
         self._current = keys[0][0].encode() if keys else None
         self._data_keys = data_keys
         if data_keys is not None:
-            self._current = None  # until `ready`: what the settings hold only opens
+            self._current = None  # until `ready`: the keys in the settings only open
 
     @property
     def has_key(self) -> bool:
@@ -75,11 +77,11 @@ class Sealer:
         return self.check()
 
     async def learn(self, sealed: Iterable[bytes | str | None]) -> None:
-        """Have the keys of everything here that is sealed, as far as they can be had."""
+        """Fetch the keys of everything sealed here, as far as they are available."""
         if self._data_keys is None:
             return
         for name in {key_name_of(each) for each in sealed if each is not None} - self._ciphers.keys() - {b""}:
-            with suppress(KeyUnknown):  # opening says that it is not known
+            with suppress(KeyUnknown):  # opening will report it
                 key = await self._data_keys.find(name)
                 if key is not None:
                     self._ciphers[name] = AESGCM(key)
@@ -97,8 +99,8 @@ class Sealer:
         """The name of the key to seal with. Raises `NoEncryptionKey` when there is none."""
         if self._current is None:
             raise NoEncryptionKey(
-                "there is no key to encrypt with",
-                remedy="set encryption_keys (DUETIME_ENCRYPTION_KEYS) or key_provider for this process",
+                "this process has no encryption key",
+                remedy="set encryption_keys (DUETIME_ENCRYPTION_KEYS) or key_provider",
             )
         return self._current
 
@@ -107,9 +109,9 @@ class Sealer:
         return head_of(name) + self._encrypted(name, body, belongs_to)
 
     def open(self, sealed: bytes, *, belongs_to: str) -> bytes:
-        """The bytes again. Raises `SealBroken` for what cannot be opened here."""
+        """The plain bytes. Raises `SealBroken` for bytes that cannot be opened here."""
         if not is_sealed(sealed):
-            raise SealBroken("what is stored was not sealed")
+            raise SealBroken("the stored value is not encrypted")
         name, rest = _split(sealed)
         return self._decrypted(name, rest, belongs_to)
 
@@ -120,16 +122,16 @@ class Sealer:
         return f"{text_head_of(name)}{';'.join(sealed)}."
 
     def open_text(self, text: str, *, belongs_to: str) -> str:
-        """The text again, or the beginning of one that was cut. Raises `SealBroken` as `open` does."""
+        """The plain text, or the beginning of one that was cut. Raises `SealBroken` as `open` does."""
         if not text.startswith(TEXT_MAGIC):
-            raise SealBroken("what is stored was not sealed")
+            raise SealBroken("the stored value is not encrypted")
         name, _, rest = text.removeprefix(TEXT_MAGIC).partition(":")
         whole = rest.endswith(".")
         parts = rest.removesuffix(".").split(";")
         try:
             body = urlsafe_b64decode(parts[-1] if whole else parts[0])
         except ValueError:
-            raise SealBroken("what is stored was changed, or belongs to something else") from None
+            raise SealBroken("the stored value was modified, or was moved from another place") from None
         opened = self._decrypted(name.encode(), body, belongs_to)
         return opened.decode("utf-8", "surrogatepass") if whole else opened.decode("utf-8", "ignore") + _CUT
 
@@ -142,41 +144,41 @@ class Sealer:
         if cipher is None:
             shown = name.decode("ascii", "replace")
             raise KeyUnknown(
-                f"it was encrypted with the key {shown!r}, which is not known here",
-                remedy=f"add the key {shown!r} to encryption_keys (DUETIME_ENCRYPTION_KEYS) of this process",
+                f"it was encrypted with the key {shown!r}, which this process does not have",
+                remedy=f"add the key {shown!r} to encryption_keys (DUETIME_ENCRYPTION_KEYS)",
             )
         try:
             return cipher.decrypt(rest[:_NONCE], rest[_NONCE:], belongs_to.encode())
         except (InvalidTag, ValueError):
-            raise SealBroken("what is stored was changed, or belongs to something else") from None
+            raise SealBroken("the stored value was modified, or was moved from another place") from None
 
 
 def head_of(name: bytes) -> bytes:
-    """How everything begins that was sealed with a key."""
+    """The prefix of all bytes that were sealed with a key."""
     return MAGIC + bytes([len(name)]) + name
 
 
 def text_head_of(name: bytes) -> str:
-    """How every text begins that was sealed with a key."""
+    """The prefix of all texts that were sealed with a key."""
     return f"{TEXT_MAGIC}{name.decode()}:"
 
 
 def key_name_of(sealed: bytes | str) -> bytes:
-    """The name of the key that something was sealed with; empty for what was not sealed."""
+    """The name of the key that something was sealed with; empty if it was not sealed."""
     if isinstance(sealed, str):
         return sealed.removeprefix(TEXT_MAGIC).partition(":")[0].encode() if sealed.startswith(TEXT_MAGIC) else b""
     return _split(sealed)[0] if is_sealed(sealed) else b""
 
 
 def prefix_of(sealed: bytes | str) -> bytes | str:
-    """How a seal begins: enough to tell it from every other one."""
+    """The prefix of a seal: enough to distinguish it from every other one."""
     if isinstance(sealed, str):
         return sealed[: len(text_head_of(key_name_of(sealed))) + _NONCE * 4 // 3]
     return sealed[: len(head_of(key_name_of(sealed))) + _NONCE]
 
 
 def _split(sealed: bytes) -> tuple[bytes, bytes]:
-    """The name of the key, and what comes after it."""
+    """The name of the key, and the rest."""
     start = len(MAGIC) + 1
     end = start + int.from_bytes(sealed[len(MAGIC) : start])
     return sealed[start:end], sealed[end:]

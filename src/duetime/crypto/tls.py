@@ -1,9 +1,9 @@
 """TLS from files: certificates, keys and CAs that may be replaced while a process runs.
 
-A context is made of its files at the start, where a file that cannot be used is an error, and made anew when they have
-changed: connections that are open keep what they have, new ones get the new certificate. Files that do not fit
-together, because only half of them were written or they are broken, are told to the log, and the last good context
-stays. Every context is whole: nothing of an old certificate or CA is left in a new one, sessions to resume included.
+A context is built from its files at the start, where an unusable file is an error, and rebuilt when they have changed:
+open connections keep what they have, new ones get the new certificate. If the files do not match, because only some of
+them were written or they are broken, that is logged, and the last good context stays in use. Every context is complete:
+nothing of an old certificate or CA is left in a new one, including sessions to resume.
 """
 
 import logging
@@ -22,7 +22,7 @@ from duetime.settings import Settings
 log = logging.getLogger("duetime")
 
 _LOOK_EVERY = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -41,9 +41,9 @@ class ReloadedContext:
             self._context = make()
         except (OSError, ValueError) as error:  # `ssl.SSLError` is an `OSError`
             raise SettingsError(
-                f"the files of {fields} cannot be used: {_reason(error)}",
+                f"cannot use the files of {fields}: {_reason(error)}",
                 field=fields.partition(",")[0],
-                remedy=f"look at {', '.join(map(str, files))}",
+                remedy=f"check {', '.join(map(str, files))}",
             ) from None
 
     @property
@@ -63,7 +63,7 @@ class ReloadedContext:
             self._context = self._make()
         except (OSError, ValueError) as error:
             if stamp != self._told:
-                text = "the files of %s have changed and cannot be used, so the old ones stay in use: %s"
+                text = "the files of %s have changed and cannot be used; the old ones stay in use: %s"
                 log.warning(text, self._fields, _reason(error))
                 self._told = stamp
             return
@@ -72,7 +72,7 @@ class ReloadedContext:
 
 
 class ClientTls(msgspec.Struct, frozen=True):
-    """How a client trusts its server, and shows who it is: the paths of PEM files."""
+    """How a client verifies its server and authenticates itself: the paths of PEM files."""
 
     ca: Path | str | None = None
     """CAs that the server's certificate is verified against, instead of the system's."""
@@ -100,7 +100,7 @@ class ClientTls(msgspec.Struct, frozen=True):
 
 
 def server_tls(settings: Settings) -> ReloadedContext | None:
-    """What a server speaks TLS with; None when it speaks plain HTTP."""
+    """A server's TLS context; None for plain HTTP."""
     cert, key, client_ca = settings.tls_cert, settings.tls_key, settings.tls_client_ca
     if cert is None:
         return None
@@ -113,7 +113,7 @@ def server_tls(settings: Settings) -> ReloadedContext | None:
         made.load_cert_chain(cert, key, _no_password)
         if client_ca is not None:
             made.load_verify_locations(client_ca)
-            # Optional, since browsers and submitters have none; what a client does show must be valid.
+            # Optional, since browsers and submitters have no certificate; one that a client presents must be valid.
             made.verify_mode = ssl.CERT_OPTIONAL
         return made
 
@@ -122,23 +122,23 @@ def server_tls(settings: Settings) -> ReloadedContext | None:
 
 
 def warn_of_plain_http(what: str, host: str, settings: Settings) -> None:
-    """Tell the log when `what` is served to a network in plain text."""
+    """Log a warning when `what` is served to a network in plain text."""
     if settings.tls_in_front == "off" and not ip_address(host.partition("%")[0]).is_loopback:
         log.warning(
             "%s is served on %s in plain HTTP: the network can read keys and payloads. Set tls_cert and tls_key, or"
-            " tls_in_front=on where a proxy in front of this server ends TLS",
+            " tls_in_front=on if a proxy in front of this server terminates TLS",
             what,
             host,
         )
 
 
 def _no_password(*_: Any) -> str:
-    """OpenSSL would ask the terminal for the password of an encrypted key, and wait."""
-    raise ValueError("the key is encrypted with a password; write it without one, readable for its owner alone")
+    """Without this, OpenSSL would ask the terminal for the password of an encrypted key, and block."""
+    raise ValueError("the key is encrypted with a password; store it without one, readable only by its owner")
 
 
 def _stamp(files: Sequence[Path]) -> _Stamp:
-    """What changes when a file is written or replaced, behind links too."""
+    """Changes when a file is written or replaced, also behind links."""
     return tuple(_stamp_of(each) for each in files)
 
 
@@ -152,7 +152,11 @@ def _stamp_of(file: Path) -> tuple[int, int, int] | None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return "certificate and key do not fit" if error.reason == "KEY_VALUES_MISMATCH" else str(error.reason or error)
+        return (
+            "the certificate and the key do not match"
+            if error.reason == "KEY_VALUES_MISMATCH"
+            else str(error.reason or error)
+        )
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror}"
     return str(error)

@@ -54,12 +54,12 @@ log = logging.getLogger("duetime")
 
 
 _PATIENCE = 15.0
-"""Seconds that a node waits for an embedded file which an app has for a moment."""
+"""Seconds that a node waits for an embedded file that an app uses briefly."""
 Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
 
 
 class Seen(TypedDict, total=False):
-    """Who looks at what a worker does."""
+    """The observers of a worker."""
 
     observe: Observer | None
     meters: Meters | None
@@ -67,11 +67,11 @@ class Seen(TypedDict, total=False):
 
 
 async def _nothing(store: Store, server: HttpServer | None) -> None:
-    """Nobody waits for this node."""
+    """The default for `ready`."""
 
 
 class RemoteNode:
-    """What a process runs that reaches its jobs over HTTP: a worker."""
+    """A process that reaches its jobs over HTTP: a worker."""
 
     def __init__(self, settings: Settings, app: App, *, observe: Observer | None = None) -> None:
         assert settings.url is not None
@@ -104,7 +104,7 @@ class RemoteNode:
             await self._server.close()
 
     def stop(self) -> None:
-        """Stop in good order; called again, stop at once."""
+        """Stop gracefully; called again, stop at once."""
         if self._starting is not None:
             self._starting.cancel()
         if self._worker is not None:
@@ -114,13 +114,13 @@ class RemoteNode:
         try:
             await self._app.started()
         except AccessDenied as error:
-            # A worker's key may only work: what shall be scheduled at start is for somebody else to schedule.
-            log.warning("what this app does at its start was refused: %s", reason_of(error))
+            # A worker's key permits only work: another process must create the schedules.
+            log.warning("the start hooks of this app were refused: %s", reason_of(error))
         ready()
 
 
 class Node:
-    """What one process runs: the engine's loops, the HTTP server, a worker, on one store."""
+    """What one process runs on one store: the engine's loops, the HTTP server, a worker."""
 
     def __init__(
         self,
@@ -134,8 +134,8 @@ class Node:
         targets: bool = False,
         forget_address: Callable[[], None] = lambda: None,
     ) -> None:
-        """`forget_address` is called when an embedded file comes to belong to this process, and when it stops: what
-        says where the file is served is of another process, or will soon be in vain."""
+        """`forget_address` is called when this process acquires an embedded file, and when it stops: the recorded
+        address of the file's server belongs to another process, or is about to become invalid."""
         if serve or targets:
             require_encryption(settings)
         self._forget_address = forget_address
@@ -144,7 +144,7 @@ class Node:
         self._with_targets = targets
         self.meters = Meters()
         self.metrics_port: int | None = None
-        """The port that shows metrics, once there is one."""
+        """The port that serves metrics, once there is one."""
         self._tracer = _tracer(settings)
         self._app = app
         self._with_loops = loops
@@ -164,18 +164,18 @@ class Node:
         store = observed.as_store
         try:
             with stopped_by_signals(self.stop):
-                # Who was stopped meanwhile has nothing yet that could have been told.
+                # If it was stopped meanwhile, nothing has started that would need a stop.
                 if await self._open(store) and not self._stopped:
                     await self._run_on(observed, ready)
         finally:
             if self._app is not None:
-                await self._app.shut_down()  # tasks may have used it from threads, on connections of its own
+                await self._app.shut_down()  # tasks may have used it from threads, with its own connections
             if self._has_file:
-                self._forget_address()  # while the file is still this process's: the next owner has its own
+                self._forget_address()  # while this process owns the file: the next owner has its own address
             await store.close()
 
     def stop(self) -> None:
-        """Stop in good order; called again, stop at once."""
+        """Stop gracefully; called again, stop at once."""
         self._stopped = True
         if self._has_file:
             self._forget_address()  # apps wait for the file from now on
@@ -189,8 +189,8 @@ class Node:
             self._server.stop()
 
     async def _open(self, store: Store) -> bool:
-        """Open the store, however long a shared database is away; no, when stopped before. An embedded file that
-        cannot be opened is in use or broken, and waiting does not help."""
+        """Open the store, waiting as long as a shared database is unavailable; false when stopped before. An embedded
+        file that cannot be opened is in use or broken, and waiting does not help."""
         if store.embedded:
             await open_ready(store, migrate=self._migrate)
             self._has_file = True
@@ -230,7 +230,7 @@ class Node:
             if self._app is not None:
                 self._workers.append(make_worker(self._app, StoreSource(store), self._settings, **seen))
             if runner is not None:
-                # Beside the app's own: neither takes the other's slots.
+                # Separate from the app's own worker: neither takes the other's slots.
                 self._workers.append(make_target_worker(runner, store, self._settings, self._app, **seen))
             async with _looking_at_itself(self.meters), asyncio.TaskGroup() as group:
                 for loop in self._loops:
@@ -250,7 +250,7 @@ class Node:
         return TargetRunner(store, self._settings, CompletionLinks(store, public_url))
 
     def _looking(self, observed: ObservedStore, watcher: Watcher) -> list[Loop]:
-        """What looks at this node and its database, so that others can see them."""
+        """The loops that observe this node and its database, for metrics."""
         store, gauges, settings = observed.as_store, self.meters.gauges, self._settings
         gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
         gauges["duetime_pool_connections"] = lambda: {(): float(store.connections()[1])}
@@ -272,7 +272,7 @@ class Node:
 def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = None) -> list[Loop]:
     """The loops of one node; any number of nodes may run them at the same time."""
     scanner = Scanner(FireQuota(store).as_store, interval=settings.poll)
-    # A short lease asks for a reaper that looks more often.
+    # A short lease needs a reaper that runs more often.
     interval = min(timedelta(milliseconds=500), settings.lease / 4)
     guard = ClockGuard(store, lease=settings.lease)
     reaper = Reaper(store, lease=settings.lease, interval=interval, guard=guard)
@@ -297,7 +297,7 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
 
 
 def _telling_loops(store: Store) -> list[Loop]:
-    """What tells people what they want to know."""
+    """The loops that send notifications."""
     letters = Outbox(store)
     return [
         Loop("notifier", Notifier(store, letters).tick, jitter=0.2),
@@ -308,13 +308,13 @@ def _telling_loops(store: Store) -> list[Loop]:
 
 
 def require_encryption(settings: Settings) -> None:
-    """What signs (sessions, cursors, requests, links) is encrypted in the database: without a key nothing is served and
-    nothing is called. Raises `SettingsError`."""
+    """Signing keys (for sessions, cursors, requests, links) are encrypted in the database: without an encryption key
+    nothing is served and nothing is called. Raises `SettingsError`."""
     if not settings.has_encryption:
         raise SettingsError(
-            "servers and targets need a key to encrypt what they sign with",
+            "servers and targets need an encryption key for their signing keys",
             field="encryption_keys",
-            remedy="set DUETIME_ENCRYPTION_KEYS, the same for all processes; `duetime encryption new-key` makes one",
+            remedy="set DUETIME_ENCRYPTION_KEYS, the same for all processes; `duetime encryption new-key` creates one",
         )
 
 
@@ -331,9 +331,9 @@ def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[See
 def make_target_worker(
     runner: TargetRunner, store: Store, settings: Settings, app: App | None = None, **seen: Unpack[Seen]
 ) -> Worker:
-    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, where secrets are.
+    """A worker that makes the calls and runs the commands of jobs. It needs the store itself, which holds the secrets.
 
-    Whatever queues it is told to serve, it sends notifications: nobody else would.
+    It always serves the queue of notifications, whatever queues it is configured for: no other worker does.
     """
     limits = _limits(settings)
     if limits.queues:
@@ -363,7 +363,7 @@ def _limits(settings: Settings) -> WorkerLimits:
 
 @asynccontextmanager
 async def _looking_at_itself(meters: Meters) -> AsyncIterator[None]:
-    """Until everything else has ended: a worker that is stopping, and lets its runs finish, is alive."""
+    """Measure until everything else has ended: a worker that is stopping, and lets its runs finish, is alive."""
     lag = Loop("loop lag", LoopLag(meters).tick)
     looking = asyncio.create_task(lag.run(), name=f"duetime {lag.name}")
     try:

@@ -1,7 +1,7 @@
-"""One event loop on a thread of its own, for callers that are not async: any number of threads share it.
+"""One event loop on its own thread, for callers that are not async: any number of threads share it.
 
-It is started when it is first needed. Closing it leaves no caller waiting: those that wait for an answer get `Closed`.
-The next call starts it again. One that is still open when the program ends is closed then.
+It starts on demand. Closing it leaves no caller waiting: pending calls raise `Closed`. The next call starts it again. A
+loop that is still open when the program ends is closed then.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _AT_EXIT = 2.0
 
 class BackgroundLoop:
     def __init__(self, owner: str, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """`owner` is what callers know it as; `name` is that of the thread; `last` is done before it ends."""
+        """`owner` is the caller's name for it; `name` is the thread's name; `last` runs before it ends."""
         self._owner = owner
         self._name = name
         self._last = last
@@ -34,18 +34,18 @@ class BackgroundLoop:
         self._guard = threading.Lock()
         self._running = None
         self._asked: set[asyncio.Task[Any]] = set()
-        """What callers wait for. Only the loop's own thread looks at it."""
+        """Calls in progress. Only the loop's own thread uses it."""
         return before
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run this on the loop, and wait for its result."""
         with self._guard:
-            # Asked under the guard, it is on the loop before `close` looks for what is there.
+            # Scheduled under the lock, the task is on the loop before `close` collects the tasks there.
             answer = asyncio.run_coroutine_threadsafe(self._do(work), self._started())
         return answer.result()
 
     def close(self) -> None:
-        """Let no caller wait any more, do the last thing, and end the thread; new callers wait until then."""
+        """Cancel pending calls, run the last coroutine, and end the thread; new callers wait until then."""
         with self._guard:
             self._close(None)
 
@@ -61,7 +61,7 @@ class BackgroundLoop:
             thread.join(timeout)
 
     def _close_at_exit(self) -> None:
-        # A fork has no such thread, only a copy of this object: nothing there would answer.
+        # A forked child has a copy of this object but not its thread, so no call would be answered.
         if self._running is None or not self._running[1].is_alive() or not self._guard.acquire(timeout=_AT_EXIT):
             return
         try:
@@ -87,12 +87,12 @@ class BackgroundLoop:
         try:
             return await work
         except asyncio.CancelledError:
-            raise Closed(f"{self._owner} was closed while this waited for it") from None
+            raise Closed(f"{self._owner} was closed during the call") from None
         finally:
             self._asked.discard(task)
 
     async def _end(self) -> None:
-        # Callers first: what else runs here belongs to what is closed now, which knows how to end it.
+        # Callers first: everything else on this loop belongs to `last`, which knows how to end it.
         await _cancel(self._asked)
         try:
             await self._last()

@@ -1,7 +1,7 @@
-"""A thread for what takes long to compute, so that the event loop goes on answering.
+"""A thread for long computations, so that the event loop keeps answering.
 
-One thread, however many callers: Python runs one at a time anyway, and the event loop waits for at most one switch of
-threads (5 ms) whenever it has something to do. What waits for the thread is bounded, for each tenant too.
+One thread serves all callers: Python runs one at a time anyway, and the event loop waits for at most one thread switch
+(5 ms) whenever it has work. The queue is bounded, also per tenant.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 MOST = 64
 MOST_OF_ONE = 8
-"""How many computations of one tenant may be under way or wait."""
+"""How many computations of one tenant may run or wait."""
 
 
 class ComputeThread:
@@ -27,13 +27,13 @@ class ComputeThread:
 
     @property
     def busy(self) -> bool:
-        """Whether something is computed, or waits for it."""
+        """Whether a computation runs or waits."""
         return self._asked.total() > 0
 
     async def run(self, tenant_id: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Compute this on the thread. Raises `Overloaded` where too much waits for it already."""
+        """Run this on the thread. Raises `Overloaded` when too many computations wait already."""
         if self._asked[tenant_id] >= MOST_OF_ONE or self._asked.total() >= MOST:
-            raise Overloaded("too many schedules are being computed", remedy="ask again in a moment")
+            raise Overloaded("too many schedules are being computed", remedy="retry in a moment")
         self._asked[tenant_id] += 1
         try:
             future = self._thread.submit(function, *args, **kwargs)
@@ -44,5 +44,5 @@ class ComputeThread:
                 del self._asked[tenant_id]
 
     def close(self) -> None:
-        """Let go of the thread; what waits for it is not computed any more."""
+        """Release the thread; waiting computations are dropped."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,11 +1,11 @@
-"""Objects that a forked child has from its parent.
+"""Objects that a forked child inherits from its parent.
 
-A child has all objects of its parent and none of its threads: what waits for one of those waits for ever, and a lock
-that one of them held is never freed. Servers that load an app before they fork (`gunicorn --preload`) and
-`multiprocessing` make such children. So whatever has threads, locks or connections begins anew in a child.
+A child has all objects of its parent and none of its threads: a call that waits for such a thread waits forever, and a
+lock that it held is never released. Servers that load an app before they fork (`gunicorn --preload`) and
+`multiprocessing` create such children. So every object with threads, locks or connections starts over in a child.
 
-What it had is kept there and never touched. To close an event loop, a connection or a file of the parent would act on
-the parent: they share the same sockets and the same selectors.
+The inherited state is kept there and never touched. Closing an event loop, a connection or a file of the parent would
+affect the parent: they share the same sockets and selectors.
 """
 
 import os
@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 class ResetAfterFork(Protocol):
     def begin_anew(self) -> object:
-        """Forget all that belongs to the parent; returns it."""
+        """Drop all state that belongs to the parent, and return it."""
 
 
 _known: WeakSet[ResetAfterFork] = WeakSet()
@@ -23,7 +23,7 @@ _inherited: list[object] = []
 
 
 def reset_in_children(thing: ResetAfterFork) -> None:
-    """Let this begin anew in each child that is forked while it exists."""
+    """Call `begin_anew` of this object in each child that is forked while it exists."""
     _known.add(thing)
 
 

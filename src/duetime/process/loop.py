@@ -1,7 +1,7 @@
 """Loops: a loop is a `tick` that does one round and returns how long to sleep.
 
-One class starts, wakes, stops and supervises them all. A database that is away makes a loop back off and resume by
-itself; anything else that a tick raises ends the loop, and with it the process: a process must not only look alive.
+One class starts, wakes, stops and supervises them all. When the database is unavailable, a loop backs off and resumes
+by itself. Any other error ends the loop, and with it the process: a process must not merely look alive.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ _LONGEST_BACKOFF = 5.0
 
 
 def spread(seconds: float, by: float) -> float:
-    """Less by up to this share: those who began together shall not go on together for ever."""
+    """Reduce by a random share of up to `by`, so that loops that started together drift apart."""
     return seconds * random.uniform(1.0 - by, 1.0)
 
 
 def not_missed(answer: "asyncio.Future[Any]") -> None:
-    """To be called when it is done: whoever asked may have gone, and its error is for nobody."""
+    """A done callback that marks the error as retrieved: the caller may be gone."""
     if not answer.cancelled():
         answer.exception()
 
 
 async def surely(ask: Callable[[], Awaitable[T]], within: float = math.inf) -> T:
-    """Ask until there is an answer, for so many seconds; for what may be asked twice."""
+    """Retry while the store is unavailable, for so many seconds; for idempotent calls."""
     until, pause = monotonic() + within, _FIRST_BACKOFF
     while True:
         try:
@@ -49,7 +49,7 @@ async def surely(ask: Callable[[], Awaitable[T]], within: float = math.inf) -> T
 
 
 class Loop:
-    """Runs `tick` again and again, sleeping for as long as it says, until stopped."""
+    """Runs `tick` repeatedly, sleeping for as long as it returns, until stopped."""
 
     def __init__(self, name: str, tick: Tick, *, jitter: float = 0.0) -> None:
         self.name = name
@@ -60,11 +60,11 @@ class Loop:
         self._failures = 0
 
     def wake(self) -> None:
-        """Do the next round now; from the loop's own event loop."""
+        """Do the next round now; call it on the loop's own event loop."""
         self._awake.set()
 
     def stop(self) -> None:
-        """End after the round that is under way."""
+        """End after the current round."""
         self._stopping.set()
         self._awake.set()
 
@@ -82,11 +82,11 @@ class Loop:
             self._failures += 1
             bound = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self._failures, 10))
             if self._failures == 1:
-                log.warning("%s: %s; trying again until it is back", self.name, reason_of(error))
-            wished: float | None = getattr(error, "retry_after", None)  # by a server that has a limit for it
+                log.warning("%s: %s; retrying until it is available", self.name, reason_of(error))
+            wished: float | None = getattr(error, "retry_after", None)  # set by a server that enforces a limit
             return random.uniform(bound / 2, bound) if wished is None else max(wished, bound / 2)
         if self._failures:
-            log.warning("%s: the database is back after %d tries", self.name, self._failures)
+            log.warning("%s: the database is available again after %d tries", self.name, self._failures)
             self._failures = 0
         return spread(delay, self._jitter) if self._jitter else delay
 
@@ -95,7 +95,7 @@ class Loop:
             await asyncio.sleep(0)
             return
         if self._failures:
-            # A wake-up says that there is work, not that the database is back.
+            # A wake-up means that there is work, not that the database is available.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._stopping.wait()

@@ -1,9 +1,9 @@
-"""Keeps the secrets of a process that serves or works out of sight of other processes of the same user.
+"""Hides the secrets of a server or worker process from other processes of the same user.
 
-What a process was started with can be read in `/proc/<pid>/environ` by every process of its user, such as a command
-that a job runs, and unsetting a variable does not change that: it is the memory that the kernel filled at the start. So
-the values of secret variables are overwritten there. The process's own `os.environ` keeps them, but programs that it
-starts do not inherit them. On Linux other processes of the user, root aside, cannot look into its memory either
+Every process of the same user, such as a command that a job runs, can read a process's initial environment in
+`/proc/<pid>/environ`. Unsetting a variable does not change that: it is the memory that the kernel filled at the start.
+So the values of secret variables are overwritten there. The process's own `os.environ` keeps them, but programs that it
+starts do not inherit them. On Linux other processes of the user, except root, cannot read its memory either
 (`PR_SET_DUMPABLE`): no debugger, and no core dump.
 
 Root can read everything, and so can processes of the same user that may read the same files (`duetime.toml`,
@@ -23,14 +23,14 @@ log = logging.getLogger("duetime")
 
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
-"""Places in `/proc/self/stat`, counted from the state."""
+"""Fields of `/proc/self/stat`, counted from the state."""
 
 
 _is_private = False
 
 
 def keep_secrets_private() -> None:
-    """Hide the secret variables of this process. As early as possible: until then they can be read."""
+    """Hide the secret variables of this process. Call it as early as possible: until then they can be read."""
     global _is_private
     _is_private = True
     for name in secret_variables():
@@ -40,21 +40,19 @@ def keep_secrets_private() -> None:
     try:
         _overwrite([os.fsencode(name) for name in secret_variables()])
     except (OSError, ValueError, IndexError) as error:
-        log.warning(
-            "the environment of this process stays readable for processes of the same user: %s", reason_of(error)
-        )
+        log.warning("processes of the same user can read the environment of this process: %s", reason_of(error))
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def hidden_secrets() -> dict[str, str] | None:
-    """The secret variables that a child does not inherit, for one that needs them; None when it inherits all."""
+    """The secret variables that a child does not inherit, for a child that needs them; None when it inherits all."""
     if not _is_private:
         return None
     return {name: os.environ[name] for name in secret_variables() if name in os.environ}
 
 
 def take_secrets(hidden: dict[str, str] | None) -> None:
-    """In such a child: have them, and hide them as the parent does."""
+    """In such a child: set them, and hide them as the parent does."""
     if hidden is not None:
         os.environ.update(hidden)
         keep_secrets_private()

@@ -1,8 +1,8 @@
-"""Signals that stop a process: the first in good order, the second at once, and that even when the event loop hangs.
+"""Signals that stop a process: the first one gracefully, the second at once, even when the event loop hangs.
 
-An event loop's handler runs on it, and Python's in the main thread, so that neither runs while a task blocks both in
-some library. What the interpreter itself does at a signal always happens: it writes a byte to a socket. A thread reads
-it, tells the event loop, and ends the process when a second signal finds nobody who hears it.
+An event loop's handler runs on the loop, and Python's in the main thread, so neither runs while a task blocks both in
+some library. The interpreter itself always reacts to a signal: it writes a byte to a socket. A thread reads it,
+notifies the event loop, and ends the process when the event loop does not react to a second signal.
 """
 
 import asyncio
@@ -19,18 +19,19 @@ log = logging.getLogger("duetime")
 
 _KINDS = (signal.SIGTERM, signal.SIGINT)
 _PATIENCE = 1.0
-"""Seconds in which an event loop that goes on hears a signal."""
+"""Seconds in which a live event loop reacts to a signal."""
 
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on this event loop at each signal inside the block; leave when it cannot even hear the second."""
+    """Call `stop` on this event loop at each signal inside the block; exit the process when it does not react to the
+    second."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     listener = _Listener(ours, before, asyncio.get_running_loop(), stop)
     listener.start()
-    # Now that somebody listens, and as long as somebody does: a signal in between would be swallowed.
+    # Installed after the listener starts and removed before it stops: otherwise a signal in between would be lost.
     handlers = {kind: signal.signal(kind, _noted) for kind in _KINDS}
     for kind in _KINDS:
         signal.siginterrupt(kind, False)
@@ -45,7 +46,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """The listener hears of it; without a handler the signal would end the process."""
+    """Do nothing: the listener handles the signal. Without a handler the signal would end the process."""
 
 
 class _Listener(threading.Thread):
@@ -72,7 +73,7 @@ class _Listener(threading.Thread):
                     times += 1
                     self._pass_on(byte[0], times)
                 elif self._before != -1:
-                    # The event loop has it at heart that handlers of others run.
+                    # Forward the byte to the event loop's own wake-up socket, so that other handlers run.
                     with contextlib.suppress(OSError):
                         os.write(self._before, byte)
 
@@ -83,9 +84,11 @@ class _Listener(threading.Thread):
         if self._over.is_set() or self._heard.wait(_PATIENCE):
             return
         if times > 1:
-            log.error("the event loop hangs: leaving at once; what runs here starts elsewhere when the lease is over")
+            log.error(
+                "the event loop hangs: exiting now; running attempts start on other workers when the lease expires"
+            )
             os._exit(128 + number)
-        log.warning("the event loop hangs: this stops when it goes on, and at once at a second signal")
+        log.warning("the event loop hangs: stopping when it runs again; send a second signal to exit now")
 
     def _hear(self) -> None:
         self._heard.set()

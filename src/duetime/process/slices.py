@@ -1,7 +1,7 @@
-"""Work on many items in slices, so that the event loop answers others in between.
+"""Work on many items in time slices, so that the event loop serves others in between.
 
-What one request may ask for takes longer than the event loop may be kept busy (50 ms). A slice ends after a fixed time,
-not after a number of items: an item may take a microsecond or some milliseconds.
+One request may take longer than the event loop may be busy (50 ms). A slice ends after a fixed time, not after a number
+of items: an item may take a microsecond or some milliseconds.
 """
 
 import asyncio
@@ -17,15 +17,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SLICE = 0.008
-"""Seconds after which others have their turn."""
+"""Seconds after which the event loop gets its turn."""
 MOST_SECONDS = 5.0
-"""Of processor time that the jobs of one request may take to be checked: ten thousand usual ones take less than one."""
+"""Seconds of processor time that validating the jobs of one request may take: ten thousand usual jobs take less than
+one."""
 
 
 class Slices:
-    """Lets others have their turn whenever a slice is over. Ask after each item: it costs next to nothing.
+    """Yields to the event loop whenever a slice has ended. Call it after each item: it costs next to nothing.
 
-    All slices together may take `most` seconds of processor time: what a sender makes up may take long for each item.
+    All slices together may take `most` seconds of processor time: a hostile request may make each item slow.
     """
 
     def __init__(self, most: float = math.inf) -> None:
@@ -37,14 +38,14 @@ class Slices:
         if monotonic() > self._until:
             self._left -= thread_time() - self._began
             if self._left < 0:
-                raise InvalidInput("takes too long to check", remedy="send it in smaller parts")
+                raise InvalidInput("takes too long to validate", remedy="send smaller requests")
             await asyncio.sleep(0)
             self._until = monotonic() + SLICE
             self._began = thread_time()
 
 
 async def mapped(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """What `function` makes of each item, in their order."""
+    """Apply `function` to each item, in order."""
     found: list[R] = []
     until = monotonic() + SLICE
     for item in items:

@@ -1,1 +1,2 @@
-"""Targets: HTTP calls, gRPC calls and commands that duetime's own workers make, and who may be called."""
+"""Targets: the HTTP calls, gRPC calls and commands that duetime's own workers execute, and the rules for what may be
+called."""

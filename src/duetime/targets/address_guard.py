@@ -1,14 +1,14 @@
-"""The address guard: which addresses duetime itself may connect to, for the sake of a tenant.
+"""The address guard decides which addresses duetime itself may connect to on behalf of a tenant.
 
-Whoever submits a job chooses an address, and duetime's workers stand inside the operator's network. So only addresses
-of the public internet are called, unless the operator allows a network. What counts is the address that is connected
-to, never the name: names are resolved here, every address that comes back is judged, and the connection goes to the
-very address that was judged. One bad address among good ones refuses the name.
+The submitter of a job chooses the address, and duetime's workers are inside the operator's network. So only addresses
+on the public internet are called, unless the operator allows a network. The guard judges the address that is connected
+to, never the name: it resolves names itself, judges every address that comes back, and the connection goes to exactly
+that address. One refused address among good ones refuses the name.
 
-IPv6 has many ways to say an IPv4 address. Those that lead to IPv4 hosts are judged by the address inside.
+IPv6 has many ways to write an IPv4 address. Forms that lead to IPv4 hosts are judged by the embedded address.
 
-A tenant is told that an address may not be called, and not which: names of the operator's network resolve to addresses
-that are not for tenants to know. The operator's log has them.
+The tenant learns that an address is refused, but not which: names in the operator's network resolve to addresses that
+tenants must not learn. The operator's log contains them.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ log = logging.getLogger("duetime.targets")
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# What is not the public internet, by the registries of special-purpose addresses, with the word for it. The table is
-# our own: what Python's `is_global` says differs between its releases.
+# Addresses that are not on the public internet, from the registries of special-purpose addresses. This is our own
+# table, because Python's `is_global` differs between releases.
 _REFUSED: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(network), word)
     for word, networks in {
@@ -52,13 +52,13 @@ _LEADS_TO_IPV4 = tuple(ip_network(prefix) for prefix in ("::ffff:0:0/96", "::fff
 _ISATAP = (0x5EFE, 0x0200_5EFE)
 
 
-_NOT_ALLOWED = "an address that is not public, and that the operator has not allowed (allowed_networks)"
+_NOT_ALLOWED = "a non-public address, which the operator has not allowed (allowed_networks)"
 _IPV4 = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9.])")
 _LIKE_IPV6 = re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}")
 
 
 class AddressRefused(Exception):
-    """An address that may not be called. Its text is for the tenant; `reason` names the address, for the log."""
+    """A refused address. The text is for the tenant; `reason` names the address, for the log."""
 
     def __init__(self, reason: str, host: str | None = None) -> None:
         super().__init__(f"{'it' if host is None else host[:100]} has {_NOT_ALLOWED}")
@@ -66,7 +66,7 @@ class AddressRefused(Exception):
 
 
 def without_addresses(text: str) -> str:
-    """What a network library says, without the addresses that it tried."""
+    """A network library's error text without the addresses that it tried."""
     text = _IPV4.sub("…", text.replace("%5B", "[").replace("%5D", "]"))
     return _LIKE_IPV6.sub(lambda found: "…" if _is_ipv6(found[0]) else found[0], text)
 
@@ -88,7 +88,7 @@ class AddressGuard:
         self._allowed = tuple(ip_network(network) for network in allowed)
 
     def why_refused(self, address: Address) -> str | None:
-        """The reason in words; None for an address that may be called."""
+        """The reason; None for an address that may be called."""
         if any(address in network for network in self._allowed):
             return None
         inner = _ipv4_inside(address)
@@ -109,12 +109,12 @@ class AddressGuard:
             raise AddressRefused(f"{text[:60]} is not an address") from None
         reason = self.why_refused(address)
         if reason is None and "%" in text:
-            reason = "an address of one machine's interface"
+            reason = "an address with an interface scope"
         if reason is not None:
             raise AddressRefused(f"{text[:60]} is {reason}")
 
     def check_host(self, host: str, field: str) -> None:
-        """What can be seen without asking DNS. Raises `InvalidInput`."""
+        """Check what is visible without DNS. Raises `InvalidInput`."""
         remedy = "use a public address; the operator may allow a network (allowed_networks)"
         try:
             address = ip_address(host)
@@ -143,7 +143,7 @@ class AddressGuard:
 
 
 async def system_lookup(host: str, port: int) -> list[tuple[int, str]]:
-    """What the machine's resolver says."""
+    """Resolve with the machine's resolver."""
     answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     found: list[tuple[int, str]] = []
     for family, _, _, _, where in answers:
@@ -156,7 +156,7 @@ async def system_lookup(host: str, port: int) -> list[tuple[int, str]]:
 
 
 def _ipv4_inside(address: Address) -> IPv4Address | None:
-    """The IPv4 host that an IPv6 address leads to, for the forms that may lead to a public one."""
+    """The IPv4 host behind an IPv6 address, for the forms that may lead to a public one."""
     if isinstance(address, IPv4Address):
         return None
     number = int(address)

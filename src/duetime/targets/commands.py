@@ -1,8 +1,8 @@
-"""Commands that the operator allows, in a TOML file: a command is an argument vector, and nothing else can be run.
+"""The commands that the operator allows, from a TOML file. A command is an argument vector; nothing else can be run.
 
     [report]
     argv = ["/usr/local/bin/report", "--day={day}", "{file}"]
-    values = { day = "[0-9]{4}-[0-9]{2}-[0-9]{2}" }    # what a value has to look like; others are any text
+    values = { day = "[0-9]{4}-[0-9]{2}-[0-9]{2}" }    # a pattern for a value; others are any text
     folder = "/var/lib/reports"
     user = "reports"
     memory = "512MiB"
@@ -10,8 +10,8 @@
     file_size = "1GiB"
     files = 256
 
-A value is put into its place in one argument, whatever it holds: there is no shell, and nothing is split. A value that
-begins an argument may not begin with a hyphen, so that it is never taken for an option.
+A value is inserted into one argument, whatever it contains: there is no shell and no splitting. A value at the start of
+an argument may not begin with a hyphen, so that the program never reads it as an option.
 """
 
 import re
@@ -42,7 +42,7 @@ Value = str | bool | int | float
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One command, and what it may use."""
+    """One command and its resource limits."""
 
     argv: tuple[str, ...]
     values: Mapping[str, re.Pattern[str]] = {}
@@ -50,7 +50,7 @@ class Command(msgspec.Struct, frozen=True):
     user: str | None = None
     memory: int | None = None
     cpu: int | None = None
-    """Seconds of CPU."""
+    """Seconds of CPU time."""
     file_size: int | None = None
     files: int = 256
 
@@ -66,16 +66,18 @@ class Commands:
     def command(self, name: str) -> Command:
         found = self._commands.get(name)
         if found is None:
-            remedy = "the operator lists the commands that may be run (shell_commands)"
-            raise InvalidInput(f"{name[:60]!r} is not a command that may be run", field="target.command", remedy=remedy)
+            remedy = "the operator defines the allowed commands in shell_commands"
+            raise InvalidInput(f"{name[:60]!r} is not an allowed command", field="target.command", remedy=remedy)
         return found
 
     def fill(self, name: str, values: Mapping[str, Value]) -> list[str]:
-        """The argument vector. Raises `InvalidInput` for a value that is missing, unasked for, or of another shape."""
+        """The argument vector. Raises `InvalidInput` for a value that is missing, unexpected, or malformed."""
         command = self.command(name)
         for given in values:
             if given not in command.names:
-                raise InvalidInput("is not asked for", field=f"target.args.{given[:60]}", remedy="leave it out")
+                raise InvalidInput(
+                    "is not a value of this command", field=f"target.args.{given[:60]}", remedy="remove it"
+                )
         texts = {wanted: _text(wanted, values, command) for wanted in sorted(command.names)}
         return [_put(part, texts) for part in command.argv]
 
@@ -94,16 +96,16 @@ def read_commands(path: Path | None) -> Commands:
 
 def _command(name: str, table: Any) -> Command:
     if not _NAME.fullmatch(name) or not isinstance(table, dict):
-        raise ValueError(f"{name!r} is not a command: it begins with [name], a name of letters, digits and _ . -")
+        raise ValueError(f"{name!r} is not a table [name], with a name of letters, digits and _ . -")
     known = {"argv", "values", *_KINDS}
     unknown = sorted(table.keys() - known)
     if unknown:
-        raise ValueError(f"{name}.{unknown[0]} is not known: there are {', '.join(sorted(known))}")
+        raise ValueError(f"{name}.{unknown[0]} is not a field: use {', '.join(sorted(known))}")
     argv = table.get("argv")
     if not isinstance(argv, list) or not argv or not all(isinstance(part, str) and part for part in argv):
         raise ValueError(f"{name}.argv is not a list of arguments")
     if not argv[0].startswith("/") or _PLACE.search(argv[0]):
-        raise ValueError(f"{name}.argv does not begin with the whole path of a program")
+        raise ValueError(f"{name}.argv must begin with the absolute path of a program")
     read: dict[str, Any] = {each: kind.read(table[each]) for each, kind in _KINDS.items() if each in table}
     if "cpu" in read:
         read["cpu"] = max(1, round(read["cpu"].total_seconds()))
@@ -116,7 +118,7 @@ def _command(name: str, table: Any) -> Command:
 def _text(name: str, values: Mapping[str, Value], command: Command) -> str:
     field = f"target.args.{name}"
     if name not in values:
-        raise InvalidInput("is missing", field=field, remedy="the command asks for it")
+        raise InvalidInput("is missing", field=field, remedy="the command requires it")
     value = values[name]
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if "\x00" in text or len(text) > _LONGEST:
@@ -124,12 +126,12 @@ def _text(name: str, values: Mapping[str, Value], command: Command) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidInput("cannot be an argument", field=field, remedy="text that UTF-8 can say") from None
+        raise InvalidInput("cannot be an argument", field=field, remedy="text that UTF-8 can encode") from None
     pattern = command.values.get(name)
     if pattern is not None and not pattern.fullmatch(text):
-        raise InvalidInput("does not look as it has to", field=field, remedy=f"it has to match {pattern.pattern}")
+        raise InvalidInput("does not match its pattern", field=field, remedy=f"it must match {pattern.pattern}")
     if text.startswith("-") and any(part.startswith(f"{{{name}}}") for part in command.argv):
-        raise InvalidInput("begins with a hyphen", field=field, remedy="it would be taken for an option")
+        raise InvalidInput("begins with a hyphen", field=field, remedy="the program would read it as an option")
     return text
 
 

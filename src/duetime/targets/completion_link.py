@@ -1,7 +1,7 @@
-"""Completion links: how a receiver that answered 202 says later how it went.
+"""Completion links: how a receiver that answered 202 reports the result later.
 
-The link holds the run and its fence, and a signature with a key that only the nodes share. Whoever has the link may end
-that attempt, once, and nothing else: after a retry the fence is another, and the link is of no use any more.
+The link holds the run and its fence, signed with a key that only the nodes share. Its holder may end that attempt,
+once, and nothing else: a retry has another fence, which invalidates the link.
 """
 
 import hmac
@@ -33,7 +33,7 @@ class CompletionLinks:
     def __init__(self, store: SharedSecrets, public_url: str | None = None) -> None:
         self._store = store
         self.public_url = public_url
-        """Where receivers reach this service; without it a link is only its path."""
+        """The address at which receivers reach this service; without it a link is only its path."""
         self._key: bytes | None = None
 
     async def make(self, attempt: Completable) -> str:
@@ -42,7 +42,7 @@ class CompletionLinks:
         return f"{self.public_url or ''}{PATH}{token}"
 
     async def read(self, token: str) -> Completable | None:
-        """The attempt that a token is for; None for a token that nobody here has made."""
+        """The attempt that a token is for; None for a token with an invalid signature."""
         try:
             whole = urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except ValueError:

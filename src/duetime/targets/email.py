@@ -1,9 +1,9 @@
-"""Mail: one message, handed to the operator's SMTP server.
+"""Email: one message, sent through the operator's SMTP server.
 
-    smtp://host:587      plain, and encrypted as soon as the server offers it
+    smtp://host:587      plain, then encrypted with STARTTLS if the server offers it
     smtps://host:465     encrypted from the start
 
-With a name and a password in the address it logs in, over an encrypted line only.
+With a name and a password in the URL it logs in, over an encrypted connection only.
 """
 
 import asyncio
@@ -36,7 +36,9 @@ class MailServer(NamedTuple):
 def read_server(url: str) -> MailServer:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise InvalidInput(f"{parts.scheme}://… is no mail server", field="smtp_url", remedy="such as smtp://host:587")
+        raise InvalidInput(
+            f"{parts.scheme}://… is not a mail server", field="smtp_url", remedy="such as smtp://host:587"
+        )
     user = None if parts.username is None else unquote(parts.username)
     password = None if parts.password is None else unquote(parts.password)
     return MailServer(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "smtps", user, password)
@@ -49,18 +51,18 @@ class Mailer:
 
     async def send(self, target: EmailTarget, message_id: str, limit: float) -> Outcome:
         if self._server is None or self._sender is None:
-            text = "no mail server is set: set DUETIME_SMTP_URL and DUETIME_MAIL_FROM"
+            text = "no mail server is configured: set DUETIME_SMTP_URL and DUETIME_MAIL_FROM"
             return Failed(Failure(FailureClass.TARGET_REFUSED, text))
         mail = _mail(target, self._sender, message_id)
         try:
             async with asyncio.timeout(limit):
                 await asyncio.to_thread(_hand_over, self._server, mail, limit)
         except TimeoutError:
-            return Failed(Failure(FailureClass.TIMEOUT, f"the mail server took more than {limit:g} s"))
+            return Failed(Failure(FailureClass.TIMEOUT, f"the mail server did not answer within {limit:g} s"))
         except smtplib.SMTPResponseException as error:
             kind = FailureClass.TARGET_FAILED if error.smtp_code in _TRY_AGAIN else FailureClass.TARGET_REFUSED
             return Failed(
-                Failure(kind, bounded(f"the mail server said {error.smtp_code}: {error.smtp_error!r}", _ERROR_TEXT))
+                Failure(kind, bounded(f"the mail server answered {error.smtp_code}: {error.smtp_error!r}", _ERROR_TEXT))
             )
         except smtplib.SMTPRecipientsRefused as error:
             return Failed(_refused(error))
@@ -95,7 +97,7 @@ def _hand_over(server: MailServer, mail: EmailMessage, limit: float) -> None:
             secret = True
         if server.user is not None:
             if not secret:
-                raise smtplib.SMTPException("a password would cross an open line: use smtps://")
+                raise smtplib.SMTPException("the password would be sent unencrypted: use smtps://")
             line.login(server.user, server.password or "")
         line.send_message(mail)
 
@@ -103,4 +105,4 @@ def _hand_over(server: MailServer, mail: EmailMessage, limit: float) -> None:
 def _refused(error: smtplib.SMTPRecipientsRefused) -> Failure:
     code, said = next(iter(error.recipients.values()))
     kind = FailureClass.TARGET_FAILED if code in _TRY_AGAIN else FailureClass.TARGET_REFUSED
-    return Failure(kind, bounded(f"the mail server said {code}: {said!r}", _ERROR_TEXT))
+    return Failure(kind, bounded(f"the mail server answered {code}: {said!r}", _ERROR_TEXT))

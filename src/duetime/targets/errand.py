@@ -1,4 +1,4 @@
-"""An errand: one attempt of a run with a target, as those who carry it out need it."""
+"""One attempt of a run with a target, as the executors of targets need it."""
 
 from uuid import UUID
 
@@ -14,12 +14,12 @@ class Errand(msgspec.Struct, frozen=True):
     tenant_id: int
     claimed: Claimed
     message_id: str
-    """The run's id: the same for every attempt, so that a receiver can tell a repetition."""
+    """The run's id: the same for every attempt, so that a receiver can detect a repetition."""
     limit: float
-    """Seconds for all of it: from the first look at a name to the last byte of the answer."""
+    """Seconds for everything: from name resolution to the last byte of the answer."""
     clock: Clock = SystemClock()
     redactor: Redactor = msgspec.field(default_factory=Redactor)
-    """Knows what was sent that must not be shown."""
+    """Knows the sent secrets, which must not be shown."""
 
     @property
     def run_id(self) -> UUID:
@@ -30,7 +30,7 @@ class Errand(msgspec.Struct, frozen=True):
         return int(self.clock.now().timestamp())
 
     def headers(self) -> dict[str, str]:
-        """What every receiver is told about the run."""
+        """The headers about the run that every receiver gets."""
         claimed = self.claimed
         return {
             "idempotency-key": self.message_id,

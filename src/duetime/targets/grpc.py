@@ -1,12 +1,12 @@
-"""gRPC targets: one unary call, made from JSON and told as JSON.
+"""gRPC targets: one unary call, with its request and its answer as JSON.
 
-The guard is the same as for HTTP: the address is resolved here, judged, and the channel is opened to the very address,
-with the name only for TLS and as the authority. What a method takes is said by the target's own descriptors, or by the
-server, which is asked by reflection. grpcio is an extra (`duetime[grpc]`), so it is imported when it is needed.
+The address guard is the same as for HTTP: the address is resolved and judged here, and the channel is opened to exactly
+that address. The name is used only for TLS and as the authority. The target's descriptors define the method's message;
+without them the server is asked by reflection. grpcio is an extra (`duetime[grpc]`), so it is imported on demand.
 
-    OK  succeeded, whether its answer can be kept or not: calling again would do the thing twice
-    CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, INTERNAL, UNAVAILABLE, DATA_LOSS  tried again
-    any other  given up
+    OK  succeeded, even if the answer cannot be stored: calling again would repeat the effect
+    CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, INTERNAL, UNAVAILABLE, DATA_LOSS  retried
+    any other  failed without retry
 """
 
 import asyncio
@@ -50,12 +50,12 @@ _TRY_AGAIN = frozenset(
 )
 _NOT_REACHED = frozenset({"UNAVAILABLE"})
 _REMEMBERED = 30.0
-"""Seconds after which a name is resolved again, and a server asked again what its methods take."""
+"""Seconds until a name is resolved again, and a server is asked again for its descriptors."""
 _MOST_CHANNELS = 200
 _MOST_ADDRESSES = 4
 _LARGEST = 4 * 1024**2 + 1
-"""Bytes of an answer that are taken in. It is nobody else's limit: an error that names it was not passed on by the
-server."""
+"""The maximum size of an answer in bytes. The odd number is ours alone, so an error that names it came from this client
+and was not passed on by the server."""
 _LONGEST_WAIT = 86_400.0
 _GRACE = 30.0
 
@@ -63,7 +63,7 @@ _Key = tuple[Place, bool]
 
 
 class _Line:
-    """A channel to addresses that were judged, and what is known of the server behind it."""
+    """A channel to judged addresses, and what is known about the server."""
 
     def __init__(self, channel: "aio.Channel") -> None:
         self.channel = channel
@@ -155,7 +155,7 @@ class GrpcCaller:
         return line.methods[target.method]
 
     async def _line(self, key: _Key) -> _Line:
-        """The channel to a place, opened anew now and then: names move."""
+        """The channel to a place. It is reopened from time to time, because names move."""
         found = self._lines.get(key)
         if found is not None and found.until > monotonic():
             return found
@@ -184,7 +184,7 @@ class GrpcCaller:
 
 
 def _open(place: Place, addresses: Sequence[str], *, tls: bool) -> "aio.Channel":
-    """A channel to these very addresses: nothing is resolved any more, and no proxy is asked."""
+    """A channel to exactly these addresses: no further resolution, and no proxy."""
     import grpc
     from grpc import aio
 
@@ -208,11 +208,11 @@ def _open(place: Place, addresses: Sequence[str], *, tls: bool) -> "aio.Channel"
 
 
 def _result(method: "MethodDescriptor", answer: bytes, limit: int, redactor: Redactor) -> bytes:
-    """The answer as JSON, if it can be read and a result may be that large."""
+    """The answer as JSON, if it can be decoded and is not larger than a result may be."""
     try:
         said = {"code": "OK", "message": read_answer(method, answer), "truncated": False}
         encoded = redactor.document(msgspec.json.encode(said))
-    except Exception as error:  # whatever it is, the call was carried out
+    except Exception as error:  # whatever it is, the call was executed
         return _left_out(unreadable=bounded(redactor.text(f"{type(error).__name__}: {error}"), 500))
     return encoded if len(encoded) <= limit else _left_out()
 
@@ -222,14 +222,14 @@ def _left_out(**why: str) -> bytes:
 
 
 def _is_too_large(error: "aio.AioRpcError") -> bool:
-    """Whether the answer came, and was more than is taken in."""
+    """Whether an answer arrived and was too large."""
     said = error.details() or ""
     return "CLIENT: Received message larger than max" in said and f"vs. {_LARGEST})" in said
 
 
 def _judge(error: "aio.AioRpcError", redactor: Redactor) -> Outcome:
     code = error.code().name
-    # What was not reached is told of by the library, which names the addresses that it tried.
+    # For an unreachable server the text comes from the library, which names the addresses that it tried.
     said = without_addresses(error.details() or "") if code in _NOT_REACHED else error.details() or ""
     text = bounded(redactor.text(f"it answered {code}: {said}".rstrip(": ")), 500)
     if code not in _TRY_AGAIN:
@@ -239,7 +239,7 @@ def _judge(error: "aio.AioRpcError", redactor: Redactor) -> Outcome:
 
 
 def _pushback(error: "aio.AioRpcError") -> float | None:
-    """Seconds that the server asks to wait, as gRPC has it for retries."""
+    """The seconds that the server asks to wait before a retry (gRPC pushback)."""
     said: Any = error.trailing_metadata() or ()
     for name, value in said:
         text = value if isinstance(value, str) else ""

@@ -1,12 +1,12 @@
-"""HTTP targets: one signed request, and what its answer means.
+"""HTTP targets: one signed request, and the meaning of its answer.
 
-The whole exchange has one deadline, and no more of the answer is held than is kept: a receiver that drips, or that
-never stops, costs a connection for a while and nothing else. Redirects are answers, not ways. Nothing of the
-environment counts: no proxy, no cookies, no `.netrc`.
+The whole exchange has one deadline, and memory holds no more of the answer than is kept: a slow or endless answer only
+occupies a connection until the deadline. Redirects are answers and are not followed. The environment is ignored: no
+proxy, no cookies, no `.netrc`.
 
-    2xx  succeeded                    410  given up, and the job is paused
-    202  handed over, if it may be    408, 425, 429, 5xx and no answer  tried again, after `Retry-After` if it is given
-    3xx, 4xx  given up
+    2xx  succeeded                    410  failed without retry, and the job is paused
+    202  handed over, if allowed      408, 425, 429, 5xx and no answer  retried, after `Retry-After` if given
+    3xx, 4xx  failed without retry
 """
 
 import asyncio
@@ -40,7 +40,7 @@ log = logging.getLogger("duetime.targets")
 
 _TRY_AGAIN = frozenset({408, 425, 429})
 _LONGEST_WAIT = 86_400.0
-"""Seconds: a `Retry-After` beyond a day is taken as a day."""
+"""Seconds: a `Retry-After` beyond a day counts as a day."""
 _ERROR_TEXT = 500
 _HEADER_TEXT = 200
 _CHUNK = 16 * 1024
@@ -72,7 +72,7 @@ class HttpCaller:
             async with asyncio.timeout(errand.limit):
                 return await self._call(target, errand)
         except TimeoutError:
-            text = f"no whole answer within {errand.limit:g} s"
+            text = f"no complete answer within {errand.limit:g} s"
             return Failed(Failure(FailureClass.TIMEOUT, text))
         except AddressRefused as error:
             return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
@@ -102,17 +102,17 @@ class HttpCaller:
         ) as answer:
             text, whole = await self._read(answer)
             if not whole:
-                answer.close()  # what was not read is nobody's: the connection is not used again
+                answer.close()  # the rest of the body is unread, so the connection cannot be reused
         return self._judge(target, answer, errand.redactor.body(text, cut=not whole), whole, errand.redactor)
 
     def _checked(self, text: str) -> tuple[URL, Place]:
-        """What was submitted under other settings, or by other code, is checked again; once for each URL."""
+        """Check the URL again, once per URL: it may have been submitted under other settings, or by other code."""
         found = self._urls.get(text)
         if found is None:
             place = check_url(text, self._guard, "url")
             url = URL(text, encoded=True)
             if (same_host(url.raw_host or ""), url.port) != (place.host, place.port):
-                raise InvalidInput("can be read in two ways", field="url", remedy="write the host as DNS has it")
+                raise InvalidInput("is ambiguous", field="url", remedy="write the host in its DNS form")
             if len(self._urls) >= _MOST_URLS:
                 self._urls.clear()
             self._urls[text] = found = url, place
@@ -139,7 +139,7 @@ class HttpCaller:
         return headers
 
     async def _read(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-        """As much of the body as is kept, and whether that was all."""
+        """As much of the body as is kept, and whether that is all of it."""
         parts: list[bytes] = []
         size = 0
         while size <= self._max_response:
@@ -166,7 +166,7 @@ class HttpCaller:
         return Failed(Failure(FailureClass.TARGET_REFUSED, text, pauses_job=status == 410))
 
     def session(self) -> aiohttp.ClientSession:
-        """What all requests go through: it connects to no address that the guard refuses."""
+        """The session of all requests: it connects to no address that the guard refuses."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=0,
@@ -185,7 +185,7 @@ class HttpCaller:
         return self._session
 
     def _socket(self, where: tuple[Any, Any, int, str, Any]) -> socket.socket:
-        """The last word: the address that is about to be connected to, however it was found."""
+        """The final check, on the address that is about to be connected to, however it was found."""
         family, kind, protocol, _, address = where
         self._guard.check(str(address[0]))
         return socket.socket(family, kind, protocol)
@@ -212,7 +212,7 @@ class _GuardedResolver(AbstractResolver):
 
 
 def retry_after(headers: Any) -> float | None:
-    """Seconds that the answer asks to wait: a number, or a date, which is counted from the answer's own."""
+    """The seconds that the answer asks to wait: a number, or a date, which counts from the answer's own date."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text), _LONGEST_WAIT)
@@ -236,7 +236,8 @@ def _media(target: HttpTarget) -> str:
 
 
 def _result(answer: aiohttp.ClientResponse, body: bytes, whole: bool, limit: int, redactor: Redactor) -> bytes:
-    """What is kept of an answer: as much of its body as a result may hold. A header may hold bytes that are no text."""
+    """The stored part of an answer: as much of its body as a result may hold. A header may hold bytes that are not
+    text."""
     media = answer.headers.get("content-type")
     kind = None if media is None else bounded(redactor.text(media), _HEADER_TEXT)
     while True:
@@ -256,7 +257,7 @@ def _network_text(error: BaseException, redactor: Redactor) -> str:
     text = redactor.text(f"{type(error).__name__}: {error}")
     shown = without_addresses(text)
     if shown != text:
-        log.info("a target cannot be reached: %s", text)
+        log.info("cannot reach a target: %s", text)
     return bounded(shown, _ERROR_TEXT)
 
 
@@ -269,7 +270,7 @@ def _said(answer: aiohttp.ClientResponse, body: bytes, redactor: Redactor) -> st
 
 
 def refused_address(error: BaseException) -> AddressRefused | None:
-    """The guard's word inside an error of the HTTP library."""
+    """The guard's error inside an error of the HTTP library."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, AddressRefused):

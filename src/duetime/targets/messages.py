@@ -1,6 +1,6 @@
-"""gRPC messages: a method found in descriptors, JSON made its request, and its answer made JSON.
+"""gRPC messages: finds a method in descriptors, builds its request from JSON, and converts its answer to JSON.
 
-protobuf is an extra (`duetime[grpc]`), so it is imported when it is needed.
+protobuf is an extra (`duetime[grpc]`), so it is imported on demand.
 """
 
 from base64 import b64decode
@@ -28,14 +28,14 @@ def split_method(method: str) -> tuple[str, str]:
 
 
 def check_message(target: GrpcTarget) -> None:
-    """What can be seen without asking the server: with descriptors, that the message fits."""
+    """Check what is visible without the server: with descriptors, that the message matches."""
     split_method(target.method)
     if target.descriptors is not None:
         make_request(find_method(read_descriptors(target.descriptors), target.method), target.message)
 
 
 def read_descriptors(text: str) -> "DescriptorPool":
-    """A pool of what a FileDescriptorSet in base64 says."""
+    """A descriptor pool from a base64 FileDescriptorSet."""
     require_grpc()
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -60,9 +60,9 @@ def find_method(pool: "DescriptorPool", method: str) -> "MethodDescriptor":
         service = pool.FindServiceByName(service_name)
         found: MethodDescriptor = service.methods_by_name[name]
     except (KeyError, TypeError):
-        raise InvalidInput(f"there is no method {method[:100]}", field="target.method") from None
+        raise InvalidInput(f"the method {method[:100]} does not exist", field="target.method") from None
     if found.client_streaming or found.server_streaming:
-        raise InvalidInput(f"{method[:100]} streams", field="target.method", remedy="only unary calls can be made")
+        raise InvalidInput(f"{method[:100]} is a streaming method", field="target.method", remedy="use a unary method")
     return found
 
 
@@ -75,11 +75,11 @@ def make_request(method: "MethodDescriptor", message: dict[str, Any]) -> "Messag
         return ParseDict(message, GetMessageClass(method.input_type)(), descriptor_pool=pool)
     except (ParseError, ValueError, TypeError) as error:
         name = method.input_type.full_name
-        raise InvalidInput(f"does not fit {name}: {error}", field="target.message") from None
+        raise InvalidInput(f"does not match {name}: {error}", field="target.message") from None
 
 
 def read_answer(method: "MethodDescriptor", body: bytes) -> dict[str, Any]:
-    """What was answered. What an `Any` holds is looked for among the method's own descriptors."""
+    """Decode an answer. The contents of an `Any` are resolved with the method's own descriptors."""
     from google.protobuf.json_format import MessageToDict
     from google.protobuf.message_factory import GetMessageClass
 

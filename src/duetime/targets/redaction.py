@@ -1,7 +1,7 @@
-"""Redaction: what a receiver says back must not show the secrets that it was sent.
+"""Redaction: a receiver's answer must not show the secrets that it was sent.
 
 A receiver may echo a header as it is, in base64, percent-encoded, in JSON, in HTML or in hexadecimal. Every such form
-of every secret that an attempt has sent is replaced before anything of the answer is cut, kept or logged.
+of every secret that an attempt has sent is replaced before any of the answer is truncated, stored or logged.
 """
 
 import json
@@ -18,7 +18,7 @@ from duetime.model.outcome import Cancelled, Failed, Outcome, Skipped, Snoozed, 
 
 REDACTED = "[redacted]"
 _SHORTEST = 4
-"""Characters: the beginning of a form that stands where an answer was cut off is removed from this length on."""
+"""Characters: where an answer was cut off, the beginning of a form is removed if it has at least this length."""
 
 
 class Redactor:
@@ -27,13 +27,13 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: tuple[str, ...] = ()
         self._in_json: frozenset[str] = frozenset()
-        """The forms, and how they stand inside the texts of a JSON document."""
+        """The forms, as they appear inside JSON strings."""
         self._shortest = 0
         for secret in secrets:
             self.learn(secret)
 
     def learn(self, secret: str) -> None:
-        # The longest first: where one form is part of another, nothing of the longer one is left.
+        # The longest first: where one form contains another, all of the longer one is removed.
         self._forms = tuple(sorted({*self._forms, *_forms(secret)}, key=len, reverse=True))
         self._in_json = frozenset([*self._forms, *(_in_json(form) for form in self._forms)])
         self._shortest = len(self._forms[-1])
@@ -48,7 +48,7 @@ class Redactor:
         return self._without_beginning(text) if cut and self._forms else text
 
     def body(self, body: bytes, *, cut: bool = False) -> bytes:
-        """The same of bytes in any encoding that extends ASCII; other bytes stay as they are."""
+        """The same for bytes in any encoding that extends ASCII; other bytes stay unchanged."""
         if not self._forms:
             return body
         return self.text(body.decode("utf-8", "surrogateescape"), cut=cut).encode("utf-8", "surrogateescape")
@@ -63,7 +63,7 @@ class Redactor:
         return msgspec.json.encode(self.value(msgspec.json.decode(document))) if self.is_in(document) else document
 
     def value(self, value: Any) -> Any:
-        """The same of everything in a JSON value, names included."""
+        """A JSON value without secrets, in its keys too."""
         match value:
             case str():
                 return self.text(value)
@@ -127,7 +127,8 @@ def _in_json(text: str) -> str:
 
 
 def _base64(raw: bytes) -> Iterator[str]:
-    """As it stands in base64 wherever it begins in what was encoded: the characters that depend on nothing else."""
+    """The base64 forms at each of the three possible alignments, without the characters that depend on neighbouring
+    bytes."""
     for before in range(3):
         whole = b"\x00" * before + raw
         start, end = -(-before * 8 // 6), len(whole) * 8 // 6

@@ -1,4 +1,4 @@
-"""Server reflection: what a gRPC server says its methods take."""
+"""Server reflection: reads the descriptors of a gRPC server's methods."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ _MOST_BYTES = 8 * 1024**2
 
 
 async def reflected(channel: "aio.Channel", service: str) -> "DescriptorPool":
-    """The descriptors of a service and of all that it needs, as the server tells them."""
+    """The descriptors of a service and its dependencies, from the server."""
     from google.protobuf.descriptor_pool import DescriptorPool
 
     files = await _ask(channel, service)
@@ -22,7 +22,7 @@ async def reflected(channel: "aio.Channel", service: str) -> "DescriptorPool":
     added: set[str] = set()
 
     def add(name: str, depth: int = 0) -> None:
-        """What a file depends on comes first."""
+        """Add a file after its dependencies."""
         if name in added or depth > _MOST_FILES:
             return
         added.add(name)
@@ -34,7 +34,7 @@ async def reflected(channel: "aio.Channel", service: str) -> "DescriptorPool":
         for name in files:
             add(name)
     except Exception as error:
-        raise InvalidInput(f"what the server says of itself cannot be used: {error}", field="method") from None
+        raise InvalidInput(f"the server's reflected descriptors are invalid: {error}", field="method") from None
     return pool
 
 
@@ -59,7 +59,9 @@ async def _ask(channel: "aio.Channel", service: str) -> "dict[str, FileDescripto
                 file = FileDescriptorProto.FromString(body)
                 files[file.name] = file
             if size > _MOST_BYTES or len(files) > _MOST_FILES:
-                raise InvalidInput("the server says too much of itself", field="method", remedy="give descriptors")
+                raise InvalidInput(
+                    "the server's reflected descriptors are too large", field="method", remedy="set descriptors"
+                )
             missing = {needed for file in files.values() for needed in file.dependency} - files.keys()
             wanted = [ServerReflectionRequest(file_by_filename=name) for name in sorted(missing)[:1]]
         await stream.done_writing()

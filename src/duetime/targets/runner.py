@@ -1,7 +1,7 @@
-"""The runner: carries out one attempt of a run with a target, and says what it came to.
+"""The target runner executes one attempt of a run with a target and returns its outcome.
 
-What is stored was checked when it was submitted; it is checked again by the settings of the process that carries it
-out. Whatever goes wrong is an outcome.
+The target was validated on submission, and is validated again with the settings of the process that executes it. Every
+error becomes an outcome.
 """
 
 import logging
@@ -63,7 +63,7 @@ class TargetRunner:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The kinds of targets that this process can carry out."""
+        """The kinds of targets that this process can execute."""
         return (HTTP, GRPC, EMAIL, SHELL) if self._shell else (HTTP, GRPC, EMAIL)
 
     async def run(self, claimed: Claimed, lane: LaneKey) -> Outcome:
@@ -74,13 +74,13 @@ class TargetRunner:
         except InvalidInput as error:
             return Failed(Failure(FailureClass.TARGET_REFUSED, errand.redactor.text(f"not called: {error}")))
         except StoreUnavailable as error:
-            # The store is asked for secrets and keys before anybody is called: this costs no attempt.
+            # Secrets and keys are read from the store before the call, so this error costs no attempt.
             log.warning("%s is not called yet: %s", show("run", claimed.run_id), reason_of(error))
             return Snoozed(_STORE_AWAY)
         except Exception as error:
             text = bounded(errand.redactor.text(f"{type(error).__name__}: {error}"), 1000)
             trace = errand.redactor.text("".join(traceback.format_exception(error)))
-            log.error("%s failed in an unexpected way\n%s", show("run", claimed.run_id), trace)
+            log.error("%s failed unexpectedly\n%s", show("run", claimed.run_id), trace)
             return Failed(Failure(FailureClass.ERROR, text))
         if isinstance(outcome, Failed) and outcome.failure.pauses_job:
             await self._pause(errand)
@@ -94,7 +94,7 @@ class TargetRunner:
         try:
             target = decode_target(errand.claimed.args)
         except msgspec.DecodeError as error:
-            raise InvalidInput(f"its target cannot be read: {error}") from None
+            raise InvalidInput(f"the stored target is invalid: {error}") from None
         match target:
             case HttpTarget():
                 return await self._http.call(target, errand)
@@ -108,12 +108,12 @@ class TargetRunner:
                 assert_never(target)
 
     async def _pause(self, errand: Errand) -> None:
-        """Fire no more; a job that runs once has nothing to pause."""
+        """Stop further fires; a one-off job has nothing to pause."""
         try:
             await self._store.pause_job(errand.tenant_id, errand.claimed.job_id)
         except (Conflict, NotFound):
             return
         except DuetimeError as error:
-            log.warning("%s could not be paused: %s", show("job", errand.claimed.job_id), reason_of(error))
+            log.warning("cannot pause %s: %s", show("job", errand.claimed.job_id), reason_of(error))
             return
-        log.warning("%s is paused: its receiver is gone for good", show("job", errand.claimed.job_id))
+        log.warning("%s is paused: its receiver answered 410 Gone", show("job", errand.claimed.job_id))

@@ -2,10 +2,10 @@
 
     api.example.com         port 443 of this host
     api.example.com:8443    this port of this host
-    *.example.com           port 443 of every host below example.com, and not of example.com itself
+    *.example.com           port 443 of every host below example.com, but not of example.com itself
     *.example.com:8443      this port of every host below example.com
 
-A port other than 443 has to be named, port 80 too: plain HTTP shows the secret to everybody on the way.
+Any port other than 443 must be named, including port 80: plain HTTP exposes the secret to the network.
 """
 
 import re
@@ -20,10 +20,10 @@ _HOST = re.compile(r"(\*\.)?(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::([0-9]{1,5}))?", r
 
 
 def check_hosts(hosts: Sequence[str], field: str = "hosts") -> tuple[str, ...]:
-    """The hosts in the one spelling that is stored. Raises `InvalidInput`."""
+    """The hosts in canonical spelling. Raises `InvalidInput`."""
     if not hosts:
         raise InvalidInput(
-            "a secret needs the hosts that it may be sent to", field=field, remedy='such as ["api.example.com"]'
+            "a secret requires the hosts that it may be sent to", field=field, remedy='such as ["api.example.com"]'
         )
     return tuple(dict.fromkeys(_shown(*_read(host, f"{field}[{index}]")) for index, host in enumerate(hosts)))
 
@@ -51,7 +51,7 @@ def _read(text: str, field: str) -> tuple[str, int]:
     below, inside, plain, port = match.groups()
     host = read_host(inside or plain, bracketed=inside is not None, field=field)
     if below and (inside is not None or "." not in host or host.rpartition(".")[2].isdigit()):
-        raise InvalidInput(f"{text[:60]!r} covers too much", field=field, remedy="such as *.example.com")
+        raise InvalidInput(f"{text[:60]!r} is too broad", field=field, remedy="such as *.example.com")
     return (below or "") + host, check_port(int(port or _USUAL_PORT), field)
 
 

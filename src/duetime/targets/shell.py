@@ -1,9 +1,9 @@
-"""Shell targets: a command that the operator allows, as an argument vector; there is no shell.
+"""Shell targets: a command that the operator allows, as an argument vector, without a shell.
 
-A supervisor runs the command (`supervisor.py`), and however the command ends, nothing that it has started is left: it
-is killed at the deadline, when the attempt is stopped, when the command has gone, and when this process dies. We hold
-the other end of the supervisor's standard input, and closing it is how all of these are said. Of what the command
-writes the tails are kept.
+A supervisor runs the command (`supervisor.py`). However the command ends, none of its processes survives: they are
+killed at the deadline, when the attempt is stopped, when the command has exited, and when this process dies. This
+process holds the other end of the supervisor's standard input; closing it signals each of these. The tail of the
+command's output is kept.
 """
 
 import asyncio
@@ -29,9 +29,10 @@ _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _NOT_RUN = (126, 127)
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _LAST_WORDS = 1.0
-"""Seconds to read what a command has written before it was killed."""
+"""Seconds to read the output of a command that was killed."""
 _ENDING = 10.0
-"""Seconds in which a supervisor ends everything; one that cannot, because it was stopped, is killed."""
+"""Seconds in which a supervisor must end all processes; one that cannot, because it was stopped (SIGSTOP), is
+killed."""
 
 
 class ShellRunner:
@@ -55,7 +56,7 @@ class ShellRunner:
                 )
             except OSError as error:
                 lifeline.cut()
-                return Failed(Failure(FailureClass.ERROR, f"it could not be started: {error}"))
+                return Failed(Failure(FailureClass.ERROR, f"the command could not be started: {error}"))
             except BaseException:
                 lifeline.cut()  # whether it was started or not
                 raise
@@ -64,13 +65,13 @@ class ShellRunner:
             in_time = await _wait(process, lifeline, errand.limit)
             await asyncio.wait((out.reading, err.reading), timeout=_LAST_WORDS)
         if not in_time:
-            text = f"it was killed: it ran for longer than {errand.limit:g} s"
+            text = f"the command was killed: it ran for longer than {errand.limit:g} s"
             return Failed(Failure(FailureClass.TIMEOUT, _with_tail(text, err)))
         return _judge(process.returncode or 0, out, err)
 
 
 async def _wait(process: asyncio.subprocess.Process, lifeline: "_Lifeline", limit: float) -> bool:
-    """Whether it has ended within its time; however it was, nothing that it has started is left."""
+    """Whether it ended in time; in either case none of its processes is left."""
     try:
         async with asyncio.timeout(limit):
             await process.wait()
@@ -92,7 +93,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 class _Lifeline:
-    """A pipe that nothing is written to. The supervisor reads its end when we close ours, or are gone."""
+    """A pipe that is never written to. The supervisor gets EOF when this process closes its end or dies."""
 
     def __init__(self) -> None:
         self.to_read, self._to_hold = os.pipe()
@@ -105,10 +106,10 @@ class _Lifeline:
 
 
 class _Tail:
-    """The last bytes that are written to a pipe, however many there are.
+    """The last bytes written to a pipe, however many there are.
 
-    The pipe is our own and not the event loop's, some of which wait for the end of a pipe before they tell of the end
-    of a process: a child of the command may hold it open.
+    It uses its own pipe instead of the event loop's: some event loops report the end of a process only after the end of
+    its pipes, which a child of the command may hold open.
     """
 
     reading: asyncio.Future[None]
@@ -138,7 +139,7 @@ class _Tail:
             transport.close()
 
     def begin(self) -> None:
-        """The command has its end of the pipe: let go of ours, so that the last writer ends it."""
+        """The command has its end of the pipe: close ours, so that the pipe ends with its last writer."""
         if self.to_write >= 0:
             os.close(self.to_write)
             self.to_write = -1
@@ -158,7 +159,7 @@ class _Tail:
 def _judge(code: int, out: _Tail, err: _Tail) -> Outcome:
     if code == 0:
         return Succeeded(msgspec.json.encode({"exit_code": 0, "stdout": out.text, "stderr": err.text}))
-    text = f"it ended with exit code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
+    text = f"the command exited with code {code}" if code > 0 else f"the command was killed by {_signal_name(-code)}"
     return Failed(Failure(FailureClass.ERROR, _with_tail(text, err), final=code in _NOT_RUN))
 
 
@@ -182,7 +183,7 @@ def _limits(command: Command) -> str:
 
 
 def _environment(errand: Errand) -> dict[str, str]:
-    """Nothing of the worker's own: it may hold the keys of the service."""
+    """Nothing from the worker's own environment, which may hold the service's keys."""
     return {
         "PATH": _PATH,
         "LANG": "C.UTF-8",

@@ -1,7 +1,7 @@
-"""Signatures as Standard Webhooks says: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+"""Signatures as defined by Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
 
-What is signed is the id, the moment and the body, with every secret of the tenant that is not over: while secrets are
-rotated a receiver may check with the old one or the new one. A secret is shown as `whsec_` and base64.
+The id, the timestamp and the body are signed with every secret of the tenant that has not expired: during a rotation a
+receiver may verify with the old secret or the new one. A secret is displayed as `whsec_` and base64.
 """
 
 import hmac
@@ -18,7 +18,7 @@ def new_secret() -> bytes:
 
 
 def shown(secret: bytes) -> str:
-    """As receivers have it in their settings."""
+    """The form that receivers put into their settings."""
     return _PREFIX + b64encode(secret).decode()
 
 

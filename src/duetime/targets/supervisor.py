@@ -1,12 +1,13 @@
-"""Runs one command, and ends with everything that the command has started: `python -I -S supervisor.py LIMITS ARGV…`.
+"""Runs one command, and ends with all processes that the command has started: `python -I -S supervisor.py LIMITS
+ARGV…`.
 
-The supervisor stands between the worker and the command. It is the subreaper of all that descends from the command, so
-that a process which leaves its group or session, or whose parent has gone (`setsid`, a double fork), becomes a child of
-the supervisor and not of the system. However it comes to its end, nothing is left: the command has ended, the worker
-has closed the other end of our standard input because the run is over or its time is, or the worker has died.
+The supervisor runs between the worker and the command. It is the subreaper of all descendants of the command: a process
+that leaves its group or session, or whose parent has exited (`setsid`, a double fork), becomes a child of the
+supervisor and not of init. Nothing is left, however it ends: the command has exited, the worker has closed the other
+end of standard input because the run has ended or timed out, or the worker has died.
 
-It ends as the command did: with its exit code, or by its signal. It is a program of its own, since code that runs
-between fork and exec in a process with threads may hang. It imports nothing of duetime.
+It ends as the command did: with its exit code, or by its signal. It is a separate program, because code that runs
+between fork and exec in a process with threads may hang. It imports nothing from duetime.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ def main() -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     woken = _wake_up_by(signal.SIGCHLD, signal.SIGTERM)
-    # Beside the lifeline, which a child that the worker has forked may hold open.
+    # In addition to the lifeline, which a child that the worker has forked may hold open.
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != limits["parent"]:
         return
@@ -43,7 +44,7 @@ def main() -> None:
     command = os.fork()
     if command == 0:
         _become_command(limits, sys.argv[2:], prctl, supervisor)
-    # The pipes belong to the command alone: they end with the last process that writes to them.
+    # Only the command holds the pipes: they end with the last process that writes to them.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
@@ -54,7 +55,7 @@ def main() -> None:
 
 
 def _wake_up_by(*signals: signal.Signals) -> int:
-    """A descriptor that has the numbers of these signals to read."""
+    """A file descriptor from which the numbers of these signals can be read."""
     to_read, to_write = os.pipe()
     os.set_blocking(to_read, False)
     os.set_blocking(to_write, False)
@@ -65,7 +66,7 @@ def _wake_up_by(*signals: signal.Signals) -> int:
 
 
 def _wait(command: int, woken: int) -> int | None:
-    """How the command has ended; None when it is to be ended."""
+    """The exit status of the command; None when it must be killed."""
     while True:
         ready, _, _ = select.select([_LIFELINE, woken], [], [])
         if _LIFELINE in ready and not os.read(_LIFELINE, 4096):
@@ -78,8 +79,8 @@ def _wait(command: int, woken: int) -> int | None:
 
 
 def _end_all(command: int, woken: int) -> None:
-    """Kill our children until there are none. Those of a child that was killed become ours. Nothing else is killed: the
-    number of a child of ours cannot be another process's before we have reaped it."""
+    """Kill our children until there are none. The children of a killed child become ours. Nothing else is killed: a
+    child's pid cannot be reused before we have reaped it."""
     if sys.platform != "linux":
         _kill(command, os.killpg)
         return
@@ -96,7 +97,7 @@ def _end_all(command: int, woken: int) -> None:
 
 
 def _reap() -> tuple[int, int] | None:
-    """A child that has ended, and how; an orphan of the command may be one."""
+    """A child that has exited, and its status; it may be an orphan of the command."""
     try:
         pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -124,7 +125,7 @@ def _parent_of(pid: str) -> int | None:
 def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return os.read(descriptor, 1 << 20)  # of more children than that, the next look has the rest
+        return os.read(descriptor, 1 << 20)  # if more children have exited than fit, the next read gets the rest
     finally:
         os.close(descriptor)
 
@@ -164,13 +165,14 @@ def _become_command(
         ):
             if most is not None:
                 resource.setrlimit(kind, (most, most))
-        # It gains no rights by what it runs, and dies with the supervisor. After `setuid`, which would undo the latter.
+        # The command gains no privileges by what it executes, and dies with the supervisor. This comes after `setuid`,
+        # which would reset the latter.
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
             os.execve(argv[0], argv, dict(os.environ))
     except (OSError, KeyError, ValueError) as error:
-        os.write(2, f"{argv[0]} cannot be run: {error}\n".encode(errors="replace"))
+        os.write(2, f"cannot run {argv[0]}: {error}\n".encode(errors="replace"))
     os._exit(_FAILED)
 
 

@@ -1,7 +1,8 @@
-"""URLs and hosts as they may be written: one spelling for each address, so that what is checked is what is called.
+"""URLs and hosts in a canonical spelling: exactly one spelling for each address, so that what is checked is what is
+called.
 
-Whatever a resolver or another parser might read in its own way is refused: `127.1`, `2130706433`, `0x7f000001`, names
-in other scripts, credentials, backslashes, control characters.
+Everything that a resolver or another parser might interpret differently is refused: `127.1`, `2130706433`,
+`0x7f000001`, names in other scripts, credentials, backslashes, control characters.
 """
 
 import re
@@ -28,20 +29,20 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As it stands in the name of a task: hosts that differ by their port are different places."""
+        """The form in the name of a task: hosts that differ by port are different places."""
         return self.host if self.port in _PORTS.values() else f"{self.host}:{self.port}"
 
 
 def check_url(url: str, guard: AddressGuard, field: str = "target.url") -> Place:
-    """Where this URL leads. Raises `InvalidInput` for whatever can be seen to be wrong with it."""
+    """The place that this URL leads to. Raises `InvalidInput` for everything that is visibly wrong with it."""
     bad = _UNSAFE.search(url)
     if bad is not None:
-        raise InvalidInput(f"{bad[0]!r} cannot stand in a URL", field=field, remedy="percent-encode it")
+        raise InvalidInput(f"{bad[0]!r} is not allowed in a URL", field=field, remedy="percent-encode it")
     scheme, colon, rest = url.partition(":")
     if not colon or scheme.lower() not in _PORTS:
         raise InvalidInput(f"{url[:60]!r} is neither http:// nor https://", field=field, remedy="such as https://…")
     if not rest.startswith("//"):
-        raise InvalidInput("names no host", field=field, remedy=f"such as {scheme.lower()}://example.com/hook")
+        raise InvalidInput("has no host", field=field, remedy=f"such as {scheme.lower()}://example.com/hook")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -49,19 +50,21 @@ def check_url(url: str, guard: AddressGuard, field: str = "target.url") -> Place
         raise InvalidInput(f"cannot be read: {error}", field=field, remedy="such as https://example.com/hook") from None
     if "@" in parts.netloc:
         raise InvalidInput(
-            "holds credentials", field=field, remedy="send them in a header, by the name of a secret (docs/targets.md)"
+            "contains credentials", field=field, remedy="send them in a header, as a secret (docs/targets.md)"
         )
     if parts.fragment or "#" in url:
-        raise InvalidInput("has a fragment, which is never sent", field=field, remedy="leave out # and what follows")
+        raise InvalidInput(
+            "has a fragment, which is never sent", field=field, remedy="remove # and everything after it"
+        )
     if "%" in parts.netloc:
-        raise InvalidInput("has a host with a % in it", field=field, remedy="write the host as it is")
+        raise InvalidInput("has a host with a %", field=field, remedy="write the host without percent-encoding")
     host = read_host(parts.hostname or "", bracketed=parts.netloc.startswith("["), field=field)
     guard.check_host(host, field)
     return Place(host, check_port(_PORTS[scheme.lower()] if port is None else port, field))
 
 
 def check_address(address: str, guard: AddressGuard, field: str = "target.address") -> Place:
-    """Where a `host:port` leads."""
+    """The place that a `host:port` leads to."""
     host, colon, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5:
@@ -72,15 +75,15 @@ def check_address(address: str, guard: AddressGuard, field: str = "target.addres
 
 
 def same_host(host: str) -> str:
-    """A host as another parser reads it, in the one spelling that is used here."""
+    """A host from another parser, in canonical spelling."""
     host = host.lower().removesuffix(".")
     return str(IPv6Address(host)) if ":" in host else host
 
 
 def read_host(host: str, *, bracketed: bool, field: str) -> str:
-    """A host in the one spelling that is used here. Raises `InvalidInput`."""
+    """A host in canonical spelling. Raises `InvalidInput`."""
     if not host:
-        raise InvalidInput("names no host", field=field, remedy="such as example.com")
+        raise InvalidInput("has no host", field=field, remedy="such as example.com")
     host = host.lower()
     if bracketed:
         try:
@@ -89,7 +92,7 @@ def read_host(host: str, *, bracketed: bool, field: str) -> str:
             return _no_host(host, field)
     if not host.isascii():
         raise InvalidInput(
-            f"{host[:60]!r} is not written in ASCII", field=field, remedy="write the host as DNS has it (xn--…)"
+            f"{host[:60]!r} is not written in ASCII", field=field, remedy="write the host in its DNS form (xn--…)"
         )
     if _QUAD.fullmatch(host):
         try:
@@ -99,7 +102,9 @@ def read_host(host: str, *, bracketed: bool, field: str) -> str:
     labels = host.removesuffix(".").split(".")
     if _NUMBER.fullmatch(labels[-1]):
         raise InvalidInput(
-            f"{host[:60]!r} is an odd spelling of an address", field=field, remedy="write it as four decimal numbers"
+            f"{host[:60]!r} is an ambiguous spelling of an address",
+            field=field,
+            remedy="write it as four decimal numbers",
         )
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         return _no_host(host, field)

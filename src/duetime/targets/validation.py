@@ -1,4 +1,4 @@
-"""From what a caller asks for to a target that can be stored: everything that can be seen is refused here."""
+"""From a requested target to one that can be stored: everything visibly wrong is refused here."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -20,7 +20,7 @@ LONGEST_FINISH = timedelta(days=30)
 
 
 class MadeTarget(NamedTuple):
-    """A target as a job has it: a reserved task, and arguments."""
+    """A target as a job stores it: a reserved task, and arguments."""
 
     task: str
     args: dict[str, Any]
@@ -36,7 +36,7 @@ class TargetRules:
 
     @property
     def commands(self) -> Commands:
-        """The commands that may be run; read once, when they are needed."""
+        """The allowed commands; read once, on demand."""
         if self._commands is None:
             self._commands = read_commands(self._settings.shell_commands)
         return self._commands
@@ -45,14 +45,14 @@ class TargetRules:
         """The job's task and arguments for a target. A `callback_url` is the short form: its body is the `args`."""
         if callback_url is not None:
             if target is not None:
-                raise InvalidInput("target and callback_url exclude each other", field="callback_url")
+                raise InvalidInput("cannot be combined with target", field="callback_url", remedy="set one of them")
             if not isinstance(callback_url, str):
                 raise InvalidInput("is not a URL", field="callback_url", remedy="such as https://example.com/hook")
             place = check_url(callback_url, self.guard, "callback_url")
             made = HttpTarget(url=callback_url, body=dict(args or {}))
             return MadeTarget(task_for(HTTP, place.name), plain_target(made))
         if args:
-            raise InvalidInput("a target has no arguments", field="args", remedy="put them into target.body")
+            raise InvalidInput("cannot be combined with target", field="args", remedy="put them into target.body")
         return self._make(as_target(target))
 
     def _make(self, target: Target) -> MadeTarget:
@@ -75,7 +75,7 @@ class TargetRules:
 
 
 def as_target(value: object) -> Target:
-    """A target from a dict, or as it is."""
+    """A target from a dict; a target is returned as it is."""
     if isinstance(value, HttpTarget | GrpcTarget | ShellTarget):
         return value
     if not isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def _check_wait(target: HttpTarget) -> None:
         raise InvalidInput(str(error), field="target.finish_within", remedy="such as 30m") from None
     if not timedelta(0) < wait <= LONGEST_FINISH:
         raise InvalidInput(
-            f"{target.finish_within} cannot be waited for",
+            f"{target.finish_within} is out of range",
             field="target.finish_within",
-            remedy="more than nothing, at most 30 days",
+            remedy="more than zero, at most 30 days",
         )

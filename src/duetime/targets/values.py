@@ -1,4 +1,4 @@
-"""Headers and metadata: what a tenant may say in them, and secrets put in where they are named."""
+"""Headers and metadata: validates a tenant's names and values, and inserts the secrets that they reference."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _VALUE = re.compile(r"[\x20-\x7e\x80-\xff]*")
 _LONGEST = 8000
 
-# What frames a request, or is duetime's own to say.
+# Headers that frame a request, or that duetime itself sets.
 _OURS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade"),
@@ -25,17 +25,17 @@ _OURS_BEGIN = ("webhook-", "duetime-", "grpc-", ":")
 
 
 def check_values(values: Mapping[str, str | SecretValue], field: str, *, metadata: bool = False) -> None:
-    """Refuse names and values that cannot be sent, or that are not the tenant's to say."""
+    """Refuse names and values that cannot be sent, or that are reserved."""
     seen: set[str] = set()
     for name, value in values.items():
         lower = name.lower()
         where = f"{field}.{name[:60]}"
         if not _NAME.fullmatch(name):
-            raise InvalidInput(f"{name[:60]!r} is not a header", field=field, remedy="letters, digits and hyphens")
+            raise InvalidInput(f"{name[:60]!r} is not a header name", field=field, remedy="letters, digits and hyphens")
         if lower in _OURS or lower.startswith(_OURS_BEGIN):
-            raise InvalidInput("is for duetime to say", field=where, remedy="leave it out")
+            raise InvalidInput("is set by duetime", field=where, remedy="remove it")
         if lower in seen:
-            raise InvalidInput("stands there twice", field=where, remedy="headers are the same in any case")
+            raise InvalidInput("appears twice", field=where, remedy="header names are case-insensitive")
         if metadata and lower.endswith("-bin"):
             raise InvalidInput("is binary metadata", field=where, remedy="use a name that does not end with -bin")
         seen.add(lower)
@@ -43,19 +43,21 @@ def check_values(values: Mapping[str, str | SecretValue], field: str, *, metadat
 
 
 def check_value(value: str, field: str) -> str:
-    """Text that can stand in one header: no line break can begin another."""
+    """Text that is valid in one header: a line break could begin another."""
     if len(value) > _LONGEST:
         raise InvalidInput(f"{len(value)} characters are too many", field=field, remedy=f"at most {_LONGEST}")
     if not _VALUE.fullmatch(value):
         raise InvalidInput(
-            "holds characters that a header cannot", field=field, remedy="printable Latin-1, without line breaks"
+            "contains characters that a header cannot have",
+            field=field,
+            remedy="printable Latin-1, without line breaks",
         )
     return value
 
 
 async def filled(values: Mapping[str, str | SecretValue], vault: Vault, errand: Errand, place: Place) -> dict[str, str]:
-    """The values with their secrets put in, to be sent to this place. Raises `NotFound` for a secret that is not there,
-    and `InvalidInput` for one that may not be sent there."""
+    """The values with their secrets inserted, to be sent to this place. Raises `NotFound` for a missing secret, and
+    `InvalidInput` for one that may not be sent there."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, SecretValue):
@@ -67,7 +69,7 @@ async def filled(values: Mapping[str, str | SecretValue], vault: Vault, errand: 
 
 
 def named_secrets(target: AnyTarget) -> Iterator[tuple[str, str]]:
-    """The secrets that a target names, each with its field."""
+    """The secrets that a target references, each with its field."""
     if isinstance(target, HttpTarget):
         field, values = "target.headers", target.headers
     elif isinstance(target, GrpcTarget):

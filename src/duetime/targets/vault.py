@@ -1,8 +1,8 @@
 """The vault: a tenant's secrets, as targets need them.
 
-Secrets that headers name are written by the tenant and never read back: the API tells their names only. Signing secrets
-are made here, and shown once, when they are rotated in. Both are kept sealed, bound to their tenant and name: without
-an encryption key there are none, and nothing is called.
+The tenant writes the secrets that headers reference, and the API never returns their values, only their names. Signing
+secrets are created here, and shown once, when they are rotated in. Both are stored encrypted, bound to their tenant and
+name. Without an encryption key there are none, and no target is called.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from duetime.targets.secret_hosts import check_receives
 from duetime.targets.url import Place
 
 _REMEMBERED = 3.0
-"""Seconds after which a changed secret is used by every node."""
+"""Seconds until every node uses a changed secret."""
 _MOST_REMEMBERED = 10_000
 
 K = TypeVar("K")
@@ -55,7 +55,7 @@ class Vault:
         self._signing: _Memory[int, tuple[bytes, ...]] = _Memory()
 
     async def put(self, tenant_id: int, name: str, value: str, binding: SecretBinding) -> datetime:
-        """Keep a secret, new or not. Raises `NoEncryptionKey`."""
+        """Store a secret, new or changed. Raises `NoEncryptionKey`."""
         await self._sealer.ready()
         sealed = self._sealer.seal(value.encode(), belongs_to=secret_owner(tenant_id, name))
         changed_at = await self._store.put_secret(tenant_id, name, sealed, binding)
@@ -63,13 +63,14 @@ class Vault:
         return changed_at
 
     async def value(self, tenant_id: int, name: str, place: Place) -> str:
-        """A secret, to be sent there. Raises `NotFound`, `SealBroken`, and `InvalidInput` where it may not be sent."""
+        """A secret, to be sent to this place. Raises `NotFound`, `SealBroken`, and `InvalidInput` where it may not be
+        sent."""
         value, binding = await self._read(tenant_id, name)
         check_receives(name, binding.hosts, place)
         return value
 
     async def shown_to_receivers(self, tenant_id: int, names: Iterable[str]) -> list[str]:
-        """The values of those secrets that can be read, to take them out of what receivers say."""
+        """The values of the readable ones among these secrets, for redaction."""
         found = []
         for name in names:
             with contextlib.suppress(NotFound, SealBroken):
@@ -85,8 +86,8 @@ class Vault:
         return await self._values.get((tenant_id, name), fetch)
 
     async def signing_secrets(self, tenant_id: int) -> tuple[bytes, ...]:
-        """What to sign with, newest first; made when there is none. Raises `SealBroken` for the newest one, and
-        `NoEncryptionKey`."""
+        """The secrets to sign with, newest first; one is created when there is none. Raises `SealBroken` for the newest
+        one, and `NoEncryptionKey`."""
 
         async def fetch() -> tuple[bytes, ...]:
             found = await self._store.signing_secrets(tenant_id)
@@ -99,7 +100,7 @@ class Vault:
         return await self._signing.get(tenant_id, fetch)
 
     async def rotate(self, tenant_id: int, overlap: timedelta) -> tuple[SigningSecret, str]:
-        """A new signing secret, with its text; the old ones sign along for `overlap`."""
+        """A new signing secret, with its text; the old ones stay valid for `overlap`."""
         value = signatures.new_secret()
         added = await self._add(tenant_id, value, overlap=overlap)
         self._signing.forget(tenant_id)
@@ -112,7 +113,8 @@ class Vault:
         return await self._store.add_signing_secret(tenant_id, secret_id, sealed, overlap)
 
     def _openable(self, tenant_id: int, secrets: Sequence[SigningSecret]) -> Iterator[bytes]:
-        """Those that sign along. One whose key is gone does without: it must not keep the newest from signing."""
+        """The older secrets that can be decrypted. One whose key is missing is skipped: it must not keep the newest
+        from signing."""
         for secret in secrets:
             with contextlib.suppress(SealBroken):
                 yield self._opened(tenant_id, secret)

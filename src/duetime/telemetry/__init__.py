@@ -1,1 +1,1 @@
-"""What can be seen from outside: metrics, traces, and the ids in logs. A leaf: it counts what it is told."""
+"""Observability: metrics, traces, and the ids in logs. A leaf package that only records what it is given."""

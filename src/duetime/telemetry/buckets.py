@@ -1,4 +1,4 @@
-"""Histograms as plain integers: what a hot path can afford to fill, made Prometheus' own only when it is scraped."""
+"""Histograms as plain integers, cheap enough for a hot path; converted for Prometheus only when scraped."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T", float, int)
 
 LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
-"""Seconds from due to started. One second is what the alerts count by."""
+"""Seconds from due to started. The alerts use the bound of one second."""
 DURATIONS = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 """Seconds that an attempt takes."""
 TIMINGS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
@@ -16,7 +16,7 @@ SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
 
 
 class Buckets:
-    """Counts of values up to each bound, and of all that lie above."""
+    """Counts of values up to each bound, and above the last."""
 
     __slots__ = ("_microseconds", "bounds", "counts", "sum")
 
@@ -35,13 +35,13 @@ class Buckets:
         self.sum += value
 
     def add_all(self, values: list[float]) -> None:
-        """Add many values, which are put in order: that is cheaper than looking for the place of each."""
+        """Add many values. They are sorted: that is cheaper than a search for each."""
         values.sort()
         self.sum += sum(values)
         self._cut(values, self.bounds)
 
     def add_microseconds(self, spans: list[int]) -> None:
-        """The same for spans of time in microseconds, where the values are seconds."""
+        """The same for durations in microseconds, where the values are seconds."""
         spans.sort()
         self.sum += sum(spans) / 1_000_000
         self._cut(spans, self._microseconds)
@@ -58,7 +58,7 @@ class Buckets:
         self.counts[-1] += len(values) - below
 
     def quantile(self, share: float) -> float:
-        """The bound under which this share of the values lies; infinity above the last one."""
+        """The bound below which this share of the values lies; infinity above the last one."""
         wanted, seen = share * self.count, 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count

@@ -1,6 +1,6 @@
-"""Meters as Prometheus sees them: made when they are scraped, from plain numbers, without asking anybody.
+"""Meters in Prometheus' format: built when scraped, from plain numbers, without any query.
 
-Base units, `_total` on what only grows, and no ids in labels: the number of series does not grow with jobs or tenants.
+Base units, `_total` on counters, and no ids in labels: the number of series does not grow with jobs or tenants.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,26 +23,26 @@ class _GaugeText(NamedTuple):
 
 
 GAUGES = {
-    "duetime_slots": _GaugeText("How many attempts may be under way in this worker.", ("place",)),
-    "duetime_slots_used": _GaugeText("How many attempts are under way in this worker.", ("place",)),
-    "duetime_event_loop_stalled_seconds": _GaugeText("For how long the event loop has done nothing at all."),
-    "duetime_pool_connections": _GaugeText("Connections to the database that this process may have."),
-    "duetime_pool_connections_used": _GaugeText("Connections to the database that are in use."),
-    "duetime_queue_depth": _GaugeText("Runs that are due and wait, by priority; counted up to a cap.", ("priority",)),
-    "duetime_oldest_due_age_seconds": _GaugeText("How long the run that waits longest could have started."),
-    "duetime_dead_letters": _GaugeText("Runs whose attempts are spent; counted up to a cap."),
-    "duetime_breakers": _GaugeText("Breakers that are not closed, by how they stand.", ("state",)),
+    "duetime_slots": _GaugeText("Attempts that this worker can run at once.", ("place",)),
+    "duetime_slots_used": _GaugeText("Attempts in progress in this worker.", ("place",)),
+    "duetime_event_loop_stalled_seconds": _GaugeText("Seconds since the event loop last ran."),
+    "duetime_pool_connections": _GaugeText("Database connections that this process may open."),
+    "duetime_pool_connections_used": _GaugeText("Database connections in use."),
+    "duetime_queue_depth": _GaugeText("Due runs that wait, by priority; counted up to a cap.", ("priority",)),
+    "duetime_oldest_due_age_seconds": _GaugeText("How long the oldest due run has waited."),
+    "duetime_dead_letters": _GaugeText("Runs that used up their attempts; counted up to a cap."),
+    "duetime_breakers": _GaugeText("Breakers that are not closed, by state.", ("state",)),
     "duetime_workers": _GaugeText(
-        "Workers that have registered, by whether their lease goes on, and by what they run.", ("state", "kind")
+        "Registered workers, by whether their lease is valid, and by what they run.", ("state", "kind")
     ),
-    "duetime_fleet_slots": _GaugeText("Slots of all live workers together."),
+    "duetime_fleet_slots": _GaugeText("Slots of all live workers."),
     "duetime_unserved_lanes": _GaugeText("Lanes with due runs that no live worker can take."),
     "duetime_table_rows": _GaugeText("Rows of a table, estimated.", ("table",)),
     "duetime_table_size_bytes": _GaugeText("Size of a table with its indexes.", ("table",)),
     "duetime_database_size_bytes": _GaugeText("Size of the database."),
-    "duetime_survey_age_seconds": _GaugeText("How old the figures of the database are."),
+    "duetime_survey_age_seconds": _GaugeText("Age of the database figures."),
 }
-"""Gauges that a process may have. What it does not have it does not show."""
+"""Gauges that a process may have. Those that it does not have are not shown."""
 
 
 class MeterCollector(Collector):
@@ -51,25 +51,25 @@ class MeterCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         meters = self._meters
-        yield _histogram("duetime_due_lag_seconds", "From a run's time to its first start.", meters.due_lag)
-        yield _histogram("duetime_run_duration_seconds", "How long attempts of this worker took.", meters.run_duration)
-        yield _histogram("duetime_event_loop_lag_seconds", "How late the event loop does things.", meters.loop_lag)
+        yield _histogram("duetime_due_lag_seconds", "From the due time of a run to its first start.", meters.due_lag)
+        yield _histogram("duetime_run_duration_seconds", "Duration of this worker's attempts.", meters.run_duration)
+        yield _histogram("duetime_event_loop_lag_seconds", "How late the event loop runs timers.", meters.loop_lag)
         for name, work in meters.work.items():
-            yield _histogram(f"duetime_{name}_seconds", f"How long the database took to {name}.", work.seconds)
-            yield _histogram(f"duetime_{name}_batch_size", f"How much one {name} dealt with.", work.sizes)
+            yield _histogram(f"duetime_{name}_seconds", f"Seconds that the database took per {name}.", work.seconds)
+            yield _histogram(f"duetime_{name}_batch_size", f"Rows per {name}.", work.sizes)
         yield _counter("duetime_runs", "Runs that ended.", ("outcome",), _one(meters.runs))
         yield _counter(
             "duetime_attempts",
-            "Attempts that ended, by what failed (none: nothing) and the tier of their tenant.",
+            "Attempts that ended, by failure class (none: no failure) and the tier of their tenant.",
             ("failure", "tier"),
             dict(meters.attempts),
         )
         for name, text, value in (
-            ("duetime_retries", "Attempts after which a run is tried again.", meters.retries),
-            ("duetime_lease_expirations", "Attempts that were lost with their worker.", meters.lease_expirations),
-            ("duetime_fence_rejections", "Completions that came too late to count.", meters.fence_rejections),
-            ("duetime_fired_runs", "Runs that were made from schedules.", meters.fired),
-            ("duetime_missed_occurrences", "Occurrences that were skipped because it was late.", meters.missed),
+            ("duetime_retries", "Failed attempts after which the run is retried.", meters.retries),
+            ("duetime_lease_expirations", "Attempts lost with their worker.", meters.lease_expirations),
+            ("duetime_fence_rejections", "Completions refused because of an outdated fence.", meters.fence_rejections),
+            ("duetime_fired_runs", "Runs created from schedules.", meters.fired),
+            ("duetime_missed_occurrences", "Occurrences skipped because they were late.", meters.missed),
             ("duetime_passed_by_jobs", "Due jobs that this node could not plan and left to others.", meters.passed_by),
         ):
             yield _counter(name, text, (), {(): value})
@@ -89,7 +89,7 @@ class MeterCollector(Collector):
         yield family
         yield GaugeMetricFamily(
             "duetime_canary_last_success_timestamp_seconds",
-            "When a canary job of this node came through last, by the database's clock.",
+            "When a canary job of this node last succeeded, by the database's clock.",
             meters.canary_succeeded_at,
         )
 

@@ -1,7 +1,7 @@
-"""What one process counts: plain numbers that cost a hot path next to nothing. `exposition.py` shows them.
+"""The counters of one process: plain numbers that cost a hot path next to nothing. `exposition.py` shows them.
 
-What concerns runs is counted by whoever tells the store, once: a remote worker's claims and completions are counted by
-the server that makes them. What a process alone knows (slots, durations, its event loop) it counts for itself.
+Runs are counted once, by the process that writes to the store: the server counts the claims and completions of remote
+workers. Each process counts what only it knows (slots, durations, its event loop).
 """
 
 from collections import Counter
@@ -12,11 +12,11 @@ from duetime.telemetry.pulse import Pulse
 
 Labelled = Mapping[tuple[str, ...], float]
 Gauge = Callable[[], Labelled]
-"""What something amounts to right now, by the values of its labels."""
+"""The current values, by label values."""
 
 
 class Work:
-    """One kind of batch that the store is asked for: how long it takes, and how much it brings."""
+    """One kind of batch operation on the store: how long it takes, and how many rows it returns."""
 
     __slots__ = ("seconds", "sizes")
 
@@ -33,7 +33,7 @@ class Meters:
         self.pulse = Pulse()
         self.work = {name: Work() for name in ("submit", "fire", "claim", "complete")}
         self.runs: Counter[str] = Counter()
-        """Ended runs by their end."""
+        """Ended runs by final state."""
         self.attempts: Counter[tuple[str, ...]] = Counter()
         """Ended attempts by the class of their failure, and the tier of their tenant."""
         self.retries = 0
@@ -43,14 +43,14 @@ class Meters:
         self.missed = 0
         self.passed_by = 0
         self.canary: Counter[str] = Counter()
-        """Canaries by how they ended."""
+        """Canaries by outcome."""
         self.canary_stages = {stage: Buckets(TIMINGS) for stage in ("start", "complete", "whole")}
         self.canary_succeeded_at = 0.0
         self.gauges: dict[str, Gauge] = {}
-        """What is asked for when it is scraped; the names are those of `exposition.GAUGES`."""
+        """Gauges that are read when scraped; the names are those of `exposition.GAUGES`."""
 
     def add_gauge(self, name: str, read: Gauge) -> None:
-        """Show this together with what others show under the same name: a process may have two workers."""
+        """Add to what others show under the same name: a process may have two workers."""
         before = self.gauges.get(name)
         self.gauges[name] = read if before is None else lambda: _together(before(), read())
 

@@ -1,10 +1,10 @@
-"""Metrics on a port of their own, for a process without an API, or for a Prometheus that holds no API key.
+"""Metrics on their own port, for a process without an API, or for a Prometheus that has no API key.
 
-They name tenants' tiers, targets and the load of the whole service, so they are not for everybody: a scrape shows the
-token of the settings. Without a token they are shown on a loopback address alone.
+They name tenants' tiers, targets and the load of the whole service, so a scrape must present the token from the
+settings. Without a token, metrics are served on a loopback address only.
 
-Beside them `/livez`, open to everybody, for a supervisor that restarts what hangs. Both have a thread of their own: an
-event loop that is blocked cannot say so itself.
+The same port serves `/livez`, without authentication, for a supervisor that restarts hanging processes. Both run on
+their own thread: a blocked event loop cannot report that itself.
 """
 
 import hmac
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duetime.telemetry")
 
-_NO_TOKEN = "set metrics_token (DUETIME_METRICS_TOKEN), or let host be a loopback address"
+_NO_TOKEN = "set metrics_token (DUETIME_METRICS_TOKEN), or set host to a loopback address"
 
 
 @contextmanager
 def metrics_shown(
     registry: CollectorRegistry, pulse: Pulse, host: str, port: int | None, token: str | None = None
 ) -> Iterator[int | None]:
-    """Show the metrics inside the block, and whether the event loop goes on; gives the port."""
+    """Serve the metrics and the state of the event loop inside the block; yields the port."""
     if port is None:
         yield None
         return
@@ -44,13 +44,13 @@ def metrics_shown(
         server = _server(host, port)
     except OSError as error:
         raise InvalidInput(
-            f"metrics cannot be shown on {host}:{port}: {error.strerror or error}",
+            f"cannot serve metrics on {host}:{port}: {error.strerror or error}",
             field="metrics_port",
-            remedy="set another one (DUETIME_METRICS_PORT; 0 takes a free one), or stop what listens there",
+            remedy="set another port (DUETIME_METRICS_PORT; 0 picks a free one), or stop what listens there",
         ) from None
     is_local = ip_address(str(server.server_address[0]).partition("%")[0]).is_loopback
     if token is None and not is_local:
-        log.warning("metrics on %s:%s are shown to no one: %s", host, server.server_port, _NO_TOKEN)
+        log.warning("metrics on %s:%s refuse every request: %s", host, server.server_port, _NO_TOKEN)
     server.set_app(_pages(registry, pulse, token, is_local=is_local))
     thread = threading.Thread(target=server.serve_forever, name="duetime-metrics", daemon=True)
     thread.start()
@@ -74,7 +74,7 @@ def _pages(registry: CollectorRegistry, pulse: Pulse, token: str | None, *, is_l
                 return _say(start_response, "401 Unauthorized", "send Authorization: Bearer <metrics_token>", challenge)
             return metrics(environ, start_response)  # type: ignore[no-any-return]
         if pulse.is_dead:
-            text = f"the event loop has stood still for {pulse.stalled:.0f} s: see the log"
+            text = f"the event loop has been blocked for {pulse.stalled:.0f} s: see the log"
             return _say(start_response, "503 Service Unavailable", text)
         return _say(start_response, "200 OK", "ok")
 
@@ -102,6 +102,6 @@ def _server(host: str, port: int) -> WSGIServer:
 
 
 class _SilentHandler(WSGIRequestHandler):
-    """Scrapes and probes are no news."""
+    """Does not log scrapes and probes."""
 
     def log_message(self, format: str, *args: object) -> None: ...

@@ -1,7 +1,7 @@
-"""The pulse of a process: when its event loop did something last, stamped by the loop itself and read from threads.
+"""The pulse of a process: when its event loop last ran, stamped by the loop itself and read from threads.
 
-An async task that blocks stops everything that shares its event loop: other tasks, claims, cancellations, and whatever
-the process would say about itself. Only another thread can tell; without one, a process that does nothing looks well.
+An async task that blocks stops everything on the same event loop: other tasks, claims, cancellations, and the process's
+own health reports. Only another thread can detect that; without one, a blocked process looks healthy.
 """
 
 import asyncio
@@ -16,26 +16,27 @@ log = logging.getLogger("duetime.loop")
 
 
 class Pulse:
-    """Beaten on one event loop; anybody may look. Before the first beat nothing stands still."""
+    """Stamped on one event loop, readable from any thread. Before the first stamp, the loop does not count as
+    stalled."""
 
     def __init__(self) -> None:
         self.tell_after = 5.0
         self.patience = 30.0
-        """For how many seconds the loop may stand still until the process counts as dead."""
+        """Seconds that the loop may be stalled before the process counts as dead."""
         self._beaten_at: float | None = None
         self._thread: int | None = None
         self._told_of: float | None = None
 
     def beat(self) -> None:
         if self._told_of is not None and self._beaten_at is not None:
-            log.warning("the event loop goes on, after %.1f s", monotonic() - self._beaten_at)
+            log.warning("the event loop runs again, after %.1f s", monotonic() - self._beaten_at)
             self._told_of = None
         self._thread = threading.get_ident()
         self._beaten_at = monotonic()
 
     @property
     def stalled(self) -> float:
-        """For how many seconds the event loop has done nothing."""
+        """Seconds since the event loop last ran."""
         return 0.0 if self._beaten_at is None else max(0.0, monotonic() - self._beaten_at)
 
     @property
@@ -43,21 +44,21 @@ class Pulse:
         return self.stalled > self.patience
 
     def tell(self) -> None:
-        """Log what the event loop is held up by, once for each time; from another thread."""
+        """Log what blocks the event loop, once per stall; called from another thread."""
         beaten_at, stalled = self._beaten_at, self.stalled
         if stalled < self.tell_after or self._told_of == beaten_at:
             return
         self._told_of = beaten_at
         log.warning(
-            "the event loop has stood still for %.1f s, and nothing else of this process goes on. An `async def` must"
+            "the event loop has been blocked for %.1f s, and with it the whole process. An `async def` must"
             " not block or compute for long: make it a plain `def`, which gets a thread, or a task with process=True."
-            " It is here:\n%s",
+            " It is blocked here:\n%s",
             stalled,
             self._place(),
         )
 
     def _place(self) -> str:
-        """The stack of the event loop's thread, from what the loop called on."""
+        """The stack of the event loop's thread, below the loop itself."""
         frame = None if self._thread is None else sys._current_frames().get(self._thread)
         if frame is None:
             return "  (its thread is gone)"

@@ -1,11 +1,11 @@
-"""Traces: one from the submitter's span through fire, claim and attempt, to whatever the task calls.
+"""Traces: one trace from the submitter's span through fire, claim and attempt, to the calls that the task makes.
 
-A run that is made once belongs to the trace that it was submitted in. An occurrence of a recurring job has a trace of
-its own, whose id is the run's, with a link to where the job was submitted: else one trace would go on for ever. Both
-are kept if the submission was. A job that was submitted without a trace has spans for its attempts only.
+A run of a one-off job belongs to the trace that it was submitted in. An occurrence of a recurring job has its own
+trace, whose id is the run's, with a link to the job's submission: otherwise one trace would never end. Both are sampled
+if the submission was. A job that was submitted without a trace has spans for its attempts only.
 
-OpenTelemetry is optional (`duetime[otel]`), and nothing of it is loaded before tracing is asked for. Without it, and
-with it, what a trace is known by outside of a process is a `traceparent` as the W3C defines it.
+OpenTelemetry is optional (`duetime[otel]`), and is loaded only when tracing is enabled. With or without it, a trace is
+identified outside of a process by a W3C `traceparent`.
 """
 
 import re
@@ -26,7 +26,7 @@ _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 
 
 def is_traceparent(text: str) -> bool:
-    """Whether a text can be one, by the W3C's rules; what comes from outside may be anything."""
+    """Whether a text is valid by the W3C's rules; input from outside may be anything."""
     found = _TRACEPARENT.fullmatch(text)
     if found is None or found[1] == "ff" or (found[1] == "00" and found[5]):
         return False
@@ -34,7 +34,7 @@ def is_traceparent(text: str) -> bool:
 
 
 def current_headers() -> dict[str, str]:
-    """What a request of ours carries, in a program that traces: the span that it is made in."""
+    """The headers of an outgoing request in a program that traces: the current span."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return {}
@@ -43,12 +43,12 @@ def current_headers() -> dict[str, str]:
 
 
 class Origin(NamedTuple):
-    """What a job remembers of its submission."""
+    """What a job stores about its submission."""
 
     parent: str | None = None
     """The run is part of this trace."""
     link: str | None = None
-    """Its runs have traces of their own, which refer to this one."""
+    """Its runs have their own traces, which link to this one."""
 
 
 class Message(NamedTuple):
@@ -70,13 +70,13 @@ class AttemptSpan:
         self.traceparent = _text(span.get_span_context())
 
     def active(self) -> AbstractContextManager[Any]:
-        """Spans that are made inside the block are its children."""
+        """Spans that are created inside the block are its children."""
         from opentelemetry.trace import use_span
 
         return use_span(self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
 
     def end(self, failure: str | None, text: str | None) -> None:
-        """`failure`: its class; `text`: the first line of what went wrong."""
+        """`failure`: its class; `text`: the first line of the error."""
         if failure is not None:
             from opentelemetry.trace import Status, StatusCode
 
@@ -94,8 +94,8 @@ class Tracer:
 
     @contextmanager
     def submitting(self, queue: str, count: int, parent: str | None = None) -> Iterator[str]:
-        """The span of a submission: of the caller's trace (`parent`), or of the one that is current here. Gives the
-        `traceparent` that its jobs remember."""
+        """The span of a submission: in the caller's trace (`parent`), or in the current one. Yields the `traceparent`
+        that its jobs store."""
         attributes = _attributes("send", queue, **({"messaging.batch.message_count": count} if count > 1 else {}))
         context = _remote(parent)[0] if parent is not None and is_traceparent(parent) else None
         with self._tracer.start_as_current_span(
@@ -120,7 +120,7 @@ class Tracer:
         )
 
     def _over(self, name: str, message: Message, kind: Any, began: int, ended: int) -> None:
-        """A span of something that has been done already, for a run whose submission was traced."""
+        """A span for something that has already happened, for a run whose submission was traced."""
         context, links = _whence(message)
         if context is None:
             return
@@ -132,8 +132,8 @@ class Tracer:
 
 
 def make_tracer() -> Tracer:
-    """The tracer of this process: the application's own provider if it has set one, else one that exports by OTLP to
-    where the OTEL_* variables say."""
+    """The tracer of this process: the application's own provider if it has set one, otherwise one that exports by OTLP
+    as the OTEL_* variables say."""
     try:
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -142,7 +142,7 @@ def make_tracer() -> Tracer:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise SettingsError(
-            f"traces are on, and OpenTelemetry is not installed: {error}",
+            f"traces are enabled, but OpenTelemetry is not installed: {error}",
             field="traces",
             remedy="pip install 'duetime[otel]'",
         ) from None
@@ -176,7 +176,7 @@ def _attributes_of(operation: str, message: Message) -> dict[str, Any]:
 
 
 def _whence(message: Message) -> "tuple[Context | None, list[Link]]":
-    """Where the spans of a run belong, and what they refer to."""
+    """The parent context and the links of a run's spans."""
     from opentelemetry.trace import Link
 
     parent, link = message.origin

@@ -1,7 +1,7 @@
-"""Time for finding what was probably meant by a word that is not known.
+"""A time budget for suggestions: finding the known word that was probably meant by an unknown one.
 
-A search takes milliseconds, and one request may hold ten thousand words that each ask for one. All searches of a
-process together take a small part of its time; beyond that a word gets no suggestion.
+A search takes milliseconds, and one request may contain ten thousand unknown words. All searches of a process together
+take a small share of its time; beyond that a word gets no suggestion.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SHARE = 0.05
-"""Of the time, for searches."""
+"""The share of time for searches."""
 AT_ONCE = 0.25
-"""Seconds that they may take at once."""
+"""Seconds that searches may take in a burst."""
 
 
 class Patience:
@@ -24,7 +24,7 @@ class Patience:
         self._at = monotonic()
 
     def search(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """What a search finds; None where searches have taken too long already."""
+        """The result of a search; None when searches have used up their time."""
         began = monotonic()
         self._left = min(AT_ONCE, self._left + max(0.0, began - self._at) * SHARE)
         self._at = began
@@ -36,4 +36,4 @@ class Patience:
 
 
 patience = Patience()
-"""Of this process."""
+"""The budget of this process."""

@@ -1,8 +1,8 @@
-"""Foreign text made safe to look at: characters that steer a terminal or hide in a text are shown as escapes.
+"""Makes untrusted text safe to display: characters that control a terminal or hide in a text are shown as escapes.
 
 Submitters, workers and receivers choose names, errors, logs and results. A terminal obeys the control characters in
-them, and every viewer obeys the characters that turn the direction of text around or take no room. These are replaced
-where text leaves for people (command line, logs, mail, chat), and stay as they are in the store and in the API.
+them, and every viewer obeys characters that change the text direction or have no width. They are replaced where text is
+shown to people (command line, logs, mail, chat), and stay unchanged in the store and in the API.
 
 `visible` is for one line, `visible_lines` for text that may have several, and `visible_json` for programs: it writes
 the same characters as JSON escapes, so nothing is lost.
@@ -20,19 +20,19 @@ _HIDDEN = (
     "\u00ad\u061c\u180e\u200b-\u200f\u2060-\u206f\ufeff"  # zero width, direction marks and isolates
     "\u2028-\u202e"  # line and paragraph separators, direction embeddings and overrides
     "\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"  # annotations, formats, tags
-    "\ud800-\udfff"  # halves of pairs, which no encoding can write
+    "\ud800-\udfff"  # lone surrogates, which no encoding can write
 )
 _IN_LINE = re.compile(f"[{_HIDDEN}]")
 _IN_LINES = re.compile(f"\r\n|(?![\t\n])[{_HIDDEN}]")
 
 
 def visible(text: str) -> str:
-    """The text on one line: line breaks and tabs are escapes too."""
+    """The text on one line: line breaks and tabs are escaped too."""
     return _IN_LINE.sub(_escape, text)
 
 
 def visible_lines(text: str, *, indent: str = "") -> str:
-    """The text with its line breaks and tabs. `indent` goes before every line but the first, so that no line can pass
+    """The text with its line breaks and tabs. `indent` is put before every line but the first, so that no line can pass
     for the beginning of something else."""
     shown = _IN_LINES.sub(_escape_in_lines, text)
     return shown.replace("\n", "\n" + indent) if indent else shown
@@ -42,7 +42,7 @@ def visible_json(value: object, *, enc_hook: Callable[[Any], Any] | None = None)
     """The value as JSON on one line."""
     try:
         text = msgspec.json.encode(value, enc_hook=enc_hook).decode()
-    except UnicodeEncodeError:  # half of a pair
+    except UnicodeEncodeError:  # a lone surrogate
         text = json.dumps(msgspec.to_builtins(value, enc_hook=enc_hook), separators=(",", ":"))
     return _IN_LINE.sub(_json_escape, text)
 
