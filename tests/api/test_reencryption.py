@@ -250,7 +250,7 @@ async def test_the_command_shows_progress_and_what_can_be_retired(database_url: 
             return done.exit_code, done.output
 
         code, said = await run("re-encrypt")
-        assert code == 0 and "round 1, jobs: looked at" in said and "the key 'first' can be retired" in said, said
+        assert code == 0 and "round 1, jobs: read" in said and "the key 'first' can be retired" in said, said
         code, said = await run("status", "--json")
         assert json.loads(said)["retirable"] == ["first"]
         code, said = await run("new-key")

@@ -40,13 +40,13 @@ def test_every_command_explains_itself(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("examples.hello", "app: 'examples.hello' does not name an app (module:attribute, such as shop.jobs:app)"),
-        ("examples.hello:", "app: 'examples.hello:' does not name an app"),
-        ("no.such:app", "app: there is no module 'no.such' here (run it from the folder that holds it)"),
-        ("examples.no_such:app", "app: there is no module 'examples.no_such' here"),
+        ("examples.hello", "app: 'examples.hello' is not the name of an app (module:attribute, such as shop.jobs:app)"),
+        ("examples.hello:", "app: 'examples.hello:' is not the name of an app"),
+        ("no.such:app", "app: no module 'no.such' found (run the command in the folder that contains it)"),
+        ("examples.no_such:app", "app: no module 'examples.no_such' found"),
         ("examples.hello:application", "app: examples.hello has no 'application' (it has: app)"),
         ("examples.hello:duetime", "app: examples.hello:duetime is module, not a duetime.App"),
-        ("json:app", "app: json has no 'app' (it has no App at all)"),
+        ("json:app", "app: json has no 'app' (it contains no App)"),
     ],
 )
 def test_an_app_that_is_not_there(tmp_path: Path, name: str, message: str) -> None:

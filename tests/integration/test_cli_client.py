@@ -238,8 +238,8 @@ async def test_a_crontab_becomes_jobs_once(duetime: Duetime, tmp_path: Path) -> 
     plan = await duetime("import-crontab", str(file), input="n\n")
     assert "report --daily" in plan.stdout
     assert "Create 1 jobs?" in plan.stdout
-    assert "line 3 is left out" in plan.stderr
-    assert "line 4 is left out" in plan.stderr
+    assert "line 3 is skipped" in plan.stderr
+    assert "line 4 is skipped" in plan.stderr
     assert facts(await duetime("jobs", "list", "--json")) == [], "a plan stores nothing"
     for stored in (1, 0):
         answer = facts(await duetime("import-crontab", str(file), "--yes", "--json"))[-1]
@@ -340,7 +340,7 @@ async def test_what_cannot_be_undone_is_asked_at_a_terminal(
     assert len(facts(await duetime("dead", "list", "--json"))) == 3
     one = facts(await duetime("dead", "list", "--json"))[0]["run_id"]
     assert facts(await duetime("dead", "discard", one, "--json")) == [{"discarded": 1}], "it was named"
-    assert "2 are removed" in (await duetime("dead", "discard", "--all", input="y\n")).output
+    assert "removed 2" in (await duetime("dead", "discard", "--all", input="y\n")).output
     facts(await duetime("jobs", "delete", job["job_id"], "--yes", "--json"))
     monkeypatch.undo()
     facts(await duetime("keys", "revoke", key["key_id"], "--json"))
@@ -363,12 +363,12 @@ def clock_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]
 async def test_times_say_whose_clock_they_go_by(duetime: Duetime, clock_of: Callable[[str], None]) -> None:
     clock_of("America/New_York")
     told = await duetime("schedule", "later", "every day at 9am")
-    assert "its times are UTC; --tz America/New_York for your clock" in told.stderr
+    assert "its times are UTC; use --tz America/New_York for your time zone" in told.stderr
     for unclear in (("every 15m",), ("every day at 9am", "--tz", "UTC"), ("every day at 9am", "--json")):
-        assert (await duetime("schedule", "later", *unclear)).stderr.count("for your clock") == 0, unclear
+        assert (await duetime("schedule", "later", *unclear)).stderr.count("for your time zone") == 0, unclear
     assert re.search(r"0[45]:00:00-0[45]:00", (await duetime("jobs", "list")).stdout), "9:00 UTC, with its offset"
     clock_of("UTC")
-    assert "for your clock" not in (await duetime("schedule", "later", "0 9 * * *")).stderr
+    assert "for your time zone" not in (await duetime("schedule", "later", "0 9 * * *")).stderr
     assert "09:00:00Z" in (await duetime("jobs", "list")).stdout
 
 

@@ -163,4 +163,4 @@ def test_a_start_hook_that_hangs_can_be_stopped(tmp_path: Path) -> None:
     with Command(tmp_path, "up", "hanging:app") as up:
         up.until(lambda up: "registered" in up.stderr)
         assert up.stop() == 0
-    assert up.stdout == "stopped; everything is kept\n"
+    assert up.stdout == "stopped; all jobs are stored\n"

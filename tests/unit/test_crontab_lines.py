@@ -27,16 +27,16 @@ def test_a_crontab() -> None:
     assert (entries[2].cron, entries[2].command) == ("0 0 * * *", "cleanup")
     assert (entries[3].command, entries[3].stdin) == ("cat > /tmp/x", "first line\nsecond % line\n")
     assert [(each.line, each.reason) for each in left_out] == [
-        (9, "a job has a time, and @reboot has none"),
-        (10, "@sometimes is not a schedule that cron knows"),
-        (12, "there is no command"),
+        (9, "@reboot has no time, and a job needs one"),
+        (10, "@sometimes is not a schedule of cron"),
+        (12, "the line has no command"),
     ]
 
 
 def test_a_system_crontab_names_users() -> None:
     entries, left_out = read_crontab(["17 * * * * root run-parts /etc/cron.hourly", "@hourly root"], system=True)
     assert [(each.user, each.command) for each in entries] == [("root", "run-parts /etc/cron.hourly")]
-    assert left_out == [LeftOut(2, "@hourly root", "there is no command")]
+    assert left_out == [LeftOut(2, "@hourly root", "the line has no command")]
     assert entries[0].args == {"command": "run-parts /etc/cron.hourly", "user": "root"}
 
 

@@ -1,1 +1,1 @@
-"""How people reach duetime from a terminal. The only folder that prints."""
+"""The command line. The only package that prints."""

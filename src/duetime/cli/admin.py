@@ -1,4 +1,4 @@
-"""`tenants`, `keys` and `audit`: for those who run the service."""
+"""`tenants`, `keys` and `audit`: for operators of the service."""
 
 from typing import Annotated, Any
 
@@ -12,30 +12,30 @@ tenants = group("Tenants: list, create, change. Needs a root key.")
 keys = group("API keys: list, create, rotate, revoke.")
 
 TenantName = Annotated[str, typer.Argument(metavar="NAME")]
-Tier = Annotated[str | None, typer.Option("--tier", help="What it pays for, in your own words.")]
-Weight = Annotated[int | None, typer.Option("--weight", help="Its share when workers are short.")]
-StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="How many jobs it may have stored.")]
-RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="How many runs it may have running.")]
+Tier = Annotated[str | None, typer.Option("--tier", help="A label of yours for its plan.")]
+Weight = Annotated[int | None, typer.Option("--weight", help="Its share when slots are scarce.")]
+StoredJobs = Annotated[int | None, typer.Option("--stored-jobs", help="Maximum number of stored jobs.")]
+RunningRuns = Annotated[int | None, typer.Option("--running-runs", help="Maximum number of running runs.")]
 MoreLimits = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="NAME=NUMBER", help="Any limit by its name, such as calendars=50; none: no limit."),
+    typer.Option("--limit", metavar="NAME=NUMBER", help="Any limit by name, such as calendars=50 or calendars=none."),
 ]
-Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="How many jobs a second it may submit.")]
+Rate = Annotated[float | None, typer.Option("--submissions-per-second", help="Maximum submissions per second.")]
 FireRate = Annotated[
-    float | None, typer.Option("--fires-per-second", help="How many fires a second its schedules may have.")
+    float | None, typer.Option("--fires-per-second", help="Maximum fires per second of its schedules.")
 ]
-EncryptArgs = Annotated[bool | None, typer.Option(help="Encrypt what its jobs hold and return.")]
-KeyId = Annotated[str, typer.Argument(metavar="KEY", help="Its id: key_…")]
+EncryptArgs = Annotated[bool | None, typer.Option(help="Encrypt the arguments and results of its jobs.")]
+KeyId = Annotated[str, typer.Argument(metavar="KEY", help="The key's id: key_…")]
 ExpiresAt = Annotated[
     str | None,
-    typer.Option("--expires-at", help="Until when it works (RFC 3339), or never. Default: as the server says."),
+    typer.Option("--expires-at", help="When the key expires (RFC 3339), or never. Default: the server's key_lifetime."),
 ]
-ExpiresIn = Annotated[str | None, typer.Option("--expires-in", help="How long it works: 30d, 12h.")]
+ExpiresIn = Annotated[str | None, typer.Option("--expires-in", help="After how long the key expires: 30d, 12h.")]
 Networks = Annotated[
     list[str] | None,
-    typer.Option("--network", help="Let it work from this network only: 192.0.2.0/24; may be repeated."),
+    typer.Option("--network", help="Accept the key only from this network: 192.0.2.0/24. May be repeated."),
 ]
-Root = Annotated[bool, typer.Option("--root", help="A root key, instead of one of the tenant.")]
+Root = Annotated[bool, typer.Option("--root", help="A root key instead of a tenant's key.")]
 
 
 @tenants.command("list")
@@ -76,7 +76,7 @@ def create(
     limit: MoreLimits = None,
     encrypt_args: EncryptArgs = None,
 ) -> None:
-    """Add a tenant."""
+    """Create a tenant."""
     limits = _limits(
         limit,
         stored_jobs=stored_jobs,
@@ -102,7 +102,7 @@ def change(
     limit: MoreLimits = None,
     encrypt_args: EncryptArgs = None,
 ) -> None:
-    """Change a tenant. A limit that is not named stays as it is."""
+    """Change a tenant. Limits that are not given stay unchanged."""
     limits = _limits(
         limit,
         stored_jobs=stored_jobs,
@@ -117,7 +117,7 @@ def change(
 @keys.command("list")
 @talks
 def list_keys(talk: Talk, root: Root = False) -> None:
-    """List the keys of the tenant. Their text is shown once, when they are made."""
+    """List the keys of the tenant. The text of a key is shown once, when it is created."""
     columns = {
         "key id": lambda key: key.key_id,
         "name": lambda key: key.name,
@@ -137,13 +137,13 @@ def list_keys(talk: Talk, root: Root = False) -> None:
 def create_key(
     talk: Talk,
     role: Annotated[str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.")],
-    name: Annotated[str, typer.Argument(help="Whose it is, for people.")],
+    name: Annotated[str, typer.Argument(help="A name for the key, such as its owner.")],
     queue: Annotated[list[str] | None, typer.Option("--queue", help="Bind a worker key to a queue.")] = None,
     expires_at: ExpiresAt = None,
     expires_in: ExpiresIn = None,
     network: Networks = None,
 ) -> None:
-    """Make a key. Its text is shown once."""
+    """Create a key. Its text is shown once."""
     expiry = _expiry(talk, expires_at, expires_in)
     talk.show(
         talk.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expiry, networks=_networks(network))
@@ -155,14 +155,14 @@ def create_key(
 def rotate(
     talk: Talk,
     key_id: KeyId,
-    overlap: Annotated[str | None, typer.Option("--overlap", help="How long the old one works on.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="A name for the new one.")] = None,
+    overlap: Annotated[str | None, typer.Option("--overlap", help="How long the old key stays valid.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="A name for the new key.")] = None,
     expires_at: ExpiresAt = None,
     expires_in: ExpiresIn = None,
     network: Networks = None,
     root: Root = False,
 ) -> None:
-    """Make a key that takes the place of another."""
+    """Create a key that replaces another one."""
     expiry = _expiry(talk, expires_at, expires_in)
     talk.show(
         talk.client.rotate_key(
@@ -174,19 +174,19 @@ def rotate(
 @keys.command()
 @talks
 def revoke(talk: Talk, key_id: KeyId, root: Root = False, yes: Yes = False) -> None:
-    """It cannot be used any more."""
+    """Revoke a key. It is refused from then on."""
     if talk.asks(yes=yes):
         names = [key.name for key in talk.client.keys(root=root) if key.key_id == key_id]
         whose = f" of {names[0]!r}" if names else ""
-        talk.agree(f"Revoke {key_id}{whose}? Whoever uses it is refused from then on.")
+        talk.agree(f"Revoke {key_id}{whose}? Its requests are refused from then on.")
     talk.show(talk.client.revoke_key(key_id, root=root))
 
 
 @talks
 def audit(
     talk: Talk,
-    all: Annotated[bool, typer.Option("--all", help="Of all tenants, with a root key.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show at most.")] = 50,
+    all: Annotated[bool, typer.Option("--all", help="Show all tenants; requires a root key.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of entries.")] = 50,
 ) -> None:
     """List who did what to which object, newest first."""
     columns = {
@@ -202,12 +202,12 @@ def audit(
 
 def _expiry(talk: Talk, at: str | None, length: str | None) -> str | None:
     if at is not None and length is not None:
-        raise typer.BadParameter("give it, or --expires-in", param_hint="--expires-at")
+        raise typer.BadParameter("give --expires-at or --expires-in, not both", param_hint="--expires-at")
     if length is None:
         return at
     from duetime.spec.kinds import read_duration
 
-    # By the server's clock, which is the one that ends the key.
+    # The server's clock decides when the key expires.
     return (talk.client.get_me().now + read_duration(length, "--expires-in")).isoformat()
 
 

@@ -1,4 +1,4 @@
-"""Finding what a command works on: settings, and an app named `module:attribute`."""
+"""Loads what a command works on: settings, and an app named `module:attribute`."""
 
 import importlib
 import os
@@ -28,7 +28,7 @@ def load_app(name: str, settings: Settings) -> "App":
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise InvalidInput(
-            f"{name!r} does not name an app", field="app", remedy="module:attribute, such as shop.jobs:app"
+            f"{name!r} is not the name of an app", field="app", remedy="module:attribute, such as shop.jobs:app"
         )
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
@@ -39,7 +39,7 @@ def load_app(name: str, settings: Settings) -> "App":
     found = getattr(module, attribute, None)
     if found is None:
         apps = [key for key, value in vars(module).items() if isinstance(value, App)]
-        remedy = f"it has: {', '.join(apps)}" if apps else "it has no App at all"
+        remedy = f"it has: {', '.join(apps)}" if apps else "it contains no App"
         raise InvalidInput(f"{module_name} has no {attribute!r}", field="app", remedy=remedy)
     if not isinstance(found, App):
         raise InvalidInput(f"{name} is {type(found).__name__}, not a duetime.App", field="app")
@@ -48,13 +48,14 @@ def load_app(name: str, settings: Settings) -> "App":
 
 
 def _not_imported(module_name: str, error: Exception) -> DuetimeError:
-    """What to say of it. Where the module is at fault, what led there is shown first, from the module on."""
+    """The error for a failed import. If the module itself is at fault, the traceback is shown first, from the module
+    on."""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is not None and f"{module_name}.".startswith(f"{missing}."):
-        remedy = "run it from the folder that holds it"
-        return InvalidInput(f"there is no module {module_name!r} here", field="app", remedy=remedy)
+        remedy = "run the command in the folder that contains it"
+        return InvalidInput(f"no module {module_name!r} found", field="app", remedy=remedy)
     if isinstance(error, DuetimeError) and not isinstance(error, InvalidInput):
-        return error  # it reached for a database: that it could not says enough
+        return error  # the module tried to use a database: that error is clear enough
     told = traceback.TracebackException.from_exception(error)
     frames = [each for each in told.stack if each.filename not in (__file__, importlib.__file__)]
     frames = [each for each in frames if not each.filename.startswith("<frozen importlib")]

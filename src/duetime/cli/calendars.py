@@ -1,4 +1,4 @@
-"""`calendars`: days with a name, for jobs to leave out."""
+"""`calendars`: named sets of days that jobs exclude."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from duetime.cli.groups import group
 from duetime.cli.server_commands import Talk, read_lines, talks
 from duetime.errors import InvalidInput
 
-application = group("Calendars: days that jobs leave out, such as holidays.")
+application = group("Calendars: days that jobs exclude, such as holidays.")
 
 CalendarName = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -17,7 +17,7 @@ CalendarName = Annotated[str, typer.Argument(metavar="NAME")]
 @application.command("list")
 @talks
 def list_calendars(talk: Talk) -> None:
-    """List the calendars, with how many jobs leave out their days."""
+    """List the calendars, with the number of jobs that exclude their days."""
     columns = {
         "calendar": lambda calendar: calendar.name,
         "days": lambda calendar: len(calendar.dates),
@@ -42,16 +42,16 @@ def put(
     name: CalendarName,
     dates: Annotated[list[str] | None, typer.Argument(metavar="DATE…", help="Its days, such as 2026-12-25.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="A file of days, one a line (- reads them from a pipe).")
+        Path | None, typer.Option("--file", help="A file with one day per line (- reads standard input).")
     ] = None,
-    empty: Annotated[bool, typer.Option("--empty", help="It shall hold no day at all.")] = False,
+    empty: Annotated[bool, typer.Option("--empty", help="Store a calendar without days.")] = False,
 ) -> None:
-    """Say which days a calendar holds, new or not: all jobs that use it go by them from now on."""
+    """Create or replace a calendar. It takes effect for all jobs that use it."""
     days = [*(dates or ()), *(_days(file) if file is not None else ())]
     if not days and not empty:
-        raise InvalidInput("no day is named", field="dates", remedy="name days, give --file, or say --empty")
+        raise InvalidInput("at least one day is required", field="dates", remedy="give days, --file or --empty")
     if days and empty:
-        raise InvalidInput("it cannot be empty and hold days", field="empty", remedy="leave one of them out")
+        raise InvalidInput("cannot be combined with days", field="empty", remedy="give one of them")
     talk.show(talk.client.put_calendar(name, days))
 
 
@@ -63,6 +63,6 @@ def delete(talk: Talk, name: CalendarName) -> None:
 
 
 def _days(file: Path) -> list[str]:
-    """What stands before a `#` in each line."""
+    """The text before `#` in each line."""
     lines = (line.partition("#")[0].strip() for line in read_lines(file))
     return [line for line in lines if line]

@@ -1,4 +1,4 @@
-"""`check`: is everything in place? For people, containers and CI."""
+"""`check`: verifies the installation. For people, containers and CI."""
 
 import asyncio
 from datetime import timedelta
@@ -23,7 +23,8 @@ def check(
     show_settings: bool = typer.Option(False, "--settings", help="Show every setting and its value."),
     json: Json = False,
 ) -> None:
-    """Check settings, database, schema, and the app if you name one. Ends with 0 when all is well; changes nothing."""
+    """Check the settings, the database, the schema, and the app if you name one. Exits with 0 when all is well. Changes
+    nothing."""
     with clear_errors(json=json):
         settings = load_settings(config, database_url=database_url, data_dir=data_dir)
         facts: dict[str, Any] = {} if app is None else {"tasks": sorted(load_app(app, settings).tasks)}
@@ -51,14 +52,14 @@ async def _look(settings: Settings) -> dict[str, Any]:
         "workers": found.workers,
     }
     if found.schema_version is None:
-        facts["note"] = "it has not been made yet: `duetime up` makes it"
+        facts["note"] = "the file does not exist yet: `duetime up` creates it"
     if found.owner is not None:
         facts["in_use_by_process"] = found.owner
     return facts
 
 
 def _shown(value: Any) -> Any:
-    """A value as people write it, and as JSON can hold it."""
+    """A value as it is written in settings, and as JSON can represent it."""
     match value:
         case None | int() | float():
             return value

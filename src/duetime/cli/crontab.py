@@ -28,16 +28,16 @@ class Planned(msgspec.Struct, frozen=True):
 @talks
 def import_crontab(
     talk: Talk,
-    file: Annotated[Path, typer.Argument(help="The crontab; - reads it from a pipe: crontab -l | duetime …")],
+    file: Annotated[Path, typer.Argument(help="The crontab; - reads standard input: crontab -l | duetime …")],
     task: Annotated[str, typer.Option("--task", help="The task that runs a command.")] = "shell",
-    system: Annotated[bool, typer.Option("--system", help="Lines name a user, as those of /etc/crontab do.")] = False,
-    tz: Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, where CRON_TZ says none.")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", help="The queue that the jobs wait in.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="Lines name a user, as in /etc/crontab.")] = False,
+    tz: Annotated[str | None, typer.Option("--tz", help="The time zone for lines without CRON_TZ.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="The queue of the jobs.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Turn a crontab into jobs. Shows what each line means before anything is stored.
 
-    Each line becomes a recurring job for a task that takes `command` (and `stdin`, `env`, `user` where the crontab says
+    Each line becomes a recurring job for a task that takes `command` (and `stdin`, `env`, `user` where the crontab has
     them). Importing the same file again changes nothing.
     """
     entries, left_out = read_crontab(read_lines(file), system=system)
@@ -51,16 +51,16 @@ def import_crontab(
     talk.table(planned, columns)
     for each in sorted(left_out, key=lambda each: each.line):
         err.print(
-            f"[yellow]line {each.line} is left out[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True
+            f"[yellow]line {each.line} is skipped[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True
         )
     if not good:
-        raise InvalidInput("there is nothing to import", field="file")
+        raise InvalidInput("contains no line to import", field="file")
     if not yes and (talk.json or not _agreed(len(good))):
         return
     answer = talk.client.create_jobs([_job(entry, task, tz, queue) for entry in good])
     fresh = sum(1 for item in answer.items if item.job is not None and item.job.created)
     talk.say(
-        f"{fresh} jobs are stored, {answer.stored - fresh} were there already",
+        f"stored {fresh} jobs, {answer.stored - fresh} existed already",
         stored=fresh,
         known=answer.stored - fresh,
         left_out=len(left_out),
@@ -70,7 +70,7 @@ def import_crontab(
 def _plan(
     talk: Talk, entries: list[Entry], left_out: list[LeftOut], tz: str | None
 ) -> tuple[list[Entry], list[Planned]]:
-    """What can be stored, and what it means; the rest goes to those that are left out."""
+    """The entries that can be stored, and their meaning; the rest is added to `left_out`."""
     good, planned = [], []
     for entry in entries:
         try:
@@ -93,7 +93,7 @@ def _job(entry: Entry, task: str, tz: str | None, queue: str | None) -> dict[str
         "queue": queue,
         "key": entry.key,
         "name": entry.command[:_NAME],
-        # Cron does not make up for what it missed.
+        # Cron does not make up for missed runs.
         "misfire": "skip",
     }
     return {name: value for name, value in job.items() if value is not None}

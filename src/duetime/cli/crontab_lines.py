@@ -1,11 +1,11 @@
-"""What a crontab says, line by line: pure reading, as cron reads it.
+"""Parses a crontab line by line, as cron does. No I/O.
 
 MAILTO=ops@example.com          a variable, for the commands below it
-CRON_TZ=Europe/Berlin           whose clock the lines below go by
+CRON_TZ=Europe/Berlin           the time zone of the lines below
 0 9 * * 1-5   report --daily    a schedule and a command
 @daily        cleanup           a schedule by name
-@every 90s    poll              an interval, as some programs have it
-0 * * * *     cat > log%hello   what follows the first % is what the command reads; \\% is a percent sign
+@every 90s    poll              an interval, as some cron implementations allow
+0 * * * *     cat > log%hello   the text after the first % is standard input; \\% is a percent sign
 """
 
 import re
@@ -22,7 +22,7 @@ _PERCENT = re.compile(r"(?<!\\)%")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line that runs something."""
+    """One line that runs a command."""
 
     line: int
     cron: str
@@ -34,13 +34,13 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def args(self) -> dict[str, Any]:
-        """What the task that runs commands is called with."""
+        """The arguments of the task that runs commands."""
         given = {"command": self.command, "stdin": self.stdin, "user": self.user, "env": self.env or None}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def key(self) -> str:
-        """The same for the same line, so that importing a file again changes nothing."""
+        """Equal for equal lines, so that importing a file again changes nothing."""
         said = msgspec.json.encode([self.cron, self.tz, self.args], order="deterministic")
         return f"crontab:{sha256(said).hexdigest()[:32]}"
 
@@ -54,7 +54,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 def read_crontab(lines: Iterable[str], *, system: bool = False) -> tuple[list[Entry], list[LeftOut]]:
-    """`system`: the lines name a user before the command, as those of /etc/crontab do."""
+    """`system`: the lines name a user before the command, as in /etc/crontab."""
     entries: list[Entry] = []
     left_out: list[LeftOut] = []
     env: dict[str, str] = {}
@@ -80,18 +80,18 @@ def read_crontab(lines: Iterable[str], *, system: bool = False) -> tuple[list[En
 
 
 def _entry(number: int, line: str, *, system: bool, tz: str | None, env: dict[str, str]) -> Entry | str:
-    """The entry, or why there is none."""
+    """The entry, or the reason why the line is skipped."""
     fields = (2 if line.lower().startswith("@every") else 1) if line.startswith("@") else 5
     parts = line.split(None, fields + system)
     if len(parts) <= fields + system:
-        return "there is no command"
+        return "the line has no command"
     cron = " ".join(parts[:fields])
     if fields == 1:
         if cron.lower() == "@reboot":
-            return "a job has a time, and @reboot has none"
+            return "@reboot has no time, and a job needs one"
         named = WORDS.get(cron.lower())
         if named is None:
-            return f"{cron} is not a schedule that cron knows"
+            return f"{cron} is not a schedule of cron"
         cron = named
     command, stdin = _percent(parts[-1])
     return Entry(number, cron, command, stdin, parts[fields] if system else None, tz, env)

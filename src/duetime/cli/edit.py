@@ -1,4 +1,4 @@
-"""`jobs edit`: what shall be different about a job."""
+"""`jobs edit`: changes a job."""
 
 from typing import Annotated, Any, Unpack
 
@@ -17,33 +17,33 @@ _NOTHING: dict[str, Any] = {
     "tags": [],
     "args": {},
 }
-"""What can be taken away, and what is left then."""
+"""What `--without` can remove, and the value that is left."""
 
 
 @talks
 def edit(
     talk: Talk,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Its id: job_…")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")],
     arguments: Arguments = None,
     args: Args = None,
     without: Annotated[
-        list[str] | None, typer.Option("--without", help=f"Take away: {', '.join(_NOTHING)}; may be repeated.")
+        list[str] | None, typer.Option("--without", help=f"Remove: {', '.join(_NOTHING)}. May be repeated.")
     ] = None,
     version: Annotated[
-        int | None, typer.Option("--version", help="Only if this is its version still, as `jobs show` says it.")
+        int | None, typer.Option("--version", help="Fail unless this is the current version, as in `jobs show`.")
     ] = None,
     **options: Unpack[EditOptions],
 ) -> None:
-    """Change a job: what is named becomes different, the rest stays. Arguments are replaced as a whole."""
+    """Change a job. Options that are not given stay unchanged. Arguments are replaced as a whole."""
     replaced = read_arguments(arguments, args)
-    changes: dict[str, Any] = {**options, **({} if replaced is None else {"args": replaced}), **_taken_away(without)}
+    changes: dict[str, Any] = {**options, **({} if replaced is None else {"args": replaced}), **_removed(without)}
     if not changes:
-        raise InvalidInput("nothing would become different", field="jobs edit", remedy="see duetime jobs edit --help")
+        raise InvalidInput("no change was given", field="jobs edit", remedy="see duetime jobs edit --help")
     talk.show(talk.client.change_job(job, version=version, **changes))
 
 
-def _taken_away(names: list[str] | None) -> dict[str, Any]:
+def _removed(names: list[str] | None) -> dict[str, Any]:
     for name in names or ():
         if name not in _NOTHING:
-            raise InvalidInput(f"{name!r} cannot be taken away", field="without", remedy=", ".join(_NOTHING))
+            raise InvalidInput(f"{name!r} cannot be removed", field="without", remedy=", ".join(_NOTHING))
     return {_REMOVABLE.get(name, name): _NOTHING[name] for name in names or ()}

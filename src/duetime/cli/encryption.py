@@ -1,4 +1,4 @@
-"""`encryption`: the keys that what is stored is encrypted with."""
+"""`encryption`: the keys that encrypt stored data."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +11,12 @@ from duetime.cli.server_commands import Talk, talks
 if TYPE_CHECKING:
     from duetime.wire.encryption import EncryptionView
 
-application = typer.Typer(help="The keys that what is stored is encrypted with.", no_args_is_help=True)
+application = typer.Typer(help="The keys that encrypt stored data.", no_args_is_help=True)
 
 
 @application.command("new-key")
 def new_key() -> None:
-    """Make a key for DUETIME_ENCRYPTION_KEYS, and print it. It is kept nowhere."""
+    """Create a key for DUETIME_ENCRYPTION_KEYS and print it. It is not stored."""
     from duetime.api.data_folder import new_encryption_key
 
     out.print(new_encryption_key("key"), soft_wrap=True, markup=False)
@@ -25,7 +25,7 @@ def new_key() -> None:
 @application.command()
 @talks
 def status(talk: Talk) -> None:
-    """Show which key encrypts, how far the last re-encryption has come, and which keys can be retired."""
+    """Show the current key, the progress of the last re-encryption, and which keys can be retired."""
     talk.show(talk.client.get_encryption())
 
 
@@ -33,23 +33,27 @@ def status(talk: Talk) -> None:
 @talks
 def re_encrypt(
     talk: Talk,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, instead of going on.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Start over instead of continuing.")] = False,
     fresh_data_key: Annotated[
-        bool, typer.Option("--fresh-data-key", help="With a key provider: encrypt with a new data key from now on.")
+        bool, typer.Option("--fresh-data-key", help="With a key provider: create a new data key first.")
     ] = False,
 ) -> None:
-    """Encrypt everything that is encrypted with other keys with the current one.
+    """Re-encrypt everything under older keys with the current key.
 
-    It goes on where it was stopped, a few rows at a time beside live work, until nothing is left. Then it says which
-    keys can be retired.
+    It continues where it was stopped, a few rows at a time while normal work goes on, until nothing is left. Then it
+    shows which keys can be retired.
     """
     seen = talk.client.re_encrypt(restart=restart, fresh_data_key=fresh_data_key)
     while not seen.done:
-        _tell(talk, seen, f"round {seen.round}, {seen.table}: looked at {seen.looked_at:,} rows")
+        _tell(talk, seen, f"round {seen.round}, {seen.table}: read {seen.looked_at:,} rows")
         seen = talk.client.re_encrypt()
-    _tell(talk, seen, f"done: looked at {seen.looked_at:,} rows in {seen.round} rounds")
+    _tell(talk, seen, f"done: read {seen.looked_at:,} rows in {seen.round} rounds")
     for name, count in seen.left.items():
-        _tell(talk, seen, f"{count:,} values need the key {name!r}, which the server does not have: add it and repeat")
+        _tell(
+            talk,
+            seen,
+            f"{count:,} values need the key {name!r}, which the server does not have: add it and run this again",
+        )
     for name in seen.known:
         can = "can be retired: nothing is encrypted with it" if name in seen.retirable else "is still in use"
         _tell(talk, seen, f"the key {name!r} {can}")
@@ -59,4 +63,4 @@ def re_encrypt(
 
 def _tell(talk: Talk, seen: "EncryptionView", text: str) -> None:
     facts = {"table": seen.table, "looked_at": seen.looked_at, "resealed": seen.resealed, "done": seen.done}
-    talk.say(escape(f"{text}; {seen.resealed:,} values encrypted anew" if not seen.done else text), **facts)
+    talk.say(escape(f"{text}; {seen.resealed:,} values re-encrypted" if not seen.done else text), **facts)

@@ -14,9 +14,9 @@ from duetime.cli.server_commands import Talk, Yes, limited, read_lines, talks
 from duetime.errors import InvalidInput
 from duetime.wire.graphs import GraphView
 
-graphs = group("Jobs that depend on each other: submit, look, cancel, run again.")
+graphs = group("Graphs of dependent jobs: list, submit, cancel, rerun.")
 
-GraphId = Annotated[str, typer.Argument(metavar="GRAPH", help="Its id: gra_…")]
+GraphId = Annotated[str, typer.Argument(metavar="GRAPH", help="The graph's id: gra_…")]
 
 
 @graphs.command("list")
@@ -38,7 +38,7 @@ def list_graphs(talk: Talk, limit: Limit = 50) -> None:
 @talks
 def submit(
     talk: Talk,
-    file: Annotated[Path, typer.Argument(help="A JSON file: name, and nodes by name (- reads it from a pipe).")],
+    file: Annotated[Path, typer.Argument(help="A JSON file with name and nodes (- reads standard input).")],
 ) -> None:
     """Submit a graph: all of its nodes, or none."""
     try:
@@ -47,7 +47,7 @@ def submit(
         raise InvalidInput(f"is not a JSON object: {error}", field=str(file)) from None
     unknown = sorted(body.keys() - {"name", "nodes"})
     if unknown or not isinstance(body.get("nodes"), dict):
-        raise InvalidInput("holds `nodes` and perhaps a `name`", field=str(file), remedy="see docs/graphs.md")
+        raise InvalidInput("must contain `nodes`, and optionally `name`", field=str(file), remedy="see docs/graphs.md")
     for name, node in body["nodes"].items():
         check_object(node, f"nodes.{name}", """such as {"task": "greet"}""")
     _show(talk, talk.client.create_graph(body["nodes"], name=body.get("name")))
@@ -56,14 +56,14 @@ def submit(
 @graphs.command()
 @talks
 def show(talk: Talk, graph: GraphId) -> None:
-    """Show a graph: its nodes, how they stand and how long they took."""
+    """Show a graph: its nodes, their states and durations."""
     _show(talk, talk.client.get_graph(graph))
 
 
 @graphs.command()
 @talks
 def cancel(talk: Talk, graph: GraphId, yes: Yes = False) -> None:
-    """End what waits, and ask what runs to stop."""
+    """Cancel the nodes that wait, and ask running ones to stop."""
     if talk.asks(yes=yes):
         left = sum(node.finished_at is None for node in talk.client.get_graph(graph).nodes)
         talk.agree(f"Cancel {graph}, with {left:,} nodes that have not ended?")
@@ -73,7 +73,7 @@ def cancel(talk: Talk, graph: GraphId, yes: Yes = False) -> None:
 @graphs.command()
 @talks
 def rerun(talk: Talk, graph: GraphId) -> None:
-    """Run again what did not succeed, and all that depends on it."""
+    """Rerun the nodes that did not succeed, and all that depend on them."""
     _show(talk, talk.client.rerun_graph(graph))
 
 

@@ -1,4 +1,4 @@
-"""Groups of commands about one kind of thing. Named alone, or with options only, a group lists it."""
+"""Groups of commands about one kind of object. Without a subcommand, a group lists its objects."""
 
 from typing import Any
 
@@ -14,4 +14,4 @@ class _ListsByDefault(TyperGroup):
 
 
 def group(help: str) -> typer.Typer:
-    return typer.Typer(cls=_ListsByDefault, help=f"{help} Alone, it lists them.")
+    return typer.Typer(cls=_ListsByDefault, help=f"{help} Without a subcommand, lists them.")

@@ -1,4 +1,4 @@
-"""What commands say about a job: options that several of them share, and how they are read."""
+"""Options of a job that several commands share, and how they are parsed."""
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping
@@ -19,10 +19,10 @@ Args = Annotated[str | None, typer.Option("--args", help="All arguments as one J
 
 
 def flags_of(options: Iterable[Declared], taken: Collection[str] = ()) -> dict[str, inspect.Parameter]:
-    """A parameter of a command for each option, beside those that the command has itself."""
+    """A command parameter for each option, in addition to the command's own."""
     return {
         each.name: inspect.Parameter(
-            f"option_{each.name}",  # commands have parameters of their own, such as the API key
+            f"option_{each.name}",  # the prefix avoids clashes with the command's own parameters, such as the API key
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[each.kind.flag | None, typer.Option(each.flag, help=_help(each))],
@@ -34,13 +34,13 @@ def flags_of(options: Iterable[Declared], taken: Collection[str] = ()) -> dict[s
 
 def _help(declared: Declared) -> str:
     example = declared.option.example
-    such_as = "" if example is None or isinstance(example, list) else f" Such as {example}."
+    such_as = "" if example is None or isinstance(example, list) else f" For example {example}."
     repeated = " May be repeated." if declared.kind.flag == list[str] else ""
     return escape(declared.option.doc.replace("`", "") + such_as + repeated)
 
 
 def read_flags(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a job as JSON has them, from the flags that were given."""
+    """The options of a job in JSON form, from the given flags."""
     found = {}
     for name, value in given.items():
         if value is not None and value != []:

@@ -1,4 +1,4 @@
-"""`jobs`: look at jobs, and steer them."""
+"""`jobs`: inspect and control jobs."""
 
 from typing import Annotated
 
@@ -9,12 +9,12 @@ from duetime.cli.groups import group
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.server_commands import Talk, Yes, limited, talks
 
-application = group("Look at jobs, and steer them.")
+application = group("Inspect and control jobs.")
 
 application.command("edit")(edit)
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="Its id: job_…")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many to show at most.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows.")]
 
 
 @application.command("list")
@@ -55,35 +55,35 @@ def show(talk: Talk, job: JobId) -> None:
 @application.command()
 @talks
 def status(talk: Talk, job: JobId) -> None:
-    """Show how a job stands: its last run, its next one, and why it failed."""
+    """Show the state of a job: its last run, its next one, and why it failed."""
     talk.show(talk.client.get_job_status(job))
 
 
 @application.command()
 @talks
 def cancel(talk: Talk, job: JobId) -> None:
-    """Cancel a job; a run under way is asked to stop."""
+    """Cancel a job; a running run is asked to stop."""
     talk.show(talk.client.cancel_job(job))
 
 
 @application.command()
 @talks
 def pause(talk: Talk, job: JobId) -> None:
-    """Fire no more until it is resumed."""
+    """Pause a job until it is resumed."""
     talk.show(talk.client.pause_job(job))
 
 
 @application.command()
 @talks
 def resume(talk: Talk, job: JobId) -> None:
-    """Go on; what was missed meanwhile is for the misfire policy to decide."""
+    """Resume a job. Its misfire policy decides about missed occurrences."""
     talk.show(talk.client.resume_job(job))
 
 
 @application.command()
 @talks
 def trigger(talk: Talk, job: JobId, idempotency_key: IdempotencyKey = None) -> None:
-    """Make an extra run now."""
+    """Start an extra run now."""
     talk.show(talk.client.trigger_job(job, idempotency_key=idempotency_key))
 
 
@@ -92,20 +92,20 @@ def trigger(talk: Talk, job: JobId, idempotency_key: IdempotencyKey = None) -> N
 def backfill(
     talk: Talk,
     job: JobId,
-    start: Annotated[str, typer.Argument(help="From when (RFC 3339).")],
-    end: Annotated[str, typer.Argument(help="Until when (RFC 3339).")],
-    limit: Annotated[int | None, typer.Option("--limit", help="Refuse to make more than this.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Runs a second.")] = None,
+    start: Annotated[str, typer.Argument(help="Start of the range (RFC 3339).")],
+    end: Annotated[str, typer.Argument(help="End of the range (RFC 3339).")],
+    limit: Annotated[int | None, typer.Option("--limit", help="Refuse if the range has more runs than this.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Runs per second.")] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> None:
-    """Make the runs of a past range."""
+    """Create the runs of a past range."""
     talk.show(talk.client.backfill_job(job, start, end, limit=limit, rate=rate, idempotency_key=idempotency_key))
 
 
 @application.command()
 @talks
 def delete(talk: Talk, job: JobId, yes: Yes = False) -> None:
-    """Delete a job; its history stays until its retention is over."""
+    """Delete a job; its history stays until its retention ends."""
     if talk.asks(yes=yes):
         found = talk.client.get_job(job)
         talk.agree(f"Delete {job} ({' '.join(filter(None, (found.task, found.name)))})?")

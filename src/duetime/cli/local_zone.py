@@ -1,4 +1,4 @@
-"""Whose clock hangs on this wall: the machine's time zone by its name, for people who meant it and did not say so."""
+"""The machine's time zone by name, to suggest it to users who gave none."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ _LOCALTIME = Path("/etc/localtime")
 
 
 def local_zone() -> str | None:
-    """Its name, such as Europe/Berlin; None where nothing tells it."""
+    """Its name, such as Europe/Berlin; None if it cannot be determined."""
     told = os.environ.get("TZ", "").removeprefix(":")
     if not told:
         told = str(_LOCALTIME.resolve()).partition("/zoneinfo/")[2]
@@ -24,10 +24,10 @@ def local_zone() -> str | None:
 
 
 def fires_by_another_clock(when: str, zone: str) -> bool:
-    """Whether a schedule has other times in this zone than in UTC: an interval of minutes has not."""
+    """Whether a schedule fires at other times in this zone than in UTC: an interval of minutes does not."""
     now = SystemClock().now()
     try:
         there, here = (preview(when, tz=each, start=now, count=2) for each in ("UTC", zone))
     except DuetimeError:
-        return False  # the server, which is newer, understands it
+        return False  # the server may be newer and understand it
     return [fire.utc for fire in there.fires] != [fire.utc for fire in here.fires]

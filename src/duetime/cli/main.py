@@ -1,6 +1,6 @@
 """The `duetime` command.
 
-What commands work with is imported inside them, so that help and short commands do not wait for servers and stores.
+Commands import what they use inside their functions, so that help and short commands do not load servers and stores.
 """
 
 import sys
@@ -33,7 +33,7 @@ from duetime.version import __version__
 
 application = typer.Typer(
     name="duetime",
-    help="A durable job scheduler: runs every job at its time, retries what fails, survives the death of any process.",
+    help="A durable job scheduler: runs every job on time, retries failures, survives the death of any process.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -86,6 +86,6 @@ def main() -> None:
     try:
         application()
     except Exception:
-        # As Python would, but what the error quotes may come from anywhere.
+        # Like Python's own traceback, but with untrusted text made safe for the terminal.
         sys.stderr.write(visible_lines(traceback.format_exc()))
         sys.exit(1)

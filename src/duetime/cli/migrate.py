@@ -1,4 +1,4 @@
-"""`migrate`: brings the schema of a database to this duetime's version."""
+"""`migrate`: brings a database's schema to this duetime's version."""
 
 import asyncio
 
@@ -13,7 +13,8 @@ def migrate(
 ) -> None:
     """Bring the schema up to date. Safe to run twice, and from two places at once.
 
-    Where somebody holds what has to change, it waits in turns for up to a minute, and says for whom.
+    While another transaction holds a table that must change, it waits in turns for up to a minute, and names the
+    blocker.
     """
     with clear_errors(json=json):
         settings = load_settings(config, database_url=database_url, data_dir=data_dir)

@@ -1,4 +1,4 @@
-"""`subscriptions` and `alerts`: what is told to whom, and which figures are watched."""
+"""`subscriptions` and `alerts`: who is notified of which events, and which figures are watched."""
 
 from typing import Annotated
 
@@ -9,8 +9,8 @@ from duetime.cli.server_commands import Talk, shown, talks
 from duetime.errors import InvalidInput
 from duetime.wire.notifications import FigureName
 
-subscriptions = group("Say what is told to whom: webhooks, Slack, mail.")
-alerts = group("Watch figures: backlog, lag, dead letters, workers.")
+subscriptions = group("Notification subscriptions: webhooks, Slack, email.")
+alerts = group("Alert rules: backlog, lag, dead letters, workers.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Only this queue.")]
@@ -19,7 +19,7 @@ Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Only this queu
 @subscriptions.command("list")
 @talks
 def list_subscriptions(talk: Talk) -> None:
-    """List what is told to whom."""
+    """List the subscriptions."""
     columns = {
         "name": lambda each: each.name,
         "to": lambda each: getattr(each.to, "url", None) or getattr(each.to, "address", ""),
@@ -37,18 +37,20 @@ def set_subscription(
     name: Name,
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Such as run.dead; '*' for all.")],
     webhook: Annotated[str | None, typer.Option("--webhook", help="A URL that gets signed requests.")] = None,
-    slack: Annotated[str | None, typer.Option("--slack", help="A URL that takes Slack's JSON.")] = None,
-    email: Annotated[str | None, typer.Option("--email", help="A mail address.")] = None,
+    slack: Annotated[str | None, typer.Option("--slack", help="A Slack webhook URL.")] = None,
+    email: Annotated[str | None, typer.Option("--email", help="An email address.")] = None,
     queue: Annotated[list[str] | None, typer.Option("--queue", "-q", help="Only these queues.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", "-t", help="Only jobs with one of these tags.")] = None,
-    late_after: Annotated[float, typer.Option("--late-after", help="Seconds from which a start is late.")] = 60.0,
-    paused: Annotated[bool, typer.Option("--paused", help="Tell nothing for now.")] = False,
+    late_after: Annotated[
+        float, typer.Option("--late-after", help="Seconds after which a start counts as late.")
+    ] = 60.0,
+    paused: Annotated[bool, typer.Option("--paused", help="Send nothing for now.")] = False,
 ) -> None:
-    """Say what is told to whom from now on."""
+    """Create or replace a subscription."""
     given = {"webhook": webhook, "slack": slack, "email": email}
     ways = {kind: where for kind, where in given.items() if where is not None}
     if len(ways) != 1:
-        raise InvalidInput("say where to", field="to", remedy="give one of --webhook, --slack and --email")
+        raise InvalidInput("a destination is required", field="to", remedy="give one of --webhook, --slack and --email")
     ((kind, where),) = ways.items()
     to = {"type": kind, "address" if kind == "email" else "url": where}
     talk.show(
@@ -61,14 +63,14 @@ def set_subscription(
 @subscriptions.command("delete")
 @talks
 def delete_subscription(talk: Talk, name: Name) -> None:
-    """Tell it no more."""
+    """Delete a subscription."""
     talk.show(talk.client.delete_subscription(name))
 
 
 @alerts.command("list")
 @talks
 def list_alerts(talk: Talk) -> None:
-    """List the rules, and how they stand."""
+    """List the alert rules and their states."""
     columns = {
         "name": lambda each: each.name,
         "figure": lambda each: each.figure,
@@ -88,16 +90,16 @@ def set_alert(
     name: Name,
     figure: Annotated[FigureName, typer.Argument(metavar="FIGURE")],
     threshold: Annotated[float, typer.Argument(metavar="THRESHOLD")],
-    until: Annotated[float | None, typer.Option("--until", help="Where it is right again.")] = None,
-    for_seconds: Annotated[float, typer.Option("--for", help="Seconds for which it must be wrong.")] = 0.0,
+    until: Annotated[float | None, typer.Option("--until", help="The value at which the alert ends.")] = None,
+    for_seconds: Annotated[float, typer.Option("--for", help="Seconds that the threshold must be crossed.")] = 0.0,
     queue: Queue = None,
 ) -> None:
-    """Watch a figure: dead_letters, lag_p95, backlog, workers, free_slots, duration or unserved."""
+    """Create or replace an alert rule on dead_letters, lag_p95, backlog, workers, free_slots, duration or unserved."""
     talk.show(talk.client.put_alert(name, figure, threshold, until=until, for_seconds=for_seconds, queue=queue))
 
 
 @alerts.command("delete")
 @talks
 def delete_alert(talk: Talk, name: Name) -> None:
-    """Watch it no more."""
+    """Delete an alert rule."""
     talk.show(talk.client.delete_alert(name))

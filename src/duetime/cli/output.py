@@ -1,12 +1,12 @@
-"""What commands print, and how they end.
+"""What commands print, and their exit codes.
 
-    0  done              3  the database or the server cannot be reached or used
-    1  failed            4  the schema is not one that this duetime knows
+    0  done              3  the database or the server is unreachable or unusable
+    1  failed            4  this duetime cannot run on the schema
     2  wrong usage       5  the embedded file belongs to another process
-                         6  the key is unknown, or may not do this
+                         6  the key is unknown, or lacks the permission
 
-Text is for people and goes through rich; `--json` prints one JSON object for scripts. Whatever a submitter, a worker or
-a receiver put into either, what arrives at the terminal has no control characters but those that rich writes itself.
+Text is for people and goes through rich; `--json` prints one JSON object per line for scripts. Whatever a submitter, a
+worker or a receiver put into either, the terminal gets no control characters except those that rich writes itself.
 """
 
 import logging
@@ -47,7 +47,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
 
 
 def say(text: str, *, json: bool, **facts: Any) -> None:
-    """One thing that happened: a line for people, in rich's markup, or an object for scripts."""
+    """Report one event: a line for people, in rich's markup, or an object for scripts."""
     if json:
         print_json(facts)
     else:
@@ -55,18 +55,18 @@ def say(text: str, *, json: bool, **facts: Any) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person reads it, whatever rich was told about colours. Python has None for one that is closed."""
+    """Whether a person reads it, whatever rich's colour settings say. Python has None for a closed stream."""
     return stream is not None and stream.isatty()
 
 
 def print_json(value: object) -> None:
-    """One object, on a line of its own."""
+    """One object, on its own line."""
     sys.stdout.write(visible_json(value, enc_hook=str) + "\n")
     sys.stdout.flush()
 
 
 def fail(error: DuetimeError, *, json: bool) -> NoReturn:
-    """Say what went wrong in one line, and end with the code that means it."""
+    """Print the error in one line, and exit with its code."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), 1)
     if json:
         facts = {
@@ -94,7 +94,7 @@ def clear_errors(*, json: bool) -> Iterator[None]:
         if known is not None:
             fail(known, json=json)
         if len(causes) == 1:
-            raise causes[0] from None  # its own traceback says where; the group around it says nothing
+            raise causes[0] from None  # its own traceback says where; the group adds nothing
         raise
 
 
@@ -148,7 +148,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def _ids(record: logging.LogRecord) -> dict[str, Any]:
-    """The attempt that a line is about: as the line says, else the one that it was written in."""
+    """The attempt that a line is about: named by the record, otherwise the one that it was written in."""
     if "run_id" not in record.__dict__:
         return dict(log_ids())
     return {name: record.__dict__[name] for name in _FIELDS if name in record.__dict__}

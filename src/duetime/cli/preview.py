@@ -1,4 +1,4 @@
-"""`preview`: what a schedule means and when it fires, before any job has it. Needs no server."""
+"""`preview`: what a schedule means and when it fires, before a job uses it. Needs no server."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -24,17 +24,17 @@ Text = Annotated[
 ]
 DayMatch = Annotated[
     Literal["either", "both"] | None,
-    typer.Option("--day-match", help="Whether a day matches one of a cron line's two fields of days, or both."),
+    typer.Option("--day-match", help="Whether a day must match either or both day fields of a cron line."),
 ]
-Zone = Annotated[str | None, typer.Option("--tz", help="Whose clock it goes by, such as Europe/Berlin.")]
-From = Annotated[str | None, typer.Option("--from", help="The moment to look from (RFC 3339). Default: now.")]
+Zone = Annotated[str | None, typer.Option("--tz", help="The time zone of the schedule, such as Europe/Berlin.")]
+From = Annotated[str | None, typer.Option("--from", help="The moment to start from (RFC 3339). Default: now.")]
 Count = Annotated[int, typer.Option("--count", "-n", help="How many fires to show.")]
 
 
 def preview(
     text: Text, tz: Zone = None, day_match: DayMatch = None, start: From = None, count: Count = FEW, json: Json = False
 ) -> None:
-    """Show what a schedule means and its next fires, with what clock changes make of them."""
+    """Show what a schedule means and its next fires, with the effects of clock changes."""
     with clear_errors(json=json):
         moment = SystemClock().now() if start is None else check_moment(start, "from")
         found = coming(text, tz=tz, day_match=day_match, start=moment, count=count)

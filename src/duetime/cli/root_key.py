@@ -1,4 +1,4 @@
-"""`root-key`: makes a key for the platform's operator, straight in the database."""
+"""`root-key`: creates a key for the platform's operator, directly in the database."""
 
 import asyncio
 from datetime import timedelta
@@ -19,11 +19,11 @@ def root_key(
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     expires_in: Annotated[
-        str | None, typer.Option("--expires-in", help="How long it works: 30d, 12h. Default: until it is revoked.")
+        str | None, typer.Option("--expires-in", help="After how long the key expires: 30d, 12h. Default: never.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a root key, which may do everything in every tenant. It is shown once."""
+    """Create a root key, which may do everything in every tenant. It is shown once."""
     from duetime.spec.kinds import read_duration
 
     with clear_errors(json=json):

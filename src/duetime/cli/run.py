@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000
 _PATIENCE = 2.0
-"""Seconds for what is left to end, once everything has stopped."""
+"""Seconds for remaining threads and tasks to end, once everything has stopped."""
 
 
 def up(
@@ -59,8 +59,8 @@ def up(
 ) -> None:
     """Run everything in one process, on an embedded SQLite file.
 
-    The HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is made and kept up to date by
-    itself. Ctrl-C stops in good order: what runs may finish, nothing is lost.
+    This runs the HTTP API, scanner, reaper, pruner, and a worker for your tasks. The schema is created and updated
+    automatically. Ctrl-C stops gracefully: running tasks may finish, nothing is lost.
     """
     keep_secrets_private()  # before anything that takes time
     from duetime.api.data_folder import ADMIN_KEY, SERVER_URL, ensure_admin_key, with_encryption_key, write_private
@@ -118,13 +118,13 @@ def up(
 
 
 async def _way_in(store: "Store", server: "HttpServer", key_hash: bytes) -> str:
-    """How a browser logs in. The link is as good as the root key, so it is for a terminal: what is redirected, or kept
-    by a supervisor, is a log that others read."""
+    """How a browser logs in. The link is as powerful as the root key, so it is printed only on a terminal: redirected
+    output is a log that others may read."""
     key = await store.key_by_hash(key_hash) if is_terminal(sys.stdout) else None
     link = None if key is None else await server.login_link(key.id)
     if link is None:
-        return "Browsers: duetime login-link prints a link that works once"
-    return f"Browsers: {link} (works once)"
+        return "Dashboard: duetime login-link prints a link that works once"
+    return f"Dashboard: {link} (works once)"
 
 
 def server(
@@ -172,17 +172,17 @@ def run_until_stopped(running: Coroutine[Any, Any, None], *, json: bool) -> None
     collect_seldom()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(running)
-        say("stopped; everything is kept", json=json, event="stopped")
-        # The event loop and the interpreter wait for every task and thread, and some never end. Their runs were
-        # handed back by now, so nothing is lost by leaving without them.
+        say("stopped; all jobs are stored", json=json, event="stopped")
+        # The event loop and the interpreter wait for every task and thread, and some never end. Their runs were handed
+        # back by now, so nothing is lost by exiting without them.
         leaving = threading.Timer(_PATIENCE, os._exit, (0,))
         leaving.daemon = True
         leaving.start()
 
 
 def collect_seldom() -> None:
-    """Look for cycles after more objects than usual, and never among those that were there from the beginning: a
-    worker makes many objects and hardly a cycle, and looking for them took a fifteenth of its time."""
+    """Collect garbage less often, and never among the objects from the start: a worker creates many objects and hardly
+    any cycles, and collection took a fifteenth of its time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])

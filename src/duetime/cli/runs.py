@@ -1,4 +1,4 @@
-"""`runs` and `dead`: look at runs, and mend what went wrong."""
+"""`runs` and `dead`: inspect runs, and repair failures."""
 
 from typing import Annotated, Any
 
@@ -14,23 +14,23 @@ from duetime.clock import monotonic
 from duetime.errors import DuetimeError
 from duetime.wire.runs import LONGEST_DELAY
 
-runs = group("Look at runs, stop them, try them again.")
-dead = group("Runs whose attempts are spent: look, replay, discard.")
+runs = group("Inspect, cancel and retry runs.")
+dead = group("Dead letters, runs that used up their attempts: inspect, replay, discard.")
 
 _COUNTED = 1000
-"""Up to how many are counted before a question."""
+"""The maximum count in a confirmation question."""
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id: run_…")]
-MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this one.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_…")]
+MaybeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="Only this run.")]
 Task = Annotated[str | None, typer.Option("--task")]
 Queue = Annotated[str | None, typer.Option("--queue")]
-Job = Annotated[str | None, typer.Option("--job", help="Only those of this job.")]
-Error = Annotated[str | None, typer.Option("--error", help="Only those whose error contains this.")]
-Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only those of this group.")]
-Everything = Annotated[bool, typer.Option("--all", help="All that there are, when nothing else is said.")]
+Job = Annotated[str | None, typer.Option("--job", help="Only runs of this job.")]
+Error = Annotated[str | None, typer.Option("--error", help="Only runs whose error contains this text.")]
+Fingerprint = Annotated[str | None, typer.Option("--fingerprint", help="Only runs of this error group.")]
+Everything = Annotated[bool, typer.Option("--all", help="All dead letters, if no filter is given.")]
 
 AT_ONCE = 1000
-"""How many dead letters one request takes."""
+"""The number of dead letters per request."""
 
 
 @runs.command("list")
@@ -79,7 +79,7 @@ def cancel(talk: Talk, run: RunId) -> None:
 @runs.command()
 @talks
 def retry(talk: Talk, run: RunId, idempotency_key: IdempotencyKey = None) -> None:
-    """Try a run again; one that is over is repeated once, by a new run."""
+    """Retry a run. A run that has ended is repeated once, by a new run."""
     talk.show(talk.client.retry_run(run, idempotency_key=idempotency_key))
 
 
@@ -111,7 +111,7 @@ def list_dead(
 @dead.command("groups")
 @talks
 def list_groups(talk: Talk, limit: Limit = 50) -> None:
-    """Group dead letters by what went wrong, the largest groups first."""
+    """Group dead letters by error, the largest groups first."""
     columns = {
         "fingerprint": lambda group: group.fingerprint,
         "count": lambda group: group.count,
@@ -134,30 +134,30 @@ def replay(
     error: Error = None,
     fingerprint: Fingerprint = None,
     everything: Everything = False,
-    rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs a second.")] = 100.0,
+    rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs per second.")] = 100.0,
 ) -> None:
-    """Repeat dead letters as new runs: one, those that match, or --all."""
+    """Replay dead letters as new runs: one, those that match, or --all."""
     wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
     count, more, began = 0, True, monotonic()
     try:
         with Progress(console=err, transient=True, disable=talk.json) as progress:
             under_way = progress.add_task("replaying", total=None)
             while more:
-                # Each request begins where the one before ends: together they keep to the rate.
+                # Each request starts where the previous one ends: together they keep to the rate.
                 delay = max(0.0, began + count / rate - monotonic())
                 if delay > LONGEST_DELAY:
                     raise DuetimeError(
-                        "at this rate the next one would start more than a day from now",
-                        remedy="give a higher --rate, or repeat the command when these have started",
+                        "at this rate the next run would start more than a day from now",
+                        remedy="raise --rate, or repeat the command when these have started",
                     )
                 answer = talk.client.replay_dead_letters(limit=AT_ONCE, rate=rate, delay=delay, **wanted)
                 count, more = count + len(answer.runs), answer.more and bool(answer.runs)
                 progress.update(under_way, completed=count)
     except DuetimeError:
         if count:
-            talk.say(f"{count:,} are tried again, the others are not", replayed=count)
+            talk.say(f"replayed {count:,}; the others were not", replayed=count)
         raise
-    talk.say(f"{count:,} are tried again", replayed=count)
+    talk.say(f"replayed {count:,}", replayed=count)
 
 
 @dead.command()
@@ -173,14 +173,14 @@ def discard(
     everything: Everything = False,
     yes: Yes = False,
 ) -> None:
-    """Remove dead letters: one, those that match, or --all. Asks before it removes more than one that was named."""
+    """Remove dead letters: one, those that match, or --all. Asks for confirmation before it removes more than one."""
     wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
     if run is None and talk.asks(yes=yes):
         _agree_to_discard(talk, wanted)
     count = 0
     while discarded := talk.client.discard_dead_letters(limit=AT_ONCE, **wanted).discarded:
         count += discarded
-    talk.say(f"{count:,} are removed", discarded=count)
+    talk.say(f"removed {count:,}", discarded=count)
 
 
 def _agree_to_discard(talk: Talk, wanted: dict[str, Any]) -> None:
@@ -191,8 +191,8 @@ def _agree_to_discard(talk: Talk, wanted: dict[str, Any]) -> None:
 
 
 def _until_now(talk: Talk, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Those that are dead by now, on the server's clock: what dies while they are taken is another matter. Where the
-    cause is still there, what is replayed dies again, and would be replayed for ever."""
+    """Restrict the filter to runs that are dead by now, on the server's clock. While the cause persists, replayed runs
+    die again, and would be replayed forever."""
     return wanted | {"end_time": talk.client.get_me().now}
 
 
@@ -213,5 +213,5 @@ def _wanted(
     wanted = {"run_id": run, "task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given and not everything:
-        raise typer.BadParameter("say which: a RUN, --task, --queue, --job, --error, --fingerprint, or --all")
+        raise typer.BadParameter("give a RUN, --task, --queue, --job, --error, --fingerprint or --all")
     return given

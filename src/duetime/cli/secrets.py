@@ -1,4 +1,4 @@
-"""`secrets`: values that headers of targets name, and that only their hosts get to see."""
+"""`secrets`: values that headers of targets reference, and that only their hosts receive."""
 
 import sys
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from duetime.cli.groups import group
 from duetime.cli.server_commands import Talk, talks
 
-application = group("Secrets that headers of targets name.")
+application = group("Secrets that headers of targets reference.")
 
 SecretName = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -16,7 +16,7 @@ SecretName = Annotated[str, typer.Argument(metavar="NAME")]
 @application.command("list")
 @talks
 def list_secrets(talk: Talk) -> None:
-    """List the secrets, with where they may be sent and who may name them. Their values are shown nowhere."""
+    """List the secrets, where they may be sent and which roles may use them. Their values are never shown."""
     columns = {
         "secret": lambda secret: secret.name,
         "hosts": lambda secret: secret.hosts,
@@ -33,14 +33,15 @@ def put(
     name: SecretName,
     host: Annotated[
         list[str],
-        typer.Option("--host", help="Where it may be sent: api.example.com, api.example.com:8443, *.example.com."),
+        typer.Option("--host", help="A host it may be sent to: api.example.com, api.example.com:8443, *.example.com."),
     ],
     role: Annotated[
         list[str] | None,
-        typer.Option("--role", help="Whose jobs may name it: admin, operator, submitter. Default: all of them."),
+        typer.Option("--role", help="A role whose jobs may use it: admin, operator, submitter. Default: all."),
     ] = None,
 ) -> None:
-    """Set a secret, new or not. Its value is read from a pipe or asked for: others can see arguments."""
+    """Create or replace a secret. The value is read from standard input or a prompt, because other users can see
+    arguments."""
     asked = sys.stdin.isatty()
     value = typer.prompt("Value", hide_input=True, err=True) if asked else sys.stdin.read().rstrip("\r\n")
     talk.show(talk.client.put_secret(name, value, hosts=host, roles=role or ()))

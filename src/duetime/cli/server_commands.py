@@ -1,4 +1,4 @@
-"""Commands that talk to a server: which one and with which key, and how answers are shown."""
+"""Commands that call a server: which server and key, and how answers are shown."""
 
 import functools
 import inspect
@@ -25,9 +25,9 @@ from duetime.text.visible import visible, visible_json, visible_lines
 if TYPE_CHECKING:
     from duetime.client import Client
 
-Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in, with a root key.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="The tenant to act in; requires a root key.")]
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 _ADDED: dict[str, tuple[Any, Any]] = {
     "url": (Url, None),
@@ -45,7 +45,7 @@ _LONGEST = 60
 
 
 class Talk:
-    """A command's side of the conversation: the client, and how to show what it answers."""
+    """A command's connection to the server: the client, and how to show its answers."""
 
     def __init__(self, client: "Client", *, json: bool) -> None:
         self.client = client
@@ -55,15 +55,15 @@ class Talk:
         say(text, json=self.json, **facts)
 
     def asks(self, *, yes: bool) -> bool:
-        """Whether somebody is there to be asked before what cannot be undone; a script has said what it wants."""
+        """Whether to ask for confirmation before an irreversible action: only if a person is at the terminal."""
         return not yes and is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
     def agree(self, question: str) -> None:
-        """Go on only where the answer is yes."""
+        """Continue only if the answer is yes."""
         typer.confirm(visible(question), abort=True, err=True)
 
     def show(self, value: msgspec.Struct) -> None:
-        """One thing, field by field."""
+        """One object, field by field."""
         if self.json:
             print_json(value)
             return
@@ -74,7 +74,7 @@ class Talk:
         out.print(table)
 
     def table(self, items: Iterable[Any], columns: Mapping[str, Callable[[Any], object]]) -> None:
-        """Many things: a row each for people, an object a line for scripts."""
+        """Many objects: a row each for people, an object per line for scripts."""
         if self.json:
             for item in items:
                 print_json(item)
@@ -85,7 +85,7 @@ class Talk:
         for item in items:
             table.add_row(*(escape(_shortened(shown(value(item)))) for value in columns.values()))
         if table.row_count:
-            # As wide as it is, whatever the terminal's width: half an id or a folded time helps nobody.
+            # Keep the full width even on a narrow terminal: half an id or a folded time is useless.
             out.width = max(out.width, _WIDE)
             out.print(table)
         else:
@@ -93,8 +93,9 @@ class Talk:
 
 
 def talks(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is the talk: it gets --url, --key, --tenant, --data-dir and
-    --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for each option."""
+    """Turn a function whose first parameter is the `Talk` into a command. It gets --url, --key, --tenant, --data-dir
+    and --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for each
+    option."""
 
     signature = inspect.signature(function)
     own = dict(list(signature.parameters.items())[1:])
@@ -134,7 +135,7 @@ def talks(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def limited(items: Iterable[Any], limit: int) -> list[Any]:
-    """The first of what may be a long list: pages beyond it are not asked for."""
+    """The first items of a long list; later pages are not requested."""
     found = []
     for item in items:
         found.append(item)
@@ -148,7 +149,7 @@ def shown(value: object) -> str:
         case None:
             return ""
         case datetime():
-            # With its offset: schedules beside it go by clocks of their own.
+            # With its offset: schedules in the same table have their own time zones.
             return value.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z")
         case bool():
             return "yes" if value else "no"
@@ -165,7 +166,7 @@ def shown(value: object) -> str:
 
 
 def read_lines(file: Path) -> list[str]:
-    """The lines of a file, or of what is piped in for `-`."""
+    """The lines of a file, or of standard input for `-`."""
     try:
         content = _piped_in() if str(file) == "-" else file.read_bytes()
         text = content.decode("utf-8")
@@ -173,13 +174,13 @@ def read_lines(file: Path) -> list[str]:
         raise InvalidInput(f"cannot be read: {error.strerror}", field=str(file)) from None
     except UnicodeDecodeError:
         raise InvalidInput("cannot be read: it is not UTF-8", field=str(file)) from None
-    # Not `splitlines`, which also ends a line at characters that JSON may have inside a text.
+    # Not `splitlines`, which also splits at characters that JSON allows inside a string.
     return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
 
 
 def _piped_in() -> bytes:
     if sys.stdin is None:
-        raise InvalidInput("cannot be read: standard input is closed", field="-", remedy="pipe it in, or name a file")
+        raise InvalidInput("cannot be read: standard input is closed", field="-", remedy="pipe it in, or give a file")
     return sys.stdin.buffer.read()
 
 

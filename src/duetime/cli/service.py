@@ -1,4 +1,4 @@
-"""`queues`, `breakers`, `workers` and `tail`: what the service does right now."""
+"""`queues`, `breakers`, `workers` and `tail`: the current state of the service."""
 
 from typing import Annotated, Any
 
@@ -9,9 +9,9 @@ from duetime.cli.groups import group
 from duetime.cli.output import err
 from duetime.cli.server_commands import Talk, shown, talks
 
-queues = group("Look at queues, limit, pause and resume them.")
+queues = group("Inspect, limit, pause and resume queues.")
 
-breakers = group("Look at targets that are left alone because they fail, and try them again.")
+breakers = group("Circuit breakers of failing targets: list, reset.")
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
@@ -19,7 +19,7 @@ QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 @queues.command("list")
 @talks
 def list_queues(talk: Talk) -> None:
-    """List the queues, with what waits in them."""
+    """List the queues, with their waiting runs."""
     columns = {
         "queue": lambda queue: queue.name,
         "paused": lambda queue: queue.paused,
@@ -39,10 +39,12 @@ def list_queues(talk: Talk) -> None:
 def limit(
     talk: Talk,
     queue: QueueName,
-    running: Annotated[str | None, typer.Option("--running", help="At most so many at once; none: no limit.")] = None,
-    rate: Annotated[str | None, typer.Option("--rate", help="At most so many starts: 100/m; none: no limit.")] = None,
+    running: Annotated[str | None, typer.Option("--running", help="Maximum running runs; none: no limit.")] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", help="Maximum starts per period: 100/m; none: no limit.")
+    ] = None,
 ) -> None:
-    """Say what a queue may do at most; what is not given stays."""
+    """Set the limits of a queue. Limits that are not given stay unchanged."""
     said: dict[str, Any] = {}
     if running is not None:
         if running != "none" and not running.isdecimal():
@@ -56,24 +58,24 @@ def limit(
 @queues.command()
 @talks
 def pause(talk: Talk, queue: QueueName) -> None:
-    """Start nothing more from a queue; what runs goes on."""
+    """Start no more runs from a queue; running ones go on."""
     known = {each.name for each in talk.client.list_queues().items}
     talk.show(talk.client.pause_queue(queue))
     if queue not in known and not talk.json:
-        err.print(f"[yellow]{escape(queue)} has never had a job: is it spelt like that?[/]", soft_wrap=True)
+        err.print(f"[yellow]the queue {escape(queue)} has never had a job: check the spelling[/]", soft_wrap=True)
 
 
 @queues.command()
 @talks
 def resume(talk: Talk, queue: QueueName) -> None:
-    """Start again what waits in a queue."""
+    """Start the runs of a paused queue again."""
     talk.show(talk.client.resume_queue(queue))
 
 
 @breakers.command("list")
 @talks
 def list_breakers(talk: Talk) -> None:
-    """List the targets that are left alone, and those that were tried within 30 seconds."""
+    """List the open breakers, and the targets that were called within 30 seconds."""
     columns = {
         "target": lambda breaker: breaker.target,
         "state": lambda breaker: breaker.state,
@@ -89,13 +91,13 @@ def list_breakers(talk: Talk) -> None:
 @breakers.command()
 @talks
 def reset(talk: Talk, target: Annotated[str, typer.Argument(metavar="TARGET")]) -> None:
-    """Close a breaker at once: its target is called again, and counted anew."""
+    """Close a breaker now: its target is called again, and counting starts over."""
     talk.show(talk.client.reset_breaker(target))
 
 
 @talks
 def workers(talk: Talk) -> None:
-    """List the workers, with what they can do."""
+    """List the workers, with their tasks and slots."""
     columns = {
         "worker id": lambda worker: worker.worker_id,
         "name": lambda worker: worker.name,
@@ -112,10 +114,10 @@ def workers(talk: Talk) -> None:
 @talks
 def tail(
     talk: Talk,
-    after: Annotated[str | None, typer.Option("--after", help="Go on after this event.")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many events.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Continue after this event.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Exit after this many events.")] = None,
 ) -> None:
-    """Follow what happens, as it happens. Ctrl-C ends it."""
+    """Follow events as they happen. Ctrl-C ends it."""
     seen = 0
     try:
         for change in talk.client.watch_events(after):

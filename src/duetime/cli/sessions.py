@@ -1,4 +1,4 @@
-"""`sessions` and `login-link`: browsers that act for a key."""
+"""`sessions` and `login-link`: browser sessions."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from duetime.cli.groups import group
 from duetime.cli.server_commands import Talk, Yes, talks
 from duetime.errors import InvalidInput
 
-sessions = group("Sessions of browsers: list, revoke.")
+sessions = group("Browser sessions: list, revoke.")
 
 
 @sessions.command("list")
@@ -18,7 +18,7 @@ def list_sessions(
     talk: Talk,
     of: Annotated[str | None, typer.Option("--of", help="key (this one), tenant (all its keys) or all.")] = None,
 ) -> None:
-    """List the sessions that have not ended, newest first."""
+    """List the active sessions, newest first."""
     columns = {
         "session id": lambda session: session.session_id,
         "key": lambda session: session.key_name,
@@ -36,25 +36,27 @@ def list_sessions(
 @talks
 def revoke(
     talk: Talk,
-    session_ids: Annotated[list[str] | None, typer.Argument(metavar="SESSION…", help="Their ids: ses_…")] = None,
+    session_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="SESSION…", help="The sessions' ids: ses_…")
+    ] = None,
     of: Annotated[
-        str | None, typer.Option("--all-of", help="All those of: key (this one), tenant (all its keys) or all.")
+        str | None, typer.Option("--all-of", help="All sessions of: key (this one), tenant (all its keys) or all.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """End sessions: those browsers have to log in again."""
+    """End sessions: those browsers must log in again."""
     if bool(session_ids) == bool(of):
-        raise InvalidInput("name sessions, or all of them", field="session", remedy="give ids, or --all-of")
+        raise InvalidInput("is required", field="session", remedy="give ids or --all-of")
     found = session_ids or [session.session_id for session in talk.client.sessions(of=of)]
     if of and talk.asks(yes=yes):
-        talk.agree(f"End {len(found)} sessions? Those browsers have to log in again.")
+        talk.agree(f"End {len(found)} sessions? Those browsers must log in again.")
     for session_id in found:
         talk.show(talk.client.revoke_session(session_id))
 
 
 @talks
 def login_link(talk: Talk) -> None:
-    """Print a link that logs a browser in once, as the key of this command. It works for an hour."""
+    """Print a link that logs a browser in once, with this command's key. It expires after an hour."""
     made = talk.client.create_login_link()
     url = f"{talk.client.url}{made.path}"
     talk.say(escape(url), url=url, expires_at=made.expires_at)

@@ -19,10 +19,10 @@ from duetime.spec.options import ScheduleOptions, SubmitOptions
 _BATCH = 1000
 _INDEX = re.compile(r"\[([0-9]+)\]")
 
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
-MaybeTask = Annotated[str | None, typer.Argument(metavar="TASK", help="What to run: a task that workers have.")]
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="The task to run.")]
+MaybeTask = Annotated[str | None, typer.Argument(metavar="TASK", help="The task to run.")]
 TargetJson = Annotated[
-    str | None, typer.Option("--target", help="What duetime does itself, as JSON: a call or a command.")
+    str | None, typer.Option("--target", help="A call or a command that duetime executes itself, as JSON.")
 ]
 CallbackUrl = Annotated[str | None, typer.Option("--callback-url", help="POST the arguments to this URL.")]
 
@@ -37,22 +37,22 @@ def submit(
     callback_url: CallbackUrl = None,
     wait: Annotated[str | None, typer.Option("--wait", help="Wait this long for the result, such as 30s.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="A file of jobs, one JSON object a line (- reads them from a pipe).")
+        Path | None, typer.Option("--file", help="A file with one job per line, as JSON (- reads standard input).")
     ] = None,
     **options: Unpack[SubmitOptions],
 ) -> None:
-    """Run a task once: now, at a time, or after a while."""
-    # Before anything is created, or there would be a job that the caller does not know of.
+    """Run a task once: now, at a time, or after a delay."""
+    # Parsed before the job is created: otherwise an error would leave a job that the caller does not know of.
     patience = None if wait is None else read_duration(wait, "wait").total_seconds()
     if file is not None:
         _submit_file(talk, file)
         return
     if target is not None or callback_url is not None:
-        # There is no task, so the first word is an argument too.
+        # With a target there is no task, so the first word is an argument too.
         task, arguments = None, [*([] if task is None else [task]), *(arguments or [])]
     elif task is None:
-        remedy = "name a task, or give --target, --callback-url or --file"
-        raise InvalidInput("says what to run", field="task", remedy=remedy)
+        remedy = "give a task, --target, --callback-url or --file"
+        raise InvalidInput("is required", field="task", remedy=remedy)
     receipt = talk.client.create_job(
         task,
         target=None if target is None else read_json(target, "target"),
@@ -89,7 +89,7 @@ def schedule(
     callback_url: CallbackUrl = None,
     **options: Unpack[ScheduleOptions],
 ) -> None:
-    """Run a task again and again. With --target or --callback-url there is no task: WHEN comes first."""
+    """Run a task repeatedly. With --target or --callback-url there is no task: WHEN comes first."""
     wanted: str | None = task
     if target is not None or callback_url is not None:
         wanted, timing, arguments = None, task, [*([] if timing is None else [timing]), *(arguments or [])]
@@ -107,7 +107,7 @@ def schedule(
     told = options.get("when") or options.get("cron") or options.get("rrule")
     zone = local_zone() if "tz" not in options and told is not None else None
     meant = zone is not None and told is not None and fires_by_another_clock(told, zone)
-    _warn(talk, (*receipt.warnings, *([f"its times are UTC; --tz {zone} for your clock"] if meant else [])))
+    _warn(talk, (*receipt.warnings, *([f"its times are UTC; use --tz {zone} for your time zone"] if meant else [])))
     talk.show(receipt)
 
 
@@ -123,7 +123,7 @@ def _submit_file(talk: Talk, file: Path) -> None:
             except DuetimeError as error:
                 raise _in_file(error, lines[start:], stored=start) from None
             progress.advance(under_way, len(batch))
-    talk.say(f"{len(jobs):,} jobs are stored", stored=len(jobs))
+    talk.say(f"stored {len(jobs):,} jobs", stored=len(jobs))
 
 
 def _job(line: str, field: str) -> dict[str, Any]:
@@ -131,17 +131,17 @@ def _job(line: str, field: str) -> dict[str, Any]:
 
 
 def _in_file(error: DuetimeError, lines: list[int], *, stored: int) -> DuetimeError:
-    """An error of a batch, told by the lines of the file, and with what is stored of it already."""
+    """An error of a batch in terms of the file's lines, with how much of the file is already stored."""
     field, remedy = error.field, error.remedy
     if index := _INDEX.match(field or ""):
         field = f"line {lines[int(index[1])]}{index.string[index.end() :]}"
-        remedy = "mend it and submit again" if not stored else f"mend it and submit from line {lines[0]} on"
+        remedy = "fix it and submit again" if not stored else f"fix it and submit from line {lines[0]} on"
     already = f"; {stored:,} jobs above line {lines[0]} are stored" if stored else ""
     return _retold(error, error.message + already, field, remedy)
 
 
 def _retold(error: DuetimeError, message: str, field: str | None = None, remedy: str | None = None) -> DuetimeError:
-    """An error of the same kind, which ends the command with the same code."""
+    """An error of the same class, which ends the command with the same exit code."""
     return type(error)(message, field=field or error.field, remedy=remedy or error.remedy)
 
 

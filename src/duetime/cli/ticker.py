@@ -1,4 +1,4 @@
-"""Shows runs as they end: every one while they are few, a count when they are many."""
+"""Shows runs as they end: each one while they are few, a count when they are many."""
 
 from datetime import UTC, datetime
 
@@ -35,7 +35,7 @@ class Ticker:
         if self._shown > PER_SECOND:
             self._hidden += 1
             return
-        # Lag is that of the first start, so it says nothing of later ones.
+        # Lag is measured at the first start, so it says nothing about later attempts.
         lag = (claimed.started - claimed.due) / 1000 if claimed.fence == 1 else None
         took = (datetime.now(UTC) - claimed.started_at).total_seconds() * 1000  # noqa: TID251 - shown, never decided on
         mark = _MARKS.get(completion.attempt_state, "?")

@@ -51,14 +51,14 @@ def worker(
     client_cert: ClientCert = None,
     client_key: ClientKey = None,
     targets: Annotated[
-        bool, typer.Option("--targets", help="Make the calls and run the commands of jobs; with an app or alone.")
+        bool, typer.Option("--targets", help="Execute the targets of jobs (calls and commands), with an app or alone.")
     ] = False,
     log_level: LogLevel = None,
     json: Json = False,
 ) -> None:
-    """Run the tasks of an app, straight from PostgreSQL, or over HTTP with --url and a worker key.
+    """Run the tasks of an app, directly from PostgreSQL, or over HTTP with --url and a worker key.
 
-    On SIGTERM or Ctrl-C it claims no more, lets what runs finish within the grace period, and hands the rest back
+    On SIGTERM or Ctrl-C it claims no more, lets running tasks finish within the grace period, and hands the rest back
     without spending an attempt. A second signal stops at once.
     """
     keep_secrets_private()
@@ -83,7 +83,7 @@ def worker(
         )
         start_logging(settings, json=json)
         if app is None and not targets:
-            raise InvalidInput("says what to run", field="app", remedy="name an app as module:app, or give --targets")
+            raise InvalidInput("is required", field="app", remedy="give module:app or --targets")
         loaded = None if app is None else load_app(app, settings)
         if loaded is not None and not loaded.tasks:
             raise InvalidInput(f"{app} has no tasks", field="app", remedy="decorate a function with @app.task")
@@ -91,11 +91,13 @@ def worker(
         if settings.url is not None:
             if loaded is None or targets:
                 raise InvalidInput(
-                    "targets need the database itself, where the secrets are", field="targets", remedy="leave --url out"
+                    "targets need direct access to the database, which holds the secrets",
+                    field="targets",
+                    remedy="remove --url",
                 )
             _work_remotely(settings, loaded, json=json)
             return
-        # An embedded file belongs to one process, so whoever works on it also moves its jobs.
+        # An embedded file belongs to one process, so its worker also runs the engine's loops.
         embedded = settings.sqlite_file is not None
         known = with_encryption_key(settings) if embedded else settings
         node = Node(known, app=loaded, loops=embedded, targets=targets)
