@@ -1,7 +1,7 @@
-"""What one setting accepts: how its text is read, how its value is written and shown, and the words that say so.
+"""The kinds of settings: how a setting's text is parsed, how its value is written and shown, and how it is documented.
 
-A kind's reader takes what a TOML file, a variable or a flag may hold, and raises ValueError with the reason
-alone; `settings` adds the name, the source and the value, as far as it may be shown. A reason quotes no password.
+A kind's reader takes what a TOML file, a variable or a flag may contain, and raises ValueError with the reason alone;
+`settings` adds the name, the source and the value, as far as it may be shown. A reason never quotes a password.
 """
 
 import re
@@ -33,7 +33,7 @@ def show_all(value: Any) -> object:
 
 @dataclass(frozen=True)
 class Kind:
-    """One setting's rule; `default` is how the docs put a default that a value cannot say."""
+    """The rule of one setting; `default` documents a default that is not a plain value."""
 
     description: str
     accepts: str
@@ -43,7 +43,7 @@ class Kind:
     show: Callable[[Any], object] = show_all
     """What may be shown of a value."""
     secret: bool = False
-    """Whether nothing may be shown of a value that cannot be read: any part of it may be secret."""
+    """Whether nothing may be shown of an invalid value: any part of it may be secret."""
 
 
 def text(description: str) -> Kind:
@@ -54,7 +54,7 @@ def folder(description: str) -> Kind:
     def read(given: object) -> Path:
         return given if isinstance(given, Path) else Path(_text(given)).expanduser()
 
-    return Kind(description, "the path of a folder, made when missing", read)
+    return Kind(description, "the path of a folder, created if missing", read)
 
 
 def names(description: str) -> Kind:
@@ -66,7 +66,7 @@ def names(description: str) -> Kind:
         if "" in read_names:
             raise ValueError("a name is empty")
         if repeated := {name for name in read_names if read_names.count(name) > 1}:
-            raise ValueError(f"{min(repeated)!r} stands there twice")
+            raise ValueError(f"{min(repeated)!r} appears twice")
         return read_names
 
     return Kind(description, 'names, as a list or as "one,two"', read, ",".join, default="all")
@@ -102,12 +102,10 @@ def encryption_keys(description: str) -> Kind:
         keys = tuple(part.strip() for part in parts)
         names = [decoded_key(key)[0] for key in keys]
         if len(set(names)) != len(names):
-            raise ValueError("a name stands there twice")
+            raise ValueError("a name appears twice")
         return keys
 
-    accepts = (
-        "name:key, the key being 32 bytes in base64; several as a list or with commas, the one to encrypt with first"
-    )
+    accepts = "name:key, with 32 bytes in base64; several as a list or with commas, the one to encrypt with first"
 
     def show(keys: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(f"{name}:***" for name, _ in map(decoded_key, keys))
@@ -122,23 +120,23 @@ def key_provider(description: str) -> Kind:
         if parts.scheme == "file" and parts.path:
             return text
         if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
-            raise ValueError("it is neither a file nor an address")
+            raise ValueError("it is neither a file nor a URL")
         if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
             return text
-        raise ValueError("data keys go over https:// only, or over http:// to this machine")
+        raise ValueError("a key provider requires https://, or http:// on this machine")
 
-    return Kind(description, "file:/path/to/keys, or the address of a key provider (https://…)", read, default="none")
+    return Kind(description, "file:/path/to/keys, or the URL of a key provider (https://…)", read, default="none")
 
 
 def decoded_key(text: str) -> tuple[str, bytes]:
-    """The name and the bytes of an encryption key. What is wrong is said without the key."""
+    """The name and the bytes of an encryption key. Errors do not contain the key."""
     name, _, encoded = text.partition(":")
     try:
         key = b64decode(encoded, validate=True)
     except ValueError:
         key = b""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name) or len(key) != 32:
-        raise ValueError("a key does not read name:base64 with 32 bytes behind it")
+        raise ValueError("a key is not name:base64 with 32 bytes")
     return name, key
 
 
@@ -146,7 +144,7 @@ def choice(description: str, *options: str) -> Kind:
     def read(given: object) -> str:
         lowered = _text(given).lower()
         if lowered not in options:
-            raise ValueError("no such choice")
+            raise ValueError("not one of the choices")
         return lowered
 
     return Kind(description, f"one of {', '.join(options)}", read)
@@ -195,11 +193,11 @@ def database(description: str) -> Kind:
                 _split(address)
             case "sqlite":
                 if not rest.startswith("/") or not rest.strip("/"):
-                    raise ValueError("a path has to follow 'sqlite:///'")
+                    raise ValueError("a path must follow 'sqlite:///'")
             case "":
-                raise ValueError("it does not start with the kind of database and '://'")
+                raise ValueError("it must start with postgresql:// or sqlite:///")
             case other:
-                raise ValueError(f"duetime does not know the database {other!r}")
+                raise ValueError(f"duetime does not support the database {other!r}")
         return address
 
     accepts = "postgresql://user@host/database, or sqlite:///relative/path, or sqlite:////absolute/path"
@@ -210,7 +208,7 @@ def direct_database(description: str) -> Kind:
     def read(given: object) -> str:
         address = _text(given)
         if not address.startswith(("postgresql://", "postgres://")):
-            raise ValueError("it is not the address of a PostgreSQL")
+            raise ValueError("it is not the URL of a PostgreSQL database")
         _split(address)
         return address
 
@@ -221,7 +219,7 @@ def server(description: str) -> Kind:
     def read(given: object) -> str:
         address = _text(given)
         if not address.startswith(("http://", "https://")) or not _split(address).hostname:
-            raise ValueError("it is not the address of a server")
+            raise ValueError("it is not the URL of a server")
         return address.rstrip("/")
 
     return Kind(description, "such as http://127.0.0.1:8420", read, default="none", show=_show_address)
@@ -232,11 +230,11 @@ def mail_server(description: str) -> Kind:
         address = _text(given)
         parts = _split(address)
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
-            raise ValueError("it is not the address of a mail server")
+            raise ValueError("it is not the URL of a mail server")
         if parts.path.strip("/") or parts.query or parts.fragment:
             raise ValueError(_MALFORMED)
         if not unquote(f"{parts.username}{parts.password}").isascii():
-            raise ValueError("its name and password have to be ASCII")
+            raise ValueError("its name and password must be ASCII")
         return address
 
     accepts = "smtp://host:587, or smtps://name:password@host"
@@ -251,7 +249,7 @@ def secret(description: str) -> Kind:
 
 
 def without_password(address: object) -> str:
-    """An address fit for messages and logs; a malformed one loses all that might be a password."""
+    """A URL for messages and logs; a malformed one loses everything that might be a password."""
     masked = re.sub(r"(?i)(password=)[^&\s]*", r"\1***", str(address))
     before, at, after = masked.rpartition("@")
     if not at:
@@ -270,13 +268,13 @@ def _split(address: str) -> SplitResult:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError:
-        # Its message may quote a piece of the password, so it goes no further.
+        # The original message may quote a part of the password.
         raise ValueError(_MALFORMED) from None
     return parts
 
 
 def format_size(count_of_bytes: int) -> str:
-    """In the largest unit that says it exactly."""
+    """In the largest unit that represents it exactly."""
     fits = (unit for unit, size in reversed(_SIZES.items()) if count_of_bytes >= size and count_of_bytes % size == 0)
     unit = next(fits, "B")
     return f"{count_of_bytes // _SIZES[unit]}{unit}"

@@ -1,10 +1,9 @@
-"""What an operator may set, and where from: defaults, then a TOML file, then DUETIME_* variables, then flags.
+"""The settings and their sources: defaults, then a TOML file, then DUETIME_* variables, then flags.
 
-Each source is stronger than the one before. A misspelt name is refused, with the name that was probably
-meant: a setting that silently does nothing is worse than a process that does not start. Every message names
-the source at fault (the file, the variable or the flag), so that the reader knows which one to mend. Keys, and
-passwords in addresses, show neither in a message nor in the `repr` of the settings: the kind of a setting says
-what may be shown of it.
+Each source overrides the one before. A misspelt name is refused, with a suggestion: a setting that silently does
+nothing is worse than a process that does not start. Every message names the source at fault (the file, the variable or
+the flag), so that the reader knows which one to fix. Keys, and passwords in URLs, appear neither in messages nor in the
+`repr` of the settings: the kind of a setting defines what may be shown of it.
 """
 
 import difflib
@@ -26,14 +25,14 @@ PREFIX = "DUETIME_"
 CONFIG_VARIABLE = "DUETIME_CONFIG"
 DEFAULT_FILE = Path("duetime.toml")
 
-# The test suite's own variables; they are not settings, and may be set while settings are loaded.
+# The test suite's own variables. They are not settings, and may be set while settings are loaded.
 _TEST_PREFIX = "DUETIME_TEST_"
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?$")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every setting, with its default. `load` reads and checks what a user gave."""
+    """Every setting, with its default. `load` reads and validates what a user gave."""
 
     database_url: Annotated[
         str | None,
@@ -42,96 +41,94 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     direct_database_url: Annotated[
         str | None,
         kinds.direct_database(
-            "The database itself, where `database_url` names a pooler: to be woken by it. Without it such a process"
+            "The database itself, for wake-ups, when `database_url` is a connection pooler. Without it the process"
             " polls."
         ),
     ] = None
-    data_dir: Annotated[Path, kinds.folder("Where the SQLite file lives when `database_url` is not set.")] = Path(
+    data_dir: Annotated[Path, kinds.folder("The folder of the SQLite file when `database_url` is not set.")] = Path(
         "duetime-data"
     )
     host: Annotated[str, kinds.text("The address that the HTTP server listens on.")] = "127.0.0.1"
-    port: Annotated[int, kinds.count("The HTTP server's port; 0 takes a free one.", 0, 65_535)] = 8420
+    port: Annotated[int, kinds.count("The HTTP server's port; 0 picks a free one.", 0, 65_535)] = 8420
     tls_cert: Annotated[
         Path | None,
-        kinds.file("The server's certificate and its chain (PEM): it speaks TLS with it. Read again when it changes."),
+        kinds.file("The server's certificate and its chain (PEM); enables TLS. Reloaded when it changes."),
     ] = None
     tls_key: Annotated[
-        Path | None, kinds.file("The key of `tls_cert` (PEM); without it the key is in the file of the certificate.")
+        Path | None, kinds.file("The key of `tls_cert` (PEM). Default: the key is in the certificate's file.")
     ] = None
     tls_client_ca: Annotated[
         Path | None,
-        kinds.file("CAs of client certificates (PEM). With it, remote workers need a certificate of one of them."),
+        kinds.file("CAs of client certificates (PEM). If set, remote workers need a certificate of one of them."),
     ] = None
     tls_in_front: Annotated[
         Literal["on", "off"],
-        kinds.choice(
-            "A proxy in front of this server ends TLS, so plain HTTP on the network is no reason to warn.", "on", "off"
-        ),
+        kinds.choice("A proxy in front of this server terminates TLS: do not warn about plain HTTP.", "on", "off"),
     ] = "off"
 
     url: Annotated[
-        str | None, kinds.server("The server that commands and remote workers talk to, instead of a database.")
+        str | None, kinds.server("The server that commands and remote workers connect to, instead of a database.")
     ] = None
     key: Annotated[str | None, kinds.secret("The API key for that server.")] = None
     server_ca: Annotated[
-        Path | None, kinds.file("CAs that the server at `url` is verified against (PEM), instead of the system's.")
+        Path | None, kinds.file("CAs to verify the server at `url` with (PEM), instead of the system's.")
     ] = None
     client_cert: Annotated[
         Path | None,
-        kinds.file("The client certificate for that server and its chain (PEM). Read again when it changes."),
+        kinds.file("The client certificate for that server and its chain (PEM). Reloaded when it changes."),
     ] = None
     client_key: Annotated[
         Path | None,
-        kinds.file("The key of `client_cert` (PEM); without it the key is in the file of the certificate."),
+        kinds.file("The key of `client_cert` (PEM). Default: the key is in the certificate's file."),
     ] = None
 
     queues: Annotated[
-        tuple[str, ...], kinds.names("The queues that this process takes runs from, those of targets included.")
+        tuple[str, ...], kinds.names("The queues that this process claims runs from, including those of targets.")
     ] = ()
-    slots: Annotated[int, kinds.count("How many async tasks one worker runs at once.", 1, 100_000)] = 200
-    threads: Annotated[int, kinds.count("How many blocking tasks run at once, in threads.", 1, 10_000)] = 16
+    slots: Annotated[int, kinds.count("Maximum concurrent async tasks of one worker.", 1, 100_000)] = 200
+    threads: Annotated[int, kinds.count("Maximum concurrent blocking tasks, in threads.", 1, 10_000)] = 16
     processes: Annotated[
         int,
-        kinds.count("How many CPU-bound tasks run at once, in processes.", 1, 1_024, default="one per CPU"),
+        kinds.count("Maximum concurrent CPU-bound tasks, in processes.", 1, 1_024, default="one per CPU"),
     ] = msgspec.field(default_factory=lambda: os.cpu_count() or 1)
 
-    heartbeat: Annotated[
-        timedelta, kinds.duration("How often a worker renews the leases of its runs.", "10ms", "10m")
-    ] = timedelta(seconds=5)
+    heartbeat: Annotated[timedelta, kinds.duration("How often a worker renews its lease.", "10ms", "10m")] = timedelta(
+        seconds=5
+    )
     lease: Annotated[
         timedelta,
         kinds.duration(
-            "How long a worker may stay silent before its runs go to another; at least twice `heartbeat`.",
+            "How long a worker may be silent before its runs go to another one; at least twice `heartbeat`.",
             "20ms",
             "1h",
         ),
     ] = timedelta(seconds=15)
-    grace: Annotated[timedelta, kinds.duration("How long running tasks may finish after SIGTERM.", "0s", "1d")] = (
+    grace: Annotated[timedelta, kinds.duration("How long running tasks may continue after SIGTERM.", "0s", "1d")] = (
         timedelta(seconds=30)
     )
     poll: Annotated[
-        timedelta, kinds.duration("How long an idle loop waits before it looks again.", "10ms", "500ms")
+        timedelta, kinds.duration("How long an idle loop waits before it polls again.", "10ms", "500ms")
     ] = timedelta(milliseconds=500)
     priorities: Annotated[
         Literal["shares", "strict"],
         kinds.choice(
-            "HIGH, MEDIUM and LOW share 70 to 25 to 5 while all of them wait, or the higher always goes first.",
+            "`shares`: HIGH, MEDIUM and LOW get 70, 25 and 5 % while all wait; `strict`: the higher always goes first.",
             "shares",
             "strict",
         ),
     ] = "shares"
     breakers: Annotated[
         Literal["on", "off"],
-        kinds.choice("Leave a target alone that fails, until a few probes succeed.", "on", "off"),
+        kinds.choice("Stop calling a failing target until a few probes succeed.", "on", "off"),
     ] = "on"
     breaker_least: Annotated[
-        int, kinds.count("How many attempts within 30 seconds it takes to open a breaker.", 1, 100_000)
+        int, kinds.count("Minimum number of attempts within 30 seconds to open a breaker.", 1, 100_000)
     ] = 20
     breaker_percent: Annotated[
-        int, kinds.count("A breaker opens when more than this share of the attempts failed.", 1, 99)
+        int, kinds.count("A breaker opens when more than this percentage of the attempts failed.", 1, 99)
     ] = 50
     retry_budget_percent: Annotated[
-        int, kinds.count("Retries stay below this share of the attempts at a target, above a small floor.", 1, 100)
+        int, kinds.count("Retries stay below this percentage of a target's attempts, above a small floor.", 1, 100)
     ] = 20
 
     retention: Annotated[
@@ -139,133 +136,130 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = timedelta(days=30)
     dead_letter_retention: Annotated[
         timedelta,
-        kinds.duration("How long runs whose attempts are spent are kept for inspection and replay.", "1h", "36525d"),
+        kinds.duration("How long dead letters are kept for inspection and replay.", "1h", "36525d"),
     ] = timedelta(days=90)
     idempotency_retention: Annotated[
         timedelta,
-        kinds.duration(
-            "How long an idempotency key is remembered at least; one whose job lives on stays with it.", "1h", "36525d"
-        ),
+        kinds.duration("Minimum retention of an idempotency key; it is kept as long as its job.", "1h", "36525d"),
     ] = timedelta(days=1)
-    max_payload: Annotated[int, kinds.size("The largest arguments that a job may carry.", 1, 64 * 1024**2)] = 256 * 1024
-    max_batch: Annotated[
-        int, kinds.size("The largest body of a request that submits many jobs.", 64 * 1024, 1024**3)
-    ] = 32 * 1024**2
-    max_stored_payload: Annotated[
-        int, kinds.size("The largest payload that is stored to be referred to.", 1, 64 * 1024**2)
-    ] = 10 * 1024**2
+    max_payload: Annotated[int, kinds.size("Maximum size of a job's arguments.", 1, 64 * 1024**2)] = 256 * 1024
+    max_batch: Annotated[int, kinds.size("Maximum body size of a batch request.", 64 * 1024, 1024**3)] = 32 * 1024**2
+    max_stored_payload: Annotated[int, kinds.size("Maximum size of a stored payload.", 1, 64 * 1024**2)] = 10 * 1024**2
     body_timeout: Annotated[
-        timedelta, kinds.duration("How long the body of a request may take to arrive.", "100ms", "10m")
+        timedelta, kinds.duration("Maximum time for a request's body to arrive.", "100ms", "10m")
     ] = timedelta(seconds=10)
     header_timeout: Annotated[
-        timedelta, kinds.duration("How long the header of a request may take to arrive.", "100ms", "10m")
+        timedelta, kinds.duration("Maximum time for a request's headers to arrive.", "100ms", "10m")
     ] = timedelta(seconds=10)
     max_connections: Annotated[
         int,
-        kinds.count("How many connections a server holds; 0: as many as its limit of open files allows.", 0, 100_000),
+        kinds.count("Maximum connections of a server; 0: as many as its open-file limit allows.", 0, 100_000),
     ] = 0
     max_connections_per_address: Annotated[
-        int, kinds.count("How many connections one client address may have; 0: half of all.", 0, 100_000)
+        int, kinds.count("Maximum connections per client address; 0: half of all.", 0, 100_000)
     ] = 0
     reads_per_second: Annotated[
-        int, kinds.count("How many requests that read a tenant may send to one server; 0: any number.", 0, 10**9)
+        int, kinds.count("Read requests of a tenant per second and server; 0: no limit.", 0, 10**9)
     ] = 1_000
     changes_per_second: Annotated[
         int,
         kinds.count(
-            "How many requests that change something, but submit no jobs, a tenant may send to one server; 0: any"
-            " number.",
+            "Write requests, other than submissions, of a tenant per second and server; 0: no limit.",
             0,
             10**9,
         ),
     ] = 500
     worker_requests_per_second: Annotated[
-        int, kinds.count("How many requests a tenant's workers may send to one server; 0: any number.", 0, 10**9)
+        int, kinds.count("Requests of a tenant's workers per second and server; 0: no limit.", 0, 10**9)
     ] = 5_000
     event_streams: Annotated[
-        int, kinds.count("How many event streams a tenant may have open on one server; 0: any number.", 0, 10**9)
+        int, kinds.count("Maximum open event streams of a tenant per server; 0: no limit.", 0, 10**9)
     ] = 200
     long_polls: Annotated[
-        int, kinds.count("How many claims of a tenant's workers may wait on one server; 0: any number.", 0, 10**9)
+        int, kinds.count("Maximum waiting claims of a tenant's workers per server; 0: no limit.", 0, 10**9)
     ] = 10_000
     key_share: Annotated[
-        int, kinds.count("How much of these limits of its tenant one key may use, in percent.", 1, 100)
+        int, kinds.count("The share of these tenant limits that one key may use, in percent.", 1, 100)
     ] = 50
     key_submission_share: Annotated[
         int,
-        kinds.count("How much of its tenant's `submissions_per_second` one key may use, in percent.", 1, 100),
+        kinds.count("The share of its tenant's `submissions_per_second` that one key may use, in percent.", 1, 100),
     ] = 100
     failed_logins: Annotated[
         int,
         kinds.count(
-            "How many failed authentications an address may have within a minute before it is refused without a look at"
-            " its key; 0: any number.",
+            "Failed authentications per minute and address before its requests are refused without checking"
+            " the key; 0: no limit.",
             0,
             10**9,
         ),
     ] = 300
-    max_result: Annotated[int, kinds.size("The largest result that a run may return.", 1, 64 * 1024**2)] = 64 * 1024
-    max_log_lines: Annotated[int, kinds.count("How many log lines one run keeps.", 0, 100_000)] = 200
+    max_result: Annotated[int, kinds.size("Maximum size of a run's result.", 1, 64 * 1024**2)] = 64 * 1024
+    max_log_lines: Annotated[int, kinds.count("Maximum log lines stored per attempt.", 0, 100_000)] = 200
 
-    session_lifetime: Annotated[
-        timedelta, kinds.duration("How long a browser's session lasts at most.", "5m", "30d")
-    ] = timedelta(hours=12)
+    session_lifetime: Annotated[timedelta, kinds.duration("Maximum lifetime of a browser session.", "5m", "30d")] = (
+        timedelta(hours=12)
+    )
     session_idle: Annotated[
-        timedelta, kinds.duration("How long a browser's session lasts without being used.", "5m", "30d")
+        timedelta, kinds.duration("How long an unused browser session stays valid.", "5m", "30d")
     ] = timedelta(hours=2)
     key_lifetime: Annotated[
         timedelta,
         kinds.duration(
-            "When an API key expires whose request does not say so; 0s: never. A key lives no longer than the one that"
-            " made it.",
+            "The default lifetime of an API key; 0s: it never expires. A key expires no later than the key that"
+            " created it.",
             "0s",
             "36525d",
         ),
     ] = timedelta(days=90)
     trusted_proxies: Annotated[
         tuple[str, ...],
-        kinds.networks("Networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."),
+        kinds.networks("Networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted."),
     ] = ()
 
     encryption_keys: Annotated[
         tuple[str, ...],
-        kinds.encryption_keys("What is stored encrypted is encrypted with: what signs, secrets, payloads, content."),
+        kinds.encryption_keys("The keys that encrypt stored data: signing keys, secrets, payloads, content."),
     ] = ()
     key_provider: Annotated[
-        str | None, kinds.key_provider("What wraps the data keys that encrypt in place of the first encryption key.")
+        str | None,
+        kinds.key_provider("The provider that wraps data keys, which then replace the first encryption key."),
     ] = None
-    key_provider_key: Annotated[str, kinds.text("The key that a key provider behind HTTP wraps with.")] = "duetime"
-    key_provider_token: Annotated[str | None, kinds.secret("The bearer token for a key provider behind HTTP.")] = None
+    key_provider_key: Annotated[str, kinds.text("The name of the wrapping key at an HTTP key provider.")] = "duetime"
+    key_provider_token: Annotated[str | None, kinds.secret("The bearer token for an HTTP key provider.")] = None
     unknown_tasks: Annotated[
         Literal["accept", "refuse"],
-        kinds.choice("Jobs for a task that no live worker has: accept with a warning, or refuse.", "accept", "refuse"),
+        kinds.choice(
+            "Jobs for a task that no live worker provides: accept with a warning, or refuse.", "accept", "refuse"
+        ),
     ] = "accept"
 
     targets: Annotated[
         Literal["on", "off"],
-        kinds.choice("Whether servers make the HTTP and gRPC calls and run the commands of jobs.", "on", "off"),
+        kinds.choice("Whether servers execute targets: HTTP calls, gRPC calls and commands.", "on", "off"),
     ] = "on"
-    target_slots: Annotated[int, kinds.count("How many calls a process makes at once.", 1, 100_000)] = 500
+    target_slots: Annotated[int, kinds.count("Maximum concurrent calls of a process.", 1, 100_000)] = 500
     target_timeout: Annotated[
-        timedelta, kinds.duration("How long a call or a command may take when its job has no timeout.", "100ms", "7d")
+        timedelta, kinds.duration("The timeout of a call or a command whose job has none.", "100ms", "7d")
     ] = timedelta(seconds=30)
-    max_response: Annotated[int, kinds.size("How much of an answer is kept.", 0, 1024**2)] = 16 * 1024
+    max_response: Annotated[int, kinds.size("How much of a response is stored.", 0, 1024**2)] = 16 * 1024
     allowed_networks: Annotated[
         tuple[str, ...],
-        kinds.networks("Networks that may be called although they are not part of the public internet."),
+        kinds.networks("Non-public networks that may be called."),
     ] = ()
     shell_commands: Annotated[
-        Path | None, kinds.file("The TOML file of commands that jobs may run; without it none may.")
+        Path | None, kinds.file("The TOML file of commands that jobs may run. Default: no commands.")
     ] = None
-    shell_slots: Annotated[int, kinds.count("How many commands a process runs at once.", 1, 10_000)] = 4
+    shell_slots: Annotated[int, kinds.count("Maximum concurrent commands of a process.", 1, 10_000)] = 4
     smtp_url: Annotated[
-        str | None, kinds.mail_server("The mail server for notifications; it logs in over an encrypted line only.")
+        str | None,
+        kinds.mail_server("The mail server for notifications; it logs in over an encrypted connection only."),
     ] = None
-    mail_from: Annotated[str | None, kinds.text("The address that mails of notifications come from.")] = None
+    mail_from: Annotated[str | None, kinds.text("The sender address of notification emails.")] = None
     public_url: Annotated[
         str | None,
         kinds.server(
-            "Where receivers and browsers reach this service: what completion links begin with. With https, cookies of"
+            "The public URL of this service, for browsers and completion links. With https, cookies of"
             " its host are `Secure`."
         ),
     ] = None
@@ -273,8 +267,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lanes_per_tenant: Annotated[
         int,
         kinds.count(
-            "How many lanes a tenant may use within a day: each name of a queue, with each priority, task and host of a"
-            " call, is one.",
+            "Maximum lanes of a tenant per day: each combination of queue, priority, task and host of a"
+            " call is a lane.",
             1,
             10_000_000,
         ),
@@ -284,17 +278,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     prepared_statements: Annotated[
         Literal["on", "off"],
         kinds.choice(
-            "Prepare statements; `off` behind a proxy that pools transactions and does not follow them.", "on", "off"
+            "Use prepared statements; `off` for a transaction pooler that does not support them.", "on", "off"
         ),
     ] = "on"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        kinds.choice("The least important message that is logged.", "debug", "info", "warning", "error"),
+        kinds.choice("The lowest level that is logged.", "debug", "info", "warning", "error"),
     ] = "info"
     log_format: Annotated[
         Literal["auto", "text", "json"],
         kinds.choice(
-            "Logs for people (`text`), or one JSON object per line; `auto`: for people on a terminal.",
+            "`text` for people, `json` for one object per line, `auto` for text on a terminal.",
             "auto",
             "text",
             "json",
@@ -303,7 +297,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: Annotated[
         int | None,
         kinds.count(
-            "A port of `host` that shows metrics, to a scrape with `metrics_token`; 0 takes a free one.",
+            "A port of `host` that serves metrics to scrapes with `metrics_token`; 0 picks a free one.",
             0,
             65_535,
             default="off",
@@ -312,19 +306,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_token: Annotated[
         str | None,
         kinds.secret(
-            "What a scrape of `metrics_port` sends as `Authorization: Bearer …`; without it, metrics are shown on a"
-            " loopback address alone."
+            "The token that a scrape of `metrics_port` sends as `Authorization: Bearer …`; without it, metrics are"
+            " served on a loopback address only."
         ),
     ] = None
     traces: Annotated[
         Literal["on", "off"],
-        kinds.choice(
-            "OpenTelemetry spans, sent to where the OTEL_* variables say; needs `duetime[otel]`.", "on", "off"
-        ),
+        kinds.choice("Export OpenTelemetry spans as the OTEL_* variables say; needs `duetime[otel]`.", "on", "off"),
     ] = "off"
     canary: Annotated[
         timedelta,
-        kinds.duration("How often a node sends a job of its own the whole way, as a check; 0s: never.", "0s", "1h"),
+        kinds.duration("How often a node runs a canary job through the whole path; 0s: never.", "0s", "1h"),
     ] = timedelta(minutes=1)
 
     @property
@@ -337,7 +329,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sealing_keys(self) -> list[tuple[str, bytes]]:
-        """The encryption keys with their names; the first is the one to encrypt with."""
+        """The encryption keys with their names; the first one encrypts."""
         return [kinds.decoded_key(key) for key in self.encryption_keys]
 
     @property
@@ -353,7 +345,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Described(NamedTuple):
-    """One setting, in words."""
+    """The documentation of one setting."""
 
     name: str
     variable: str
@@ -363,7 +355,7 @@ class Described(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """A value as it was given, and the place to mend it."""
+    """A given value, and its source."""
 
     source: str
     value: object
@@ -376,17 +368,17 @@ def _kinds() -> dict[str, kinds.Kind]:
 
 _KINDS = _kinds()
 _NEEDS = {"tls_key": "tls_cert", "tls_client_ca": "tls_cert", "client_key": "client_cert"}
-"""Settings that mean nothing without another one."""
+"""Settings that require another one."""
 
 
 def secret_variables() -> list[str]:
-    """The variables whose values, or a part of them, are never shown; a password for PostgreSQL may have its own."""
+    """The variables whose values, or parts of them, are never shown; PostgreSQL's password may have its own."""
     hidden = [_variable(name) for name, kind in _KINDS.items() if kind.secret or kind.show is not kinds.show_all]
     return [*hidden, "PGPASSWORD"]
 
 
 def describe() -> list[Described]:
-    """Every setting in words, in the order of `Settings`."""
+    """The documentation of every setting, in the order of `Settings`."""
     defaults = msgspec.structs.asdict(Settings())
     return [
         Described(
@@ -401,11 +393,11 @@ def describe() -> list[Described]:
 
 
 def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
-    """Read and check every source; flags win over variables, variables over the file, the file over defaults.
+    """Read and validate every source; flags win over variables, variables over the file, the file over defaults.
 
-    `file` has to exist when it is named, here or by DUETIME_CONFIG; ./duetime.toml is read when it is there.
-    A flag that is None, or a variable that is empty, counts as not given. Relative paths start from the
-    working directory, whichever source they come from.
+    `file` must exist when it is named, here or by DUETIME_CONFIG; ./duetime.toml is read if it exists. A flag that is
+    None, or a variable that is empty, counts as not given. Relative paths start from the working directory, whatever
+    their source.
     """
     given = _from_file(file, environ) | _from_environ(environ) | _from_flags(flags)
     settings = Settings(**{name: _read(name, value) for name, value in given.items()})
@@ -427,7 +419,7 @@ def _from_file(file: Path | None, environ: Mapping[str, str]) -> dict[str, _Give
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the settings file {path} is not TOML: {error}") from error
     for key in content:
-        _known(key, _KINDS, f"{path} sets {key!r}, which is no setting")
+        _known(key, _KINDS, f"{path} sets {key!r}, which is not a setting")
     return {name: _Given(f"{name} in {path}", value) for name, value in content.items()}
 
 
@@ -438,26 +430,26 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     for key in linked:
         if key in names:
             raise SettingsError(
-                f"{key} is {environ[key]!r}: Kubernetes wrote that, because of what a Service is called",
+                f"{key} is {environ[key]!r}: Kubernetes set it because of a Service's name",
                 field=names[key],
-                remedy=f"set enableServiceLinks: false in the pod, or {key} to a port, or call the Service otherwise",
+                remedy=f"set enableServiceLinks: false in the pod, or {key} to a port, or rename the Service",
             )
     ours = [key for key in ours if key not in linked]
     for key in ours:
-        _known(key, [*names, CONFIG_VARIABLE], f"the variable {key} is no setting")
+        _known(key, [*names, CONFIG_VARIABLE], f"the variable {key} is not a setting")
     return {names[key]: _Given(key, environ[key]) for key in ours if key in names and environ[key].strip()}
 
 
 def _is_service_link(key: str, value: str) -> bool:
-    """Whether Kubernetes gave this variable to the pod, as it does for each Service: one that is called duetime-server
-    makes DUETIME_SERVER_SERVICE_HOST, DUETIME_SERVER_PORT and more, which nobody set."""
+    """Whether Kubernetes gave this variable to the pod, as it does for each Service: a Service named duetime-server
+    adds DUETIME_SERVER_SERVICE_HOST, DUETIME_SERVER_PORT and more, which the operator did not set."""
     return bool(_SERVICE_LINK.search(key) or (key.endswith("_PORT") and _SERVICE_ADDRESS.match(value)))
 
 
 def _from_flags(flags: Mapping[str, object]) -> dict[str, _Given]:
     given = {name: value for name, value in flags.items() if value is not None}
     for name in given:
-        _known(name, _KINDS, f"the flag {_flag(name)} is no setting")
+        _known(name, _KINDS, f"the flag {_flag(name)} is not a setting")
     return {name: _Given(_flag(name), value) for name, value in given.items()}
 
 
@@ -465,7 +457,7 @@ def _known(name: str, names: Iterable[str], complaint: str) -> None:
     if name in (known := list(names)):
         return
     close = difflib.get_close_matches(name, known, n=1)
-    raise SettingsError(complaint, remedy=f"did you mean {close[0]}?" if close else f"known are: {', '.join(known)}")
+    raise SettingsError(complaint, remedy=f"did you mean {close[0]}?" if close else f"one of {', '.join(known)}")
 
 
 def _read(name: str, given: _Given) -> Any:
@@ -473,7 +465,7 @@ def _read(name: str, given: _Given) -> Any:
     try:
         return kind.read(given.value)
     except ValueError as error:
-        shown = "not usable" if kind.secret else repr(kind.show(given.value))
+        shown = "invalid" if kind.secret else repr(kind.show(given.value))
         raise SettingsError(
             f"{given.source} is {shown}: {error}",
             field=name,
@@ -497,9 +489,9 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
     for name, needed in _NEEDS.items():
         if getattr(settings, name) is not None and getattr(settings, needed) is None:
             raise SettingsError(
-                f"{given[name].source} is set, and {needed} is not",
+                f"{given[name].source} is set, but {needed} is not",
                 field=name,
-                remedy=f"set {needed}, or leave {name} out",
+                remedy=f"set {needed}, or remove {name}",
             )
 
 

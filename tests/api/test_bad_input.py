@@ -78,7 +78,7 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a bad cron line": ({"cron": "61 * * * *"}, "cron", "out of range"),
     "an unknown priority": ({"priority": "URGENT"}, "priority", "Invalid enum value"),
     "a negative timeout": ({"timeout": -1}, "timeout", "duration"),
-    "a policy without a rhythm": ({"overlap": "skip"}, "overlap", "goes with `cron`, `rrule` and `every`"),
+    "a policy without a rhythm": ({"overlap": "skip"}, "overlap", "requires `cron`, `rrule` or `every`"),
     "too many retries": ({"retries": 1001}, "retries", "<= 1000"),
     "an unknown field of a policy": ({"retry": {"retrys": 1}}, "retry.retrys", "is not a field"),
     "a long key": ({"key": "k" * 256}, "key", "255 or fewer characters"),

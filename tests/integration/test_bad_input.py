@@ -83,7 +83,7 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
     "an endless backoff": ({"to": 1, "retry": RetryPolicy(cap=float("inf"))}, "retry.cap: inf is not a number"),
     "an error as text": ({"to": 1, "retry": RetryPolicy(retry_on="KeyError")}, "retry.retry_on: 'KeyError' is not a"),
     "an error that is none": ({"to": 1, "retry": RetryPolicy(give_up_on=(int,))}, "retry.give_up_on: must be text"),
-    "retries at most once": ({"to": 1, "delivery": "at_most_once", "retries": 2}, "retries: `at_most_once` means that"),
+    "retries at most once": ({"to": 1, "delivery": "at_most_once", "retries": 2}, "retries: `at_most_once` does not allow"),
     "an unknown delivery": ({"to": 1, "delivery": "twice"}, "delivery: 'twice' is not a delivery"),
     "no timeout": ({"to": 1, "timeout": 0}, "timeout: 0 is out of range"),
     "a long timeout": ({"to": 1, "timeout": "8d"}, "timeout: 8d is out of range"),

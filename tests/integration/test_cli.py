@@ -81,7 +81,7 @@ def test_an_app_whose_import_fails_shows_where(tmp_path: Path) -> None:
 def test_a_misspelt_setting_is_refused(tmp_path: Path) -> None:
     code, failed = run(tmp_path, "check", environ={"DUETIME_DATABSE_URL": NOBODY})
     assert code == 2
-    assert "the variable DUETIME_DATABSE_URL is no setting (did you mean DUETIME_DATABASE_URL?)" in only_line(failed)
+    assert "the variable DUETIME_DATABSE_URL is not a setting (did you mean DUETIME_DATABASE_URL?)" in only_line(failed)
     code, failed = run(tmp_path, "check", "--json", environ={"DUETIME_LEASE": "soon"})
     assert (code, failed.lines[0]["error"], failed.lines[0]["field"]) == (2, "SettingsError", "lease")
     (tmp_path / "duetime.toml").write_text("slts = 7\n")

@@ -76,7 +76,7 @@ class TestSources:
             "DUETIME_SERVER_PORT_8420_TCP_ADDR": "10.96.7.1",
         }
         assert loaded(environ=told) == Settings()
-        assert "DUETIME_SERVER_PORT is no setting" in refused(environ={"DUETIME_SERVER_PORT": "8420"})
+        assert "DUETIME_SERVER_PORT is not a setting" in refused(environ={"DUETIME_SERVER_PORT": "8420"})
 
     @pytest.mark.parametrize("variable", ["DUETIME_PORT", "DUETIME_METRICS_PORT"])
     def test_a_port_that_kubernetes_wrote_over_is_told_apart_from_a_wrong_one(self, variable: str) -> None:
@@ -117,7 +117,7 @@ class TestUnknownNames:
 
     def test_in_the_environment(self) -> None:
         message = refused(environ={"DUETIME_DATABASE_URI": "sqlite:///x"})
-        assert "DUETIME_DATABASE_URI is no setting" in message
+        assert "DUETIME_DATABASE_URI is not a setting" in message
         assert "did you mean DUETIME_DATABASE_URL?" in message
 
     def test_an_unknown_variable_is_refused_even_when_it_is_empty(self) -> None:
@@ -125,12 +125,12 @@ class TestUnknownNames:
 
     def test_among_the_flags(self) -> None:
         message = refused(flags={"slot": 3})
-        assert "--slot is no setting" in message
+        assert "--slot is not a setting" in message
         assert "did you mean slots?" in message
 
     def test_a_name_like_no_other_gets_the_list(self) -> None:
         message = refused("zzz = 1")
-        assert "known are: database_url, direct_database_url, data_dir" in message
+        assert "one of database_url, direct_database_url, data_dir" in message
 
 
 class TestValues:
@@ -180,19 +180,19 @@ class TestValues:
     @pytest.mark.parametrize(
         ("name", "text", "reason"),
         [
-            ("database_url", "mysql://host/db", "duetime does not know the database 'mysql'"),
-            ("database_url", "postgresql:host", "does not start with the kind of database"),
+            ("database_url", "mysql://host/db", "duetime does not support the database 'mysql'"),
+            ("database_url", "postgresql:host", "must start with postgresql"),
             ("database_url", "postgresql://host:port/db", "host or port is malformed"),
-            ("database_url", "sqlite://", "a path has to follow"),
-            ("database_url", "sqlite:///", "a path has to follow"),
-            ("database_url", "sqlite://here.db", "a path has to follow"),
+            ("database_url", "sqlite://", "a path must follow"),
+            ("database_url", "sqlite:///", "a path must follow"),
+            ("database_url", "sqlite://here.db", "a path must follow"),
             ("port", "65536", "more than 65535"),
             ("port", "-1", "less than 0"),
             ("port", "http", "not a whole number"),
             ("slots", "0", "less than 1"),
             ("slots", "1.5", "not a whole number"),
             ("queues", "mail,,reports", "it is empty"),
-            ("queues", "mail,mail", "'mail' stands there twice"),
+            ("queues", "mail,mail", "'mail' appears twice"),
             ("heartbeat", "often", "not a duration"),
             ("heartbeat", "0s", "less than 10ms"),
             ("poll", "1s", "more than 500ms"),
@@ -277,11 +277,11 @@ class TestPasswords:
         ["mail.example.com", "https://example.com", "smtp://", "smtp://host:x", "smtp:host", "smtps://me:12/x@host"],
     )
     def test_a_mail_server_is_one(self, address: str) -> None:
-        assert "smtp_url: DUETIME_SMTP_URL is not usable" in refused(environ={"DUETIME_SMTP_URL": address})
+        assert "smtp_url: DUETIME_SMTP_URL is invalid" in refused(environ={"DUETIME_SMTP_URL": address})
 
     def test_what_cannot_be_said_to_a_mail_server_is_refused(self) -> None:
         message = refused(environ={"DUETIME_SMTP_URL": "smtps://me:p%C3%A4ss@mail.example.com"})
-        assert "its name and password have to be ASCII" in message
+        assert "its name and password must be ASCII" in message
 
 
 class TestTogether:
@@ -347,7 +347,7 @@ class TestDescriptions:
 
     @pytest.mark.parametrize("url", ["jobs.example.com", "ftp://example.com", "http://"])
     def test_a_server_has_an_http_address(self, url: str) -> None:
-        with pytest.raises(SettingsError, match="not the address of a server"):
+        with pytest.raises(SettingsError, match="not the URL of a server"):
             loaded(environ={"DUETIME_URL": url})
 
     def test_settings_cannot_be_changed(self) -> None:

@@ -1,6 +1,6 @@
-"""The job spec: what a caller may say about a job.
+"""The job spec: the options that a caller may give for a job.
 
-`options` declares each option once. `fields` and `bodies` hold the JSON types of their values, `kinds` how values are
-checked, `derived` what follows from the declarations (requests, patches, flags, the reference), and `resolved` the one
+`options` declares each option once. `fields` and `bodies` hold the JSON types of the values, `kinds` the validation of
+values, `derived` what follows from the declarations (requests, patches, flags, the reference), and `resolved` the one
 function that turns options into a job.
 """

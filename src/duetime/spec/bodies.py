@@ -13,7 +13,7 @@ Retries = Annotated[int, Meta(ge=0, le=1000)]
 
 
 class RetryBody(Request, frozen=True):
-    """When a run is tried again. Times are seconds."""
+    """When a run is retried. Times are seconds."""
 
     retries: Retries = 3
     """Attempts after the first one."""
@@ -26,7 +26,7 @@ class RetryBody(Request, frozen=True):
 
 
 class MisfireBody(Request, frozen=True):
-    """What becomes of occurrences that no node fired in time. Times are seconds."""
+    """What happens to occurrences that no node fired in time. Times are seconds."""
 
     mode: MisfireMode = "latest"
     after: Annotated[float, Meta(ge=0)] = 60.0
@@ -35,7 +35,7 @@ class MisfireBody(Request, frozen=True):
 
 
 class ExcludeBody(Request, frozen=True):
-    """Days to leave out: dates, days of the week (MON to SUN), and the tenant's calendars by name."""
+    """Days to exclude: dates, days of the week (MON to SUN), and the tenant's calendars by name."""
 
     dates: Annotated[tuple[date, ...], Meta(max_length=MOST_DATES)] = ()
     weekdays: Annotated[tuple[str, ...], Meta(max_length=7)] = ()
@@ -44,16 +44,18 @@ class ExcludeBody(Request, frozen=True):
 
 
 class DependsOnBody(Request, frozen=True):
-    """The jobs that a job waits for: jobs that run once."""
+    """The jobs that a job waits for. They must run once."""
 
     jobs: Annotated[tuple[JobId, ...], Meta(min_length=1, max_length=10_000)]
     need: Literal["all", "any"] = "all"
     on: Literal["success", "finished"] = "success"
-    otherwise: Annotated[Literal["cancel", "run"], Meta(description="When it cannot get what it needs.")] = "cancel"
+    otherwise: Annotated[
+        Literal["cancel", "run"], Meta(description="What happens when the condition can no longer be met.")
+    ] = "cancel"
 
 
 class AfterBody(Request, frozen=True):
-    """Runs whenever a run of another job has ended."""
+    """Run whenever a run of another job has ended."""
 
     job: JobId
     on: Literal["success", "failure", "any"] = "success"

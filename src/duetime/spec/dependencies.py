@@ -1,4 +1,4 @@
-"""What a job waits for, and what it runs after, as callers write it."""
+"""Reads what a job waits for (`depends_on`) and what it runs after (`after`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -19,10 +19,10 @@ MOST_PARENTS = 10_000
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """What a job waits for, where that is not simply the success of all its parents.
+    """The condition that a job waits for, where that is not simply the success of all its parents.
 
     `need`: "all" parents or "any" of them must end as `on` says: with "success", or "finished" in any way. `otherwise`
-    is what becomes of the job when that is no longer possible: "cancel" it, or "run" it all the same.
+    applies when that is no longer possible: "cancel" the job, or "run" it anyway.
     """
 
     parents: Sequence[JobLike]
@@ -33,7 +33,7 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 def read_depends_on(given: object) -> DependsOn | None:
-    """Jobs, `Needs`, or either of them as JSON; None where no job is named."""
+    """Jobs, `Needs`, or either of them as JSON; None when no job is named."""
     if isinstance(given, Mapping):
         try:
             given = msgspec.convert(given, DependsOnBody)
@@ -46,7 +46,7 @@ def read_depends_on(given: object) -> DependsOn | None:
 
 
 def read_needs(given: object) -> tuple[Sequence[JobLike], Rule]:
-    """The parents, and by which rule the job waits for them."""
+    """The parents, and the rule by which the job waits for them."""
     if isinstance(given, Needs):
         return list(given.parents), make_rule(given.need, given.on, given.otherwise)
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -56,18 +56,16 @@ def read_needs(given: object) -> tuple[Sequence[JobLike], Rule]:
 
 def make_rule(need: object, on: object, otherwise: object) -> Rule:
     if need not in ("all", "any"):
-        raise InvalidInput(f"{need!r} is not how many parents are needed", field="depends_on.need", remedy="all or any")
+        raise InvalidInput(f"{need!r} is not a number of parents", field="depends_on.need", remedy="all or any")
     if on not in ("success", "finished"):
-        raise InvalidInput(f"{on!r} is no end of a parent", field="depends_on.on", remedy="success or finished")
+        raise InvalidInput(f"{on!r} is not an end of a parent", field="depends_on.on", remedy="success or finished")
     if otherwise not in ("cancel", "run"):
-        raise InvalidInput(
-            f"{otherwise!r} cannot be done instead", field="depends_on.otherwise", remedy="cancel or run"
-        )
+        raise InvalidInput(f"{otherwise!r} is not an alternative", field="depends_on.otherwise", remedy="cancel or run")
     return Rule(Need[str(need).upper()], Wanted[str(on).upper()], Otherwise[str(otherwise).upper()])
 
 
 def make_depends_on(parents: Sequence[UUID], rule: Rule) -> DependsOn | None:
-    """None, when it names no parents."""
+    """None when it names no parents."""
     found = tuple(dict.fromkeys(parents))
     if len(found) > MOST_PARENTS:
         raise InvalidInput(f"{len(found)} jobs are too many", field="depends_on", remedy=f"at most {MOST_PARENTS:,}")
@@ -80,7 +78,9 @@ def read_after(given: object) -> After:
         return make_after(_job(given.job, "after"), given.on)
     if isinstance(given, Mapping):
         if given.keys() - {"job", "on"} or "job" not in given:
-            raise InvalidInput("names a job, and how its runs end", field="after", remedy="{'job': …, 'on': 'success'}")
+            raise InvalidInput(
+                "must have `job`, and optionally `on`", field="after", remedy="{'job': …, 'on': 'success'}"
+            )
         return make_after(_job(given["job"], "after"), given.get("on", "success"))
     if not isinstance(given, HasJobId | str | UUID):
         raise InvalidInput(f"{given!r} is not a job", field="after", remedy="a receipt or an id")

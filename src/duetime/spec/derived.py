@@ -1,4 +1,5 @@
-"""What follows from the declarations of `spec/options.py`, at import: nothing of it is written by hand or generated."""
+"""What follows from the declarations in `spec/options.py`, derived at import: none of it is written by hand or
+generated."""
 
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -20,9 +21,9 @@ class Declared(NamedTuple):
     option: Option
     is_removable: bool
     read: Callable[[Any], Any]
-    """From a Python or JSON value to what a job keeps."""
+    """From a Python or JSON value to the stored value."""
     read_decoded: Callable[[Any], Any]
-    """The same for a value that the JSON type has checked."""
+    """The same for a value that the JSON type has validated."""
 
     @property
     def wire(self) -> Any:
@@ -104,13 +105,13 @@ OF_EDITS = declarations(EditOptions)
 
 
 def request_struct(name: str, options: Iterable[Declared], base: type, doc: str, *, frozen: bool = True) -> Any:
-    """A JSON object in which each option may be given; null is the same as not given."""
+    """A JSON object with a field for each option; null is the same as absent."""
     fields = [(each.name, each.wire | None, None) for each in options]
     return msgspec.defstruct(name, fields, bases=(base,), namespace={"__doc__": doc}, frozen=frozen)
 
 
 def patch_struct(name: str, options: Iterable[Declared], base: type, doc: str) -> Any:
-    """A JSON object in which each option may be given; null removes those that can be removed."""
+    """A JSON object with a field for each option; null removes an option that can be removed."""
     fields = [
         (each.name, each.wire | UnsetType | None if each.is_removable else each.wire | UnsetType, UNSET)
         for each in options
@@ -119,6 +120,6 @@ def patch_struct(name: str, options: Iterable[Declared], base: type, doc: str) -
 
 
 def answer_struct(name: str, options: Iterable[Declared], base: type, doc: str) -> Any:
-    """A JSON object that shows these options beside what `base` has; null where an option is not given."""
+    """A JSON object that shows these options in addition to `base`; null where an option is not set."""
     fields = [(each.name, each.answer | None if each.is_removable else each.answer) for each in options]
     return msgspec.defstruct(name, fields, bases=(base,), namespace={"__doc__": doc}, frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Options as text: what a flag on the command line may say."""
+"""Parses the text of command-line flags into option values."""
 
 from datetime import date
 from typing import Any
@@ -26,7 +26,7 @@ def typed_chain(text: str) -> Any:
 
 
 def typed_days(given: list[str]) -> dict[str, list[str]]:
-    """The days to leave out: what is neither a date nor a day of the week is a calendar."""
+    """The days to exclude: an item that is neither a date nor a day of the week is a calendar."""
     days: dict[str, list[str]] = {}
     for day in given:
         days.setdefault(_kind(day), []).append(day)

@@ -1,4 +1,4 @@
-"""How a caller names a job or a run."""
+"""How a caller identifies a job or a run."""
 
 from typing import Protocol, TypeAlias, runtime_checkable
 from uuid import UUID
@@ -9,7 +9,7 @@ from duetime.errors import InvalidInput
 
 @runtime_checkable
 class HasJobId(Protocol):
-    """A receipt, or anything else that carries the id of a job as text."""
+    """A receipt, or anything else with a job id as text."""
 
     @property
     def job_id(self) -> str: ...

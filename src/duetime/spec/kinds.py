@@ -1,7 +1,7 @@
-"""What the value of an option may be: in Python, in JSON, and on the command line.
+"""The kinds of option values: in Python, in JSON, and on the command line.
 
-A kind reads a value, in whichever of these forms it comes, into what a job keeps, and refuses what cannot be meant. It
-also writes a Python value as JSON, for a server to read.
+A kind reads a value in any of these forms into the stored value, and refuses invalid ones. It also writes a Python
+value as JSON, for a request to a server.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,25 +43,25 @@ class Kind(NamedTuple):
     """One kind of value."""
 
     wire: Any
-    """Its JSON type, as msgspec knows types."""
+    """Its JSON type, as a msgspec type."""
     read: Read = _as_it_is
-    """From a Python or JSON value, and the name of the field, to what a job keeps; raises `InvalidInput`."""
+    """From a Python or JSON value and the name of the field to the stored value; raises `InvalidInput`."""
     write: Callable[[Any], Any] = _plain
     """From a Python value to JSON."""
     answer: Any = None
     """The JSON type in answers, where it is narrower than `wire`."""
     show: Callable[[Any], Any] = _plain
-    """From what a job keeps to JSON in answers."""
+    """From the stored value to JSON in answers."""
     flag: Any = str
     """The type of its command-line flag."""
     typed: Callable[[Any], Any] = _plain
     """From the text of a flag to JSON."""
     is_checked: bool = False
-    """The JSON type checks everything that `read` does, so that a decoded value need not be read again."""
+    """Whether the JSON type validates everything that `read` does, so that a decoded value need not be read again."""
 
 
 class Option(NamedTuple):
-    """What is said of an option, beside its kind."""
+    """The declaration of an option, beside its kind."""
 
     doc: str
     example: Any = None
@@ -69,7 +69,7 @@ class Option(NamedTuple):
     at_most: float | None = None
     """Bounds of a number, or of a duration in seconds."""
     flag: str | None = None
-    """The flag on the command line, where it is not `--` and the name."""
+    """The command-line flag, where it is not `--` and the name."""
 
 
 # Texts.
@@ -104,7 +104,9 @@ def read_tier(value: object, field: str) -> Tier:
 
 def read_at_most_once(value: object, field: str) -> bool:
     if value not in ("at_least_once", "at_most_once"):
-        raise InvalidInput(f"{value!r} is not a delivery", field=field, remedy="at_least_once or at_most_once")
+        raise InvalidInput(
+            f"{value!r} is not a delivery guarantee", field=field, remedy="at_least_once or at_most_once"
+        )
     return value == "at_most_once"
 
 
@@ -148,7 +150,8 @@ def write_moment(value: Any) -> Any:
 
 
 def plainest(policy: S) -> S:
-    """The same policy, its parts at their defaults being these very objects: what is equal is stored alike."""
+    """The same policy with its default parts replaced by the shared default objects, so that equal policies are stored
+    alike."""
     usual = type(policy)()
     differ = {name: part for name, part in msgspec.structs.asdict(policy).items() if part != getattr(usual, name)}
     return type(policy)(**differ)

@@ -1,9 +1,9 @@
 """Every option of a job, declared once.
 
-The class that holds an option says where it may be given: on a task, with a submission, with a schedule, in an edit.
-`| None` says that an edit may remove it. Type checkers read these classes through `Unpack`; the request and the patch
-of the API, the defaults of a task, the flags of the commands, the OpenAPI document, the dashboard's form and the
-reference derive from them (`spec/derived.py`). An option without `Option` exists in Python only.
+The class that holds an option says where it may be given: on a task, with a submission, with a schedule, in an edit. `|
+None` means that an edit may remove it. Type checkers read these classes through `Unpack`. The API's requests and
+patches, task defaults, command-line flags, the OpenAPI document, the dashboard's form and the reference derive from
+them (`spec/derived.py`). An option without `Option` exists in Python only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,12 +87,12 @@ Chain = Annotated[
 
 
 class TaskOptions(TypedDict, total=False):
-    """Options of a task, which its jobs get unless they are given others; also of one job, and in an edit."""
+    """Options of a task, which its jobs inherit; also of one job, and in an edit."""
 
     queue: Annotated[NameText, Option("The queue that runs wait in. `default` unless the task says otherwise.")]
     priority: Annotated[Priority, Option("`HIGH`, `MEDIUM` or `LOW`. `MEDIUM` unless the task says otherwise.")]
     retries: Annotated[Count, Option("Attempts after the first one.", example=3, at_least=0, at_most=1000)]
-    retry: Annotated[Retry, Option("When a failed attempt is tried again, and after which errors.")]
+    retry: Annotated[Retry, Option("When a failed attempt is retried, and after which errors.")]
     timeout: Annotated[
         Duration | None,
         Option("How long one attempt may take.", example="30s", at_least=0.001, at_most=7 * DAY),
@@ -101,20 +101,22 @@ class TaskOptions(TypedDict, total=False):
         Delivery, Option("`at_most_once`: an attempt that lost its worker is not repeated. Default: `at_least_once`.")
     ]
     concurrency_key: Annotated[
-        KeyText | None, Option("At most `concurrency` runs with this key run at once, of all jobs of the tenant.")
+        KeyText | None, Option("At most `concurrency` runs with this key run at once, across all jobs of the tenant.")
     ]
     concurrency: Annotated[
         Count,
-        Option("How many runs with `concurrency_key` run at once; 1 unless given.", at_least=1, at_most=1_000_000),
+        Option("Maximum concurrent runs with `concurrency_key`. Default: 1.", at_least=1, at_most=1_000_000),
     ]
-    rate_key: Annotated[KeyText | None, Option("At most `rate` runs with this key start, of all jobs of the tenant.")]
+    rate_key: Annotated[
+        KeyText | None, Option("At most `rate` runs with this key start, across all jobs of the tenant.")
+    ]
     rate: Annotated[
-        Rate | None, Option("How many runs with `rate_key` start in a period: `100/m`, `10/30s`.", example="100/m")
+        Rate | None, Option("Maximum starts of runs with `rate_key` in a period: `100/m`, `10/30s`.", example="100/m")
     ]
     warn_after: Annotated[
         Duration | None,
         Option(
-            "A run that takes longer is reported as slow (`run.slow`) and goes on.",
+            "A run that takes longer is reported as slow (`run.slow`). It is not stopped.",
             example="5m",
             at_least=1,
             at_most=7 * DAY,
@@ -126,30 +128,30 @@ class JobOptions(TaskOptions, total=False):
     """Options of one job."""
 
     name: Annotated[KeyText | None, Option("A name for people.")]
-    tags: Annotated[Tags, Option("Up to 50 words to find it by.", example=["billing"], flag="--tag")]
-    owner: Annotated[KeyText | None, Option("The user of the tenant that it belongs to.")]
+    tags: Annotated[Tags, Option("Up to 50 words to filter by.", example=["billing"], flag="--tag")]
+    owner: Annotated[KeyText | None, Option("The user of the tenant who owns the job.")]
     payload_ref: Annotated[
         KeyText | None,
-        Option("A stored payload (`pay_…`), or any text that means something to the task.", flag="--payload"),
+        Option("A stored payload (`pay_…`), or any text that the task interprets.", flag="--payload"),
     ]
 
 
 class Words(TypedDict, total=False):
-    """A schedule in words, and the zone that it is read in."""
+    """A schedule in words, and its time zone."""
 
     when: Annotated[RawSchedule, Option("Words, such as `every weekday at 9am`; or any other schedule as text.")]
-    tz: Annotated[RawZone, Option("The time zone of the schedule, such as `Europe/Berlin`. `UTC` unless given.")]
+    tz: Annotated[RawZone, Option("The time zone of the schedule, such as `Europe/Berlin`. Default: `UTC`.")]
 
 
 class Once(TypedDict, total=False):
-    """When a job runs that runs once."""
+    """When a one-off job runs."""
 
-    run_at: Annotated[RawMoment, Option("When it runs.", example="2027-01-31T09:00:00Z", flag="--at")]
-    run_in: Annotated[RawDuration, Option("After how long it runs.", example="10m", flag="--in")]
+    run_at: Annotated[RawMoment, Option("When the job runs.", example="2027-01-31T09:00:00Z", flag="--at")]
+    run_in: Annotated[RawDuration, Option("The delay after which the job runs.", example="10m", flag="--in")]
 
 
 class Recurring(TypedDict, total=False):
-    """When a job runs that repeats, and its policies."""
+    """When a recurring job runs, and its policies."""
 
     cron: Annotated[RawSchedule, Option("A cron line.", example="0 9 * * MON-FRI")]
     every: Annotated[RawDuration, Option("An interval.", example="15m")]
@@ -162,43 +164,48 @@ class Recurring(TypedDict, total=False):
         Kind(DayMatch),
         Option("Whether a day must match `either` the day of month or the day of week of a cron line, or `both`."),
     ]
-    start_at: Annotated[RawMoment | None, Option("It does not run before.", flag="--from")]
-    end_at: Annotated[RawMoment | None, Option("It does not run after.", flag="--until")]
+    start_at: Annotated[RawMoment | None, Option("The job does not run before this time.", flag="--from")]
+    end_at: Annotated[RawMoment | None, Option("The job does not run after this time.", flag="--until")]
     exclude: Annotated[
         Days | None,
-        Option("Days to leave out: dates, days of the week (MON to SUN) and the tenant's calendars.", flag="--not-on"),
+        Option("Days to exclude: dates, days of the week (MON to SUN) and the tenant's calendars.", flag="--not-on"),
     ]
     misfire: Annotated[
-        MisfirePolicy, Option("What becomes of occurrences that no node fired in time: `latest`, `skip` or `all`.")
+        MisfirePolicy, Option("What happens to occurrences that no node fired in time: `latest`, `skip` or `all`.")
     ]
     overlap: Annotated[
         OverlapPolicy,
-        Option("What an occurrence does while a run of the job is not over: `allow`, `skip`, `queue` or `replace`."),
+        Option("What an occurrence does while a run of the job has not ended: `allow`, `skip`, `queue` or `replace`."),
     ]
-    jitter: Annotated[Duration, Option("Each fire is moved back by up to this.", example="30s", at_most=DAY)]
-    max_runs: Annotated[Count | None, Option("The job ends after so many runs.", at_least=1, at_most=2**31)]
+    jitter: Annotated[Duration, Option("Each fire is delayed by a random time up to this.", example="30s", at_most=DAY)]
+    max_runs: Annotated[Count | None, Option("The job ends after this many runs.", at_least=1, at_most=2**31)]
 
 
 class Identity(TypedDict, total=False):
-    """What makes a submission the same as another."""
+    """What makes a submission identical to another."""
 
     key: Annotated[
         KeyText,
-        Option("Names one live job: the same again changes nothing, another one replaces it.", flag="--job-key"),
+        Option(
+            "Identifies one live job: an equal submission changes nothing, a different one replaces the job.",
+            flag="--job-key",
+        ),
     ]
-    idempotency_key: Annotated[KeyText, Option("The same key again gives the first answer again.")]
+    idempotency_key: Annotated[KeyText, Option("A repeated request with the same key gets the first answer.")]
 
 
 class Waits(TypedDict, total=False):
-    depends_on: Annotated[Parents, Option("The jobs that it waits for: jobs that run once.", example=["job_…"])]
+    depends_on: Annotated[Parents, Option("The jobs that this job waits for. They must run once.", example=["job_…"])]
 
 
 class Chained(TypedDict, total=False):
-    after: Annotated[Chain, Option("It runs whenever a run of this job has ended: with `success`, `failure` or `any`.")]
+    after: Annotated[
+        Chain, Option("The job runs whenever a run of this other job has ended: with `success`, `failure` or `any`.")
+    ]
 
 
 class Within(TypedDict, total=False):
-    """What exists in Python only."""
+    """Options that exist in Python only."""
 
     connection: object
     """An open asyncpg or psycopg connection: the job commits or rolls back with its transaction."""
@@ -209,7 +216,7 @@ class SubmitOptions(JobOptions, Words, Once, Identity, Waits, Within, total=Fals
 
 
 class ScheduleOptions(JobOptions, Words, Recurring, Identity, Chained, total=False):
-    """Options of a job that repeats."""
+    """Options of a recurring job."""
 
 
 class EditOptions(JobOptions, Words, Once, Recurring, total=False):

@@ -1,4 +1,4 @@
-"""A hash of everything that a caller asks for: tells whether two requests with one key are the same."""
+"""A hash of everything that a caller asks for: decides whether two requests with one key are the same."""
 
 from hashlib import blake2b
 
@@ -32,7 +32,7 @@ def request_hash(
 
 
 def _asked(schedule: Schedule, said: Said | None) -> bytes:
-    """Words count as the same request on every day, although they mean another moment."""
+    """A schedule in words is the same request on every day, although it means a different moment."""
     if isinstance(schedule, Once):
         return encode_schedule(schedule) if said is None else str(said).encode()
     if isinstance(schedule, Every) and schedule.said is not None:

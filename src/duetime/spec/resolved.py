@@ -1,6 +1,6 @@
-"""From options to a job: the only place that knows what options mean together.
+"""From options to a job: the only place that knows the rules between options.
 
-`resolve(base, given)` reads each option by its kind, then applies the rules between options. What comes out is a job
+`resolve(base, given)` reads each option by its kind, then applies the rules between options. The result is a job
 without an id and without arguments. A task, a configured task and the equal items of a batch each build theirs once.
 """
 
@@ -39,13 +39,13 @@ TIMES = frozenset({*KINDS, *BOUNDS, "after"})
 STORED = OPTIONS.keys() & set(Options.__struct_fields__)
 """Options that are stored as they are read, in the field of `Options` with their name."""
 HANDLED = TIMES | {"queue", "priority", "timeout", "retries", "delivery", "depends_on", "idempotency_key"}
-"""Options that have a column of their own, or a rule below."""
+"""Options that have their own column, or a rule below."""
 
 
 _RULES = TIMES | {"retries", "retry", "delivery", "depends_on", "timeout", "concurrency", "rate", "rate_key", *POLICIES}
 """Options that are not simply stored: those with a rule between them."""
 _USUAL = msgspec.structs.asdict(DEFAULT_OPTIONS)
-"""The very objects: only these are left out where options are stored, so that what is equal is stored alike."""
+"""These exact objects: only they are omitted when options are stored, so that equal options are stored alike."""
 _COLUMNS = {"queue": "queue", "priority": "tier", "idempotency_key": "idempotency_key"}
 _READ = {name: declared.read for name, declared in OPTIONS.items()}
 _READ_DECODED = {name: declared.read_decoded for name, declared in OPTIONS.items()}
@@ -73,7 +73,7 @@ class Resolved(msgspec.Struct, frozen=True):
         job_id: UUID | None = None,
         idempotency_key: str | None = None,
     ) -> NewJob:
-        """A job with these arguments. An idempotency key of its own counts before `idempotency_key`."""
+        """A job with these arguments. Its own idempotency key takes precedence over `idempotency_key`."""
         options = self.options
         lane = LaneKey(tenant_id, self.queue, self.tier, task, keyed=options.is_keyed)
         key = options.key
@@ -93,7 +93,7 @@ class Resolved(msgspec.Struct, frozen=True):
         )
 
     def fingerprint(self, task: str, args: bytes) -> bytes:
-        """Tells whether two requests ask for the same thing."""
+        """Decides whether two requests ask for the same thing."""
         return request_hash(
             queue=self.queue,
             tier=self.tier,
@@ -108,7 +108,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
     @property
     def defaults(self) -> Defaults:
-        """What a task says, as the store keeps it."""
+        """The defaults of a task, as they are stored."""
         return Defaults(self.queue, self.tier, self.timeout_ms, self.options)
 
 
@@ -117,7 +117,7 @@ NOTHING_GIVEN = Resolved()
 
 @lru_cache(maxsize=4096)
 def base_of(defaults: Defaults) -> Resolved:
-    """What the jobs of a task begin with."""
+    """The starting point for the jobs of a task."""
     if defaults == NOTHING_SAID:
         return NOTHING_GIVEN
     return Resolved(
@@ -132,8 +132,8 @@ def base_of(defaults: Defaults) -> Resolved:
 def resolve(
     base: Resolved, given: Mapping[str, Any], *, now: datetime | None = None, decoded: bool = False
 ) -> Resolved:
-    """What `base` becomes with these options; None is the same as not given. `now` is needed where `is_told_by_day`.
-    `decoded` says that the JSON types of the options have checked the values."""
+    """Apply these options to `base`; None is the same as not given. `now` is needed if `is_told_by_day`. `decoded`: the
+    JSON types of the options have validated the values."""
     readers = _READ_DECODED if decoded else _READ
     read: dict[str, Any] = {}
     for name, value in given.items():
@@ -161,7 +161,7 @@ def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def is_told_by_day(given: Mapping[str, Any]) -> bool:
-    """Whether the schedule means another moment on another day: words, and delays in days or months of a calendar."""
+    """Whether the schedule depends on the current day: words, and delays in calendar days or months."""
     when, run_in = given.get("when"), given.get("run_in")
     return (when is not None or run_in is not None) and needs_now(run_in=run_in, when=when, tz=given.get("tz"))
 
@@ -177,13 +177,13 @@ def edit(job: Job, given: Mapping[str, Any], *, now: datetime | None = None, dec
         if value is not None:
             read[name] = readers[name](value)
         elif not OF_EDITS[name].is_removable:
-            raise InvalidInput("cannot be removed", field=name, remedy="leave it out, or give a value")
+            raise InvalidInput("cannot be removed", field=name, remedy="omit it, or set a value")
     times = TIMES & given.keys()
     if times and times.isdisjoint(KINDS):
         raise InvalidInput(
-            "a schedule is changed as a whole",
+            "a schedule can only be changed as a whole",
             field=next(name for name in given if name in times),
-            remedy="give cron, rrule, every, run_at or when too",
+            remedy="also set cron, rrule, every, run_at or when",
         )
     after = _apply(_without(base, [name for name, value in given.items() if value is None]), read, now)
     old, new = msgspec.structs.asdict(base.options), msgspec.structs.asdict(after.options)
@@ -205,7 +205,7 @@ def _unknown(name: str, options: Iterable[str]) -> InvalidInput:
 
 
 def _without(base: Resolved, names: list[str]) -> Resolved:
-    """A key goes with what it limits: removing one removes the other."""
+    """A key and its limit belong together: removing one removes the other."""
     gone = {name for name in names if name in STORED}
     if "concurrency_key" in gone:
         gone.add("concurrency")
@@ -248,12 +248,12 @@ def _apply_rules(
     if "retries" in read or "retry" in read or "delivery" in read:
         options |= _retrying(base.options, read)
     if "concurrency" in read and read.get("concurrency_key", base.options.concurrency_key) is None:
-        raise InvalidInput("`concurrency` goes with `concurrency_key`", field="concurrency", remedy="give both")
+        raise InvalidInput("`concurrency` requires `concurrency_key`", field="concurrency", remedy="set both")
     if "rate" in read or "rate_key" in read:
         rate, key = (read.get(name, getattr(base.options, name)) for name in ("rate", "rate_key"))
         if rate is None or key is None:
             raise InvalidInput(
-                "`rate` and `rate_key` go together",
+                "`rate` and `rate_key` require each other",
                 field="rate" if rate is None else "rate_key",
                 remedy="such as rate_key='mail', rate='100/m'",
             )
@@ -267,9 +267,9 @@ def _retrying(base: Options, read: Mapping[str, Any]) -> dict[str, Any]:
     if at_most_once:
         if read.get("retries") or ("retry" in read and policy.retries):
             raise InvalidInput(
-                "`at_most_once` means that no attempt is repeated",
+                "`at_most_once` does not allow retries",
                 field="retries",
-                remedy="leave retries out, or give delivery='at_least_once'",
+                remedy="omit retries, or set delivery='at_least_once'",
             )
         policy = msgspec.structs.replace(policy, retries=0)
     return {"at_most_once": at_most_once, "retry": plainest(policy)}
@@ -281,7 +281,7 @@ def _schedule(read: Mapping[str, Any], now: datetime | None) -> Schedule:
     if chain is None:
         return make_schedule(**times, now=now)
     if unfit := next((name for name in read if name in times or name in POLICIES), None):
-        raise InvalidInput(f"`{unfit}` cannot be combined with `after`", field=unfit, remedy="leave one of them out")
+        raise InvalidInput(f"`{unfit}` cannot be combined with `after`", field=unfit, remedy="omit one of them")
     return chain
 
 
@@ -296,6 +296,6 @@ def _check_repeats(read: Mapping[str, Any], schedule: Schedule) -> None:
     if isinstance(schedule, Once | After):
         for name in POLICIES:
             if name in read:
-                raise InvalidInput(f"`{name}` goes with `cron`, `rrule` and `every`", field=name, remedy="leave it out")
+                raise InvalidInput(f"`{name}` requires `cron`, `rrule` or `every`", field=name, remedy="omit it")
     if "depends_on" in read and not isinstance(schedule, Once):
-        raise InvalidInput("`depends_on` goes with a job that runs once", field="depends_on", remedy="use `after`")
+        raise InvalidInput("`depends_on` requires a job that runs once", field="depends_on", remedy="use `after`")

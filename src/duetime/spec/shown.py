@@ -10,7 +10,7 @@ from duetime.spec.resolved import STORED
 
 _NOT_STORED = {"queue", "priority", "timeout", "delivery"}
 SHOWN = {name: declared for name, declared in OPTIONS.items() if name in STORED or name in _NOT_STORED}
-"""The options that a job keeps. `retries` is a part of `retry`."""
+"""The options that a job stores. `retries` is a part of `retry`."""
 
 
 class HasOptions(Protocol):
@@ -27,7 +27,7 @@ class HasOptions(Protocol):
 
 
 def shown_options(job: HasOptions) -> dict[str, Any]:
-    """The options of a job in JSON types, all of them."""
+    """All options of a job in JSON types."""
     options = job.options
     found: dict[str, Any] = {name: getattr(options, name) for name in STORED}
     found["queue"], found["priority"] = job.queue, Tier(job.tier)
