@@ -1,7 +1,7 @@
-"""What both ends of the HTTP API speak: the shapes of requests and answers. Fields are only ever added.
+"""The HTTP API's requests and answers, shared by server and client. Fields are only ever added.
 
-fields                     what a field may hold, and what many requests have
-jobs, runs, calendars      what a tenant works with
+fields                     types and bodies that many requests share
+jobs, runs, calendars      the objects of a tenant
 admin, service             tenants, keys, the audit log; queues, workers, payloads and the server itself
 workers                    the protocol of remote workers
 """

@@ -1,4 +1,4 @@
-"""Tenants, keys and the audit log as requests and answers have them."""
+"""Requests and answers about tenants, keys and the audit log."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -20,14 +20,14 @@ MostBytes = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class LimitsBody(Request, frozen=True):
-    """How much of the service a tenant may use; null: as much as there is. A limit that is left out has its default
-    when the tenant is created, and stays as it is when the tenant is changed."""
+    """The limits of a tenant; null: no limit. An omitted limit gets its default when the tenant is created, and stays
+    unchanged when the tenant is changed."""
 
     stored_jobs: Most | UnsetType | None = UNSET
     running_runs: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
     submissions_per_second: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType | None = UNSET
     fires_per_second: Annotated[float, Meta(ge=0.001, le=1e9)] | UnsetType | None = UNSET
-    """How many fires of its schedules; those above it come later, in order."""
+    """Fires of its schedules per second. Fires above the limit are delayed, in order."""
     stored_bytes: MostBytes | UnsetType | None = UNSET
     idempotency_keys: Most | UnsetType | None = UNSET
     graphs: Most | UnsetType | None = UNSET
@@ -53,7 +53,7 @@ class TenantRequest(Request, frozen=True):
 
 
 class TenantPatch(Request, frozen=True):
-    """What to change. A limit that is left out stays as it is."""
+    """What to change. An omitted limit stays unchanged."""
 
     name: TenantName | UnsetType = UNSET
     state: Literal["ACTIVE", "SUSPENDED"] | UnsetType = UNSET
@@ -82,16 +82,16 @@ Expiry = Annotated[
     str,
     Meta(
         max_length=64,
-        description="RFC 3339 with an offset, or `never`; `key_lifetime` from now when it is left out. It cannot be"
-        " later than the expiry of the key that asks.",
+        description="RFC 3339 with an offset, or `never`. Default: `key_lifetime` from now. It cannot be"
+        " later than the expiry of the requesting key.",
     ),
 ]
 Networks = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...],
     Meta(
         max_length=MOST_NETWORKS,
-        description="Where the key may be used from, such as 192.0.2.0/24 or 2001:db8::/32; an empty list: from"
-        " everywhere. They lie within those of the key that asks.",
+        description="The networks from which the key is accepted, such as 192.0.2.0/24 or 2001:db8::/32; an empty list:"
+        " all. They must lie within those of the requesting key.",
     ),
 ]
 
@@ -99,28 +99,26 @@ Networks = Annotated[
 class KeyRequest(Request, frozen=True):
     role: RoleName
     name: Text
-    queues: Annotated[tuple[Name, ...], Meta(max_length=100, description="What a worker's key is bound to.")] = ()
+    queues: Annotated[
+        tuple[Name, ...], Meta(max_length=100, description="The queues that a worker's key is bound to.")
+    ] = ()
     expires_at: Expiry | None = None
     networks: Networks | None = None
 
 
 class KeyQuery(PageQuery, frozen=True):
-    root: Annotated[bool, Meta(description="The root keys, instead of those of the tenant. For root keys only.")] = (
-        False
-    )
+    root: Annotated[bool, Meta(description="List root keys instead of the tenant's. Requires a root key.")] = False
 
 
 class RootQuery(Request, frozen=True):
-    root: Annotated[bool, Meta(description="A root key, instead of one of the tenant. For root keys only.")] = False
+    root: Annotated[bool, Meta(description="A root key instead of a tenant's key. Requires a root key.")] = False
 
 
 class RotateRequest(Request, frozen=True):
-    overlap: Annotated[Length, Meta(description="How long the old key goes on working; a day when it is left out.")] = (
-        86_400.0
-    )
+    overlap: Annotated[Length, Meta(description="How long the old key stays valid. Default: a day.")] = 86_400.0
     name: Text | None = None
     expires_at: Expiry | None = None
-    networks: Annotated[Networks, Meta(description="Those of the old key when they are left out.")] | None = None
+    networks: Annotated[Networks, Meta(description="Default: those of the old key.")] | None = None
 
 
 class KeyView(Struct, frozen=True, kw_only=True):
@@ -135,12 +133,12 @@ class KeyView(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
-    """To the minute or so."""
+    """Precise to about a minute."""
 
 
 class KeyCreated(KeyView, frozen=True, kw_only=True):
     key: str
-    """The text of the key: shown here, and never again."""
+    """The text of the key. It is not shown again."""
 
 
 class KeyPage(Struct, frozen=True):
@@ -154,7 +152,7 @@ SessionsOf = Literal["key", "tenant", "all"]
 class SessionQuery(PageQuery, frozen=True):
     of: Annotated[
         SessionsOf,
-        Meta(description="Those of this key; of all keys of the tenant, for admins; of all tenants, for root keys."),
+        Meta(description="Sessions of this key, of all keys of the tenant (admins), or of all tenants (root keys)."),
     ] = "key"
 
 
@@ -166,18 +164,18 @@ class SessionView(Struct, frozen=True, kw_only=True):
     tenant: str | None
     """None for a root key."""
     address: str
-    """Where it began from."""
+    """The address that it was created from."""
     user_agent: str
-    """What the browser calls itself: it may claim anything."""
+    """The browser's own claim about itself."""
     created_at: datetime
     last_seen_at: datetime
-    """To the minute or so."""
+    """Precise to about a minute."""
     expires_at: datetime
     """When it ends unless it is used."""
     ends_at: datetime
     """When it ends at the latest."""
     current: bool
-    """It is the one that asks."""
+    """Whether it is the requesting session."""
 
 
 class SessionPage(Struct, frozen=True):
@@ -188,19 +186,19 @@ class SessionPage(Struct, frozen=True):
 class LoginLink(Struct, frozen=True, kw_only=True):
     token: str
     path: str
-    """What follows the address of the server."""
+    """The part after the server's URL."""
     expires_at: datetime
 
 
 class AuditQuery(PageQuery, frozen=True):
-    all: Annotated[bool, Meta(description="Of all tenants, for root keys only.")] = False
+    all: Annotated[bool, Meta(description="All tenants. Requires a root key.")] = False
 
 
 class AuditView(Struct, frozen=True, kw_only=True):
     at: datetime
     key_id: str | None
     actor: str
-    """The name of the key that acted, as it was then."""
+    """The name of the acting key at that time."""
     action: str
     object: str
     detail: str | None

@@ -1,4 +1,4 @@
-"""Breakers as answers have them."""
+"""Breakers in answers."""
 
 from datetime import datetime
 from typing import Literal
@@ -13,13 +13,13 @@ class BreakerView(Struct, frozen=True):
     state: Literal["closed", "open", "probing", "recovering"]
     since: datetime
     until: datetime | None
-    """When it probes, or is closed for good."""
+    """When it probes, or closes for good."""
     trips: int
-    """How often it has opened since it was closed."""
+    """How often it has opened since it was last closed."""
     tried: int
     failed: int
     retried: int
-    """Attempts at the target within 30 seconds, of which so many failed, and so many were retries."""
+    """Attempts at the target within 30 seconds: all, failed, and retries."""
 
 
 class BreakerList(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Calendars as requests and answers have them."""
+"""Requests and answers about calendars."""
 
 from datetime import date
 from typing import Annotated
@@ -17,9 +17,9 @@ class CalendarView(Struct, frozen=True):
     name: str
     dates: tuple[date, ...]
     version: int
-    """Raised whenever its days change."""
+    """Incremented whenever its days change."""
     jobs: int
-    """How many jobs that are not over leave out its days."""
+    """How many live jobs exclude its days."""
 
 
 class CalendarList(Struct, frozen=True):

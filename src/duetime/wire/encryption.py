@@ -1,4 +1,4 @@
-"""Re-encryption as requests and answers have it."""
+"""Requests and answers about re-encryption."""
 
 from msgspec import Struct
 
@@ -7,29 +7,29 @@ from duetime.spec.fields import Request
 
 class ReencryptRequest(Request, frozen=True):
     restart: bool = False
-    """Begin anew, instead of going on where the last call ended."""
+    """Start over instead of continuing where the last call ended."""
     fresh_data_key: bool = False
     """With a key provider: encrypt with a new data key from now on."""
 
 
 class EncryptionView(Struct, frozen=True):
-    """What is encrypted with which keys, as far as the last re-encryption has seen."""
+    """Which keys are in use, as far as the last re-encryption has seen."""
 
     key: str | None
-    """The key that is encrypted with; null where there is none."""
+    """The key that encrypts; null if there is none."""
     known: tuple[str, ...]
     """The other keys that this server has."""
     round: int
     table: str | None
-    """Where the re-encryption is; null where none was made."""
+    """The table that the re-encryption is at; null if none was started."""
     looked_at: int
     """Rows."""
     resealed: int
-    """Values that were encrypted anew."""
+    """Values that were re-encrypted."""
     left: dict[str, int]
-    """Values that this server cannot open, by the name of their key."""
+    """Values that this server cannot decrypt, by the name of their key."""
     done: bool
     retirable: tuple[str, ...]
-    """Once it is done: keys of this server that nothing is encrypted with."""
+    """Once done: keys of this server that are no longer in use."""
     wrapping_keys: tuple[str, ...]
-    """The keys of the key provider that data keys are wrapped by."""
+    """The keys of the key provider that wrap data keys."""

@@ -1,4 +1,4 @@
-"""The stream of events: what a server and those who watch agree on."""
+"""The event stream: constants that server and clients share."""
 
 HEARTBEAT = 15.0
-"""Seconds after which the server says something although nothing has happened."""
+"""Seconds after which the server sends something even if nothing has happened."""

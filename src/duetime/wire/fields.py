@@ -1,4 +1,4 @@
-"""Bodies and queries that many endpoints take."""
+"""Bodies and queries that many endpoints share."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ from msgspec import Meta
 
 from duetime.spec.fields import Request
 
-PageSize = Annotated[int, Meta(ge=1, le=200, description="How many items at most.")]
-Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the page before.")]
+PageSize = Annotated[int, Meta(ge=1, le=200, description="Maximum number of items.")]
+Cursor = Annotated[str, Meta(max_length=200, description="The `next_cursor` of the previous page.")]
 
 
 class Nothing(Request, frozen=True):
-    """An empty object, or no body at all."""
+    """An empty object, or no body."""
 
 
 class PageQuery(Request, frozen=True):

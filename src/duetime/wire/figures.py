@@ -1,4 +1,4 @@
-"""Figures as answers have them: sums and samples for people who look."""
+"""Figures in answers: sums and samples for people."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ CountKind = Literal["exact", "estimate", "at_least"]
 class CountView(Struct, frozen=True):
     value: int
     kind: CountKind
-    """An estimate is what the database believes; at least so many were counted, and then no further."""
+    """`estimate` is the database's own estimate; `at_least` is a count that stopped at a cap."""
 
 
 class LagView(Struct, frozen=True):
@@ -27,7 +27,7 @@ class LagView(Struct, frozen=True):
 
 
 class StepView(Struct, frozen=True):
-    """What ended in one stretch of time."""
+    """What ended in one interval."""
 
     at: datetime
     succeeded: int
@@ -35,9 +35,9 @@ class StepView(Struct, frozen=True):
     cancelled: int
     skipped: int
     retried: int
-    """Attempts that failed, and are tried again."""
+    """Attempts that failed and are retried."""
     lost: int
-    """Attempts whose worker's lease ran out."""
+    """Attempts whose worker's lease expired."""
 
 
 class FailingView(Struct, frozen=True):
@@ -47,85 +47,81 @@ class FailingView(Struct, frozen=True):
 
 
 class WaitingView(Struct, frozen=True):
-    """Runs of a task in a queue that are due and have not started."""
+    """Due runs of a task in a queue that have not started."""
 
     task: str
     queue: str
     since: datetime
     has_worker: bool
-    """Whether a live worker has the task."""
+    """Whether a live worker provides the task."""
     paused: bool
     """Whether its queue is paused."""
 
 
 class StatsQuery(Request, frozen=True):
-    window: Annotated[
-        Length, Meta(description="How far back to look: a minute to an hour; 5m when it is left out.")
-    ] = 300.0
+    window: Annotated[Length, Meta(description="The period to cover: a minute to an hour. Default: 5m.")] = 300.0
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """How a tenant stands, and what happened lately."""
+    """The state of a tenant, and recent activity."""
 
     at: datetime
     since: datetime
-    """From when on everything was seen: later than asked for when more ended than is read."""
+    """The start of the covered period: later than requested when more runs ended than are read."""
     step: float
-    """Seconds that each step is long."""
+    """Seconds per step."""
     steps: tuple[StepView, ...]
     lag: LagView | None
     """Null when nothing started."""
     failing: tuple[FailingView, ...]
     """The tasks with the most failed attempts."""
     jobs: CountView
-    """Those that have a future."""
+    """Live jobs."""
     running: CountView
     dead_letters: CountView
     depth: DepthView
-    """What waits, over all queues."""
+    """Waiting runs, over all queues."""
     waiting: tuple[WaitingView, ...]
-    """What is due and has not started, longest waiting first."""
+    """Due runs that have not started, longest waiting first."""
     paused_queues: tuple[str, ...]
     workers: int
-    """Those that are alive."""
+    """Live workers."""
     slots: int
 
 
 class FiresQuery(Request, frozen=True):
-    start: Annotated[Moment, Meta(description="Now when it is left out.")] | None = None
-    end: Annotated[Moment, Meta(description="An hour later when it is left out; 35 days later at most.")] | None = None
+    start: Annotated[Moment, Meta(description="Default: now.")] | None = None
+    end: Annotated[Moment, Meta(description="Default: an hour later. At most 35 days later.")] | None = None
     step: Annotated[
-        Length, Meta(description="How long each stretch is; at most 400 of them. A minute when it is left out.")
+        Length, Meta(description="The length of an interval; at most 400 intervals. Default: a minute.")
     ] = 60.0
 
 
 class FireCount(Struct, frozen=True):
     at: datetime
-    """Where the stretch begins."""
+    """The start of the interval."""
     queue: str
     count: int
 
 
 class Fires(Struct, frozen=True, kw_only=True):
-    """How many runs are due when, of those that are still to come. Stretches and queues without any are left out."""
+    """How many future runs are due when. Intervals and queues without runs are omitted."""
 
     start: datetime
     end: datetime
     step: float
     at: datetime
-    """When this was counted. Runs that were made and due before it are not still to come."""
+    """When this was counted. Runs that were created and due before it are not counted."""
     exact: bool
-    """True: while nothing is changed, so many runs will be due."""
+    """True: exactly so many runs will be due, unless something is changed."""
     estimate: str | None
-    """How the numbers were estimated where they are not exact."""
+    """How the numbers were estimated if they are not exact."""
     items: tuple[FireCount, ...]
 
 
 class RecentRunsQuery(Request, frozen=True):
-    job_ids: Annotated[
-        str, Meta(min_length=1, max_length=6000, description="Up to 100 ids of jobs, with commas between them.")
-    ]
-    count: Annotated[int, Meta(ge=1, le=50, description="How many runs of each.")] = 12
+    job_ids: Annotated[str, Meta(min_length=1, max_length=6000, description="Up to 100 job ids, separated by commas.")]
+    count: Annotated[int, Meta(ge=1, le=50, description="Number of runs per job.")] = 12
 
 
 class RecentRun(Struct, frozen=True):
@@ -133,13 +129,13 @@ class RecentRun(Struct, frozen=True):
     status: RunStateName
     due_at: datetime
     duration: float | None
-    """Seconds of its last attempt; null for a run that was never started."""
+    """Seconds of its last attempt; null for a run that never started."""
 
 
 class RecentRunsOfJob(Struct, frozen=True):
     job_id: str
     runs: tuple[RecentRun, ...]
-    """Those that are over, newest first."""
+    """Ended runs, newest first."""
 
 
 class RecentRuns(Struct, frozen=True):
@@ -147,7 +143,7 @@ class RecentRuns(Struct, frozen=True):
 
 
 class Me(Struct, frozen=True, kw_only=True):
-    """Who asks, and what they may do."""
+    """The requesting key, and its permissions."""
 
     key_name: str
     role: Literal["root", "admin", "operator", "submitter", "viewer", "worker"]
@@ -156,4 +152,4 @@ class Me(Struct, frozen=True, kw_only=True):
     """Such as read, submit, control."""
     now: datetime
     version: str
-    """Of the server."""
+    """The server's version."""

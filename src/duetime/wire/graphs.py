@@ -1,4 +1,4 @@
-"""Dependencies and graphs as requests and answers have them."""
+"""Requests and answers about dependencies and graphs."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -19,7 +19,9 @@ class NodeDependsOn(Request, frozen=True):
     nodes: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=10_000)]
     need: Literal["all", "any"] = "all"
     on: Literal["success", "finished"] = "success"
-    otherwise: Annotated[Literal["cancel", "run"], Meta(description="When it cannot get what it needs.")] = "cancel"
+    otherwise: Annotated[
+        Literal["cancel", "run"], Meta(description="What happens when the condition can no longer be met.")
+    ] = "cancel"
 
 
 class NodeRequest(JobRequest, frozen=True):
@@ -65,13 +67,13 @@ class GraphSummary(Struct, frozen=True, kw_only=True):
 
 
 class GraphView(GraphSummary, frozen=True, kw_only=True):
-    """A graph, its nodes in the order in which they were given."""
+    """A graph, with its nodes in the given order."""
 
     counts: dict[RunStateName, int]
     nodes: tuple[NodeView, ...]
     edges: tuple[EdgeView, ...]
     created: bool = True
-    """False when an idempotency key led to a graph that was there before."""
+    """False when an idempotency key led to an existing graph."""
 
 
 class GraphPage(Struct, frozen=True):
@@ -80,16 +82,16 @@ class GraphPage(Struct, frozen=True):
 
 
 class GraphQuery(PageQuery, frozen=True):
-    """Nothing but which page."""
+    """Only the page."""
 
 
 class ParentView(Struct, frozen=True, kw_only=True):
     job_id: str
     run_id: str | None
     name: str | None
-    """What it is called in the graph that both belong to."""
+    """Its name in the graph that both belong to."""
     status: RunStateName | None
-    """null: it is not over, or so long that nothing is kept of it."""
+    """null: it has not ended, or its history is past its retention."""
     result: Any
     error: str | None
 

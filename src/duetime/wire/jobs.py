@@ -1,4 +1,4 @@
-"""Jobs as requests and answers have them."""
+"""Requests and answers about jobs."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,8 +17,8 @@ from duetime.wire.fields import PageQuery
 class JobWhat(Request, frozen=True):
     """What a job does."""
 
-    task: Annotated[Name, Meta(description="The name of a task that workers have.")] | None = None
-    target: Annotated[Target, Meta(description="What duetime does itself: a call or a command.")] | None = None
+    task: Annotated[Name, Meta(description="The name of a task that workers provide.")] | None = None
+    target: Annotated[Target, Meta(description="What duetime executes itself: a call or a command.")] | None = None
     callback_url: (
         Annotated[str, Meta(max_length=4096, description="Short for an HTTP target: a POST of `args` to this URL.")]
         | None
@@ -34,15 +34,15 @@ class PatchWhat(Request, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """A job that is stored: it survives the death of every process."""
+    """A stored job: it survives the death of every process."""
 
     job_id: str
     status: JobStatus
     next_run: datetime | None
     run_id: str | None
-    """Known at once when it is due soon."""
+    """Set if the job is due soon."""
     created: bool
-    """False when `key` led to a job that was there before."""
+    """False when `key` led to an existing job."""
     warnings: tuple[str, ...] = ()
 
 
@@ -57,7 +57,7 @@ class ItemProblem(Struct, frozen=True, omit_defaults=True):
 
 
 class BatchItem(Struct, frozen=True, omit_defaults=True):
-    """What became of one item: a receipt, or a problem."""
+    """The result of one item: a receipt, or a problem."""
 
     index: int
     job: Receipt | None = None
@@ -65,7 +65,7 @@ class BatchItem(Struct, frozen=True, omit_defaults=True):
 
 
 class BatchQuery(Request, frozen=True):
-    partial: Annotated[bool, Meta(description="Store what can be stored, instead of all or nothing.")] = False
+    partial: Annotated[bool, Meta(description="Store the valid items, instead of all or nothing.")] = False
 
 
 class BatchAnswer(Struct, frozen=True):
@@ -77,13 +77,13 @@ class BatchAnswer(Struct, frozen=True):
 class ScheduleView(Struct, frozen=True):
     kind: Literal["once", "cron", "every", "after", "rrule"]
     exact: str
-    """As it may be written again."""
+    """The canonical text, which can be submitted again."""
     sentence: str
     tz: str
     words: str | None = None
-    """What it was told in, if that was words."""
+    """The words that it was given in, if any."""
     counted_from: datetime | None = None
-    """The moment from which an interval is counted; it fires itself only where `exact` names it."""
+    """The moment from which an interval is counted. It is itself a fire only if `exact` names it."""
     start_at: datetime | None = None
     end_at: datetime | None = None
     exclude: ExcludeBody | None = None
@@ -108,7 +108,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     version: int
     created_at: datetime
     problem: str | None
-    """Why it was set aside, when it could not be processed."""
+    """Why it was set aside, if it could not be processed."""
 
 
 class _Shown(JobSummary, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class _Shown(JobSummary, frozen=True, kw_only=True):
     args_problem: str | None
     """Why `args` and `target` cannot be shown: they are encrypted with a key that the server does not have."""
     target: AnyTarget | None
-    """What duetime does itself; `args` is empty then."""
+    """What duetime executes itself; `args` is empty then."""
     made: int
     missed: int
 
@@ -134,11 +134,11 @@ if TYPE_CHECKING:
 else:
     JobRequest = request_struct(
         *("JobRequest", OPTIONS.values(), JobWhat),
-        doc="A job to create: a task and its arguments, or a target, and when. Without a time it runs now.",
+        doc="A job to create: a task and its arguments, or a target, and a schedule. Without a schedule it runs now.",
     )
     JobPatch = patch_struct(
         *("JobPatch", OF_EDITS.values(), PatchWhat),
-        doc="What changes about a job. A schedule is given whole: its kind and its bounds.",
+        doc="Changes to a job. A schedule is replaced as a whole: its kind and its bounds.",
     )
     _IN_A_LIST = JobSummary.__struct_fields__
     JobView = answer_struct(
@@ -149,7 +149,7 @@ else:
 class JobPage(Struct, frozen=True):
     items: tuple[JobSummary, ...]
     next_cursor: str | None
-    """Give it back as `cursor` for the next page; null at the end. A page may be short, even empty, before the end."""
+    """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
 
 
 class JobQuery(PageQuery, frozen=True):
@@ -161,8 +161,8 @@ class JobQuery(PageQuery, frozen=True):
     tag: Name | None = None
     key: Text | None = None
     recurring: bool | None = None
-    start_time: Annotated[Moment, Meta(description="Due at or after.")] | None = None
-    end_time: Annotated[Moment, Meta(description="Due before.")] | None = None
+    start_time: Annotated[Moment, Meta(description="Due at or after this time.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Due before this time.")] | None = None
     fires_from: (
         Annotated[Moment, Meta(description="With a run at or after this moment, and before `fires_until`.")] | None
     ) = None
@@ -182,7 +182,7 @@ class BackfillRequest(Request, frozen=True):
     start: Moment
     end: Moment
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
-    rate: Annotated[float, Meta(gt=0, le=1000, description="Runs a second.")] = 10.0
+    rate: Annotated[float, Meta(gt=0, le=1000, description="Runs per second.")] = 10.0
 
 
 class Backfilled(Struct, frozen=True):

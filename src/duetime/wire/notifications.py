@@ -1,4 +1,4 @@
-"""Subscriptions and alerts as requests and answers have them."""
+"""Requests and answers about subscriptions and alerts."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -13,19 +13,19 @@ FigureName = Literal["dead_letters", "lag_p95", "backlog", "workers", "free_slot
 
 
 class WebhookTo(Request, frozen=True, tag_field="type", tag="webhook"):
-    """A signed POST, as Standard Webhooks has it."""
+    """A signed POST, as defined by Standard Webhooks."""
 
     url: Address
 
 
 class SlackTo(Request, frozen=True, tag_field="type", tag="slack"):
-    """A POST of `{"text": …}`, which Slack and many others understand."""
+    """A POST of `{"text": …}`, which Slack and many others accept."""
 
     url: Address
 
 
 class EmailTo(Request, frozen=True, tag_field="type", tag="email"):
-    """A mail, through the operator's SMTP server."""
+    """An email, through the operator's SMTP server."""
 
     address: Annotated[str, Meta(min_length=3, max_length=320)]
 
@@ -34,16 +34,16 @@ To = WebhookTo | SlackTo | EmailTo
 
 
 class SubscriptionRequest(Request, frozen=True):
-    """What is to be told, and where to. Of queues, tags and job ids, none means all; all that is given must hold."""
+    """Which events to send, and where. No queues, tags or job ids mean all; all given conditions must hold."""
 
     to: To
     topics: Annotated[tuple[str, ...], Meta(min_length=1, max_length=50)]
-    """`*` stands for all."""
+    """`*` means all."""
     queues: Names = ()
     tags: Names = ()
     job_ids: Names = ()
     late_after: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """Seconds after its time from which the start of a run is late."""
+    """Seconds after the due time from which a start counts as late."""
     paused: bool = False
 
 
@@ -63,15 +63,15 @@ class SubscriptionList(Struct, frozen=True):
 
 
 class AlertRequest(Request, frozen=True):
-    """A rule: which figure, and where it is wrong and right again."""
+    """A rule: which figure, and at which values the alert starts and ends."""
 
     figure: FigureName
     threshold: Annotated[float, Meta(ge=0, le=1e12)]
-    """Over it (for workers and free slots: under it) is wrong."""
+    """The alert starts above this value (for workers and free slots: below it)."""
     until: Annotated[float, Meta(ge=0, le=1e12)] | None = None
-    """Where it is right again; by default a tenth on the good side of the threshold."""
+    """The value at which the alert ends; by default a tenth on the good side of the threshold."""
     for_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
-    """How long it must be wrong without a break before the alert opens."""
+    """How long the threshold must be crossed without a break before the alert starts."""
     queue: str | None = None
 
 
@@ -83,10 +83,10 @@ class AlertView(Struct, frozen=True):
     for_seconds: float
     queue: str | None
     topic: str
-    """What subscriptions know it by."""
+    """The topic for subscriptions."""
     open: bool
     value: float | None
-    """As it was last seen."""
+    """The last value that was read."""
     changed_at: datetime | None
     checked_at: datetime | None
 

@@ -1,4 +1,4 @@
-"""Runs and dead letters as requests and answers have them."""
+"""Requests and answers about runs and dead letters."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ from duetime.wire.fields import PageQuery
 RunStateName = Literal["PENDING", "BLOCKED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
 AttemptStateName = Literal["SUCCEEDED", "FAILED", "LOST", "SNOOZED", "CANCELLED", "SKIPPED"]
 FailureName = Literal["error", "timeout", "lost", "cancelled", "target_refused", "target_failed", "network", "gave_up"]
-Fingerprint = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z", description="That of a group.")]
+Fingerprint = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z", description="The fingerprint of a group.")]
 LONGEST_DELAY = 86_400
 """Seconds before the first of the dead letters that one request replays."""
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-hjkmnp-tv-z]{26}\Z")]
@@ -28,9 +28,9 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     priority: PriorityName
     status: RunStateName
     attempt: int
-    """How often it was tried, lost attempts not counted."""
+    """The number of attempts, without lost ones."""
     lost: int
-    """How often it lost its worker."""
+    """The number of attempts that lost their worker."""
     due_at: datetime
     ready_at: datetime | None
     first_started_at: datetime | None
@@ -39,9 +39,9 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """When its last attempt started."""
     finished_at: datetime | None
     lag: float | None
-    """Seconds from when it was due to when it started for the first time."""
+    """Seconds from its due time to its first start."""
     retry_delay: float | None
-    """Seconds from its first start to the start of its last attempt; null where that was the first."""
+    """Seconds from its first start to the start of its last attempt; null if that was the first."""
     worker_id: str | None
     failure: FailureName | None
     error: str | None
@@ -63,7 +63,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(RunSummary, frozen=True, kw_only=True):
-    """A run with all that is known of it."""
+    """A run with all its details."""
 
     args: dict[str, Any]
     args_problem: str | None
@@ -72,20 +72,20 @@ class RunView(RunSummary, frozen=True, kw_only=True):
     progress: float | None
     message: str | None
     logs: tuple[dict[str, Any], ...]
-    """What the attempt under way has logged, as of a second ago; that of ended ones is with them."""
+    """The log of the current attempt, about a second old. Ended attempts have their own logs."""
     attempts: tuple[AttemptView, ...]
 
 
 class RunPage(Struct, frozen=True):
     items: tuple[RunSummary, ...]
     next_cursor: str | None
-    """Give it back as `cursor` for the next page; null at the end. A page may be short, even empty, before the end."""
+    """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
 
 
 class RunsOfJobQuery(PageQuery, frozen=True):
     status: RunStateName | None = None
-    start_time: Annotated[Moment, Meta(description="Due at or after.")] | None = None
-    end_time: Annotated[Moment, Meta(description="Due before.")] | None = None
+    start_time: Annotated[Moment, Meta(description="Due at or after this time.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Due before this time.")] | None = None
 
 
 class RunQuery(RunsOfJobQuery, frozen=True):
@@ -94,7 +94,7 @@ class RunQuery(RunsOfJobQuery, frozen=True):
 
 
 class JobStatusAnswer(Struct, frozen=True, kw_only=True):
-    """How a job stands."""
+    """The state of a job."""
 
     job_id: str
     status: JobStatus
@@ -104,11 +104,11 @@ class JobStatusAnswer(Struct, frozen=True, kw_only=True):
     attempts: int
     failure_reason: str | None
     waiting_for: Literal["no_worker"] | None = None
-    """Why a run that is due has not started, where that is known: no live worker has the task."""
+    """Why a due run has not started, if known: no live worker provides the task."""
 
 
 class DeadLetterView(Struct, frozen=True, kw_only=True):
-    """A run whose attempts are spent."""
+    """A run that used up its attempts."""
 
     run_id: str
     job_id: str
@@ -124,17 +124,17 @@ class DeadLetterView(Struct, frozen=True, kw_only=True):
     due_at: datetime
     died_at: datetime
     fingerprint: str | None
-    """The same for errors of one kind."""
+    """Equal for errors of one kind."""
 
 
 class DeadLetterGroup(Struct, frozen=True, kw_only=True):
-    """Dead letters that went wrong alike."""
+    """Dead letters with the same kind of error."""
 
     fingerprint: str
     count: int
     failure: FailureName | None
     error: str | None
-    """That of the newest."""
+    """The error of the newest one."""
     tasks: tuple[str, ...]
     first_died_at: datetime
     last_died_at: datetime
@@ -144,19 +144,19 @@ class DeadLetterGroup(Struct, frozen=True, kw_only=True):
 class DeadLetterGroups(Struct, frozen=True):
     groups: tuple[DeadLetterGroup, ...]
     counted: int
-    """How many dead letters were looked at, the newest ones."""
+    """How many dead letters were read, the newest ones."""
     more: bool
-    """There are others that were not."""
+    """Whether there are older ones that were not read."""
 
 
 class DeadLetterGroupQuery(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=200, description="How many groups at most, the largest first.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of groups, the largest first.")] = 50
 
 
 class DeadLetterPage(Struct, frozen=True):
     items: tuple[DeadLetterView, ...]
     next_cursor: str | None
-    """Give it back as `cursor` for the next page; null at the end. A page may be short, even empty, before the end."""
+    """Pass it as `cursor` to get the next page; null at the end. A page before the end may be short, or even empty."""
 
 
 class DeadLetterQuery(PageQuery, frozen=True):
@@ -164,31 +164,34 @@ class DeadLetterQuery(PageQuery, frozen=True):
     task: Name | None = None
     queue: Name | None = None
     failure: FailureName | None = None
-    error: Annotated[Text, Meta(description="A text that the error contains.")] | None = None
+    error: Annotated[Text, Meta(description="Text that the error contains.")] | None = None
     fingerprint: Fingerprint | None = None
-    start_time: Annotated[Moment, Meta(description="Died at or after.")] | None = None
-    end_time: Annotated[Moment, Meta(description="Died before.")] | None = None
+    start_time: Annotated[Moment, Meta(description="Died at or after this time.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Died before this time.")] | None = None
 
 
 class DeadLetterFilter(Request, frozen=True):
-    """Which dead letters: all that is given must hold. Everything is left out: all of them."""
+    """Which dead letters: all given conditions must hold. Without a condition: all of them."""
 
     run_id: RunId | None = None
     job_id: JobId | None = None
     task: Name | None = None
     queue: Name | None = None
     failure: FailureName | None = None
-    error: Annotated[Text, Meta(description="A text that the error contains.")] | None = None
+    error: Annotated[Text, Meta(description="Text that the error contains.")] | None = None
     fingerprint: Fingerprint | None = None
-    start_time: Annotated[Moment, Meta(description="Died at or after.")] | None = None
-    end_time: Annotated[Moment, Meta(description="Died before.")] | None = None
+    start_time: Annotated[Moment, Meta(description="Died at or after this time.")] | None = None
+    end_time: Annotated[Moment, Meta(description="Died before this time.")] | None = None
 
 
 class ReplayRequest(DeadLetterFilter, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
-    rate: Annotated[float, Meta(gt=0, le=10_000, description="Runs a second.")] = 100.0
+    rate: Annotated[float, Meta(gt=0, le=10_000, description="Runs per second.")] = 100.0
     delay: Annotated[
-        float, Meta(ge=0, le=LONGEST_DELAY, description="Seconds before the first: how many requests keep one rate.")
+        float,
+        Meta(
+            ge=0, le=LONGEST_DELAY, description="Seconds before the first run, so that several requests keep one rate."
+        ),
     ] = 0.0
 
 
@@ -200,7 +203,7 @@ class ReplayedRun(Struct, frozen=True):
 class ReplayAnswer(Struct, frozen=True):
     runs: tuple[ReplayedRun, ...]
     more: bool
-    """There are others that match: ask again."""
+    """Whether more dead letters match: repeat the request."""
 
 
 class DiscardRequest(DeadLetterFilter, frozen=True):

@@ -1,4 +1,4 @@
-"""Schedules, queues, workers, tasks, payloads, logins and health as requests and answers have them."""
+"""Requests and answers about schedules, queues, workers, tasks, payloads, logins and health."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from duetime.wire.jobs import ScheduleView
 
 
 class PreviewRequest(Request, frozen=True):
-    """A schedule, given as a job would give it; or `schedule`, any of them as one text."""
+    """A schedule in the same form as for a job; or `schedule`, any schedule as one text."""
 
     schedule: Annotated[str, Meta(max_length=500)] | None = None
     run_at: Moment | None = None
@@ -26,7 +26,7 @@ class PreviewRequest(Request, frozen=True):
     start_at: Moment | None = None
     end_at: Moment | None = None
     exclude: ExcludeBody | None = None
-    start: Annotated[Moment, Meta(description="The moment to look from; now when it is left out.")] | None = None
+    start: Annotated[Moment, Meta(description="The moment to start from. Default: now.")] | None = None
     count: Annotated[int, Meta(ge=1, le=1000)] = 5
 
 
@@ -34,7 +34,7 @@ class Fire(Struct, frozen=True):
     local: datetime
     utc: datetime
     change: Literal["moved", "first", "second"] | None
-    """What a change of the clocks makes of it."""
+    """The effect of a clock change on it."""
     note: str | None
 
 
@@ -50,7 +50,7 @@ class DepthView(Struct, frozen=True):
     medium: int
     low: int
     capped: bool
-    """At least one of the numbers is only what was counted: there may be more."""
+    """Whether a number is only a lower bound: counting stops at a cap."""
 
 
 class QueueView(Struct, frozen=True):
@@ -61,9 +61,9 @@ class QueueView(Struct, frozen=True):
     running_limit: int | None
     rate: str | None
     running: int | None
-    """How many run; counted only where `running_limit` is set."""
+    """Running runs; counted only if `running_limit` is set."""
     held_back: int
-    """How many wait because of their keys: for a slot, or for their rate."""
+    """Runs that wait because of their keys: for a slot, or for their rate."""
 
 
 class QueueList(Struct, frozen=True):
@@ -71,12 +71,10 @@ class QueueList(Struct, frozen=True):
 
 
 class QueueRequest(Request, frozen=True):
-    """How a queue shall be; what is not given stays. null takes a limit away."""
+    """The settings of a queue; omitted ones stay unchanged. null removes a limit."""
 
     paused: bool | UnsetType = UNSET
-    running: Annotated[int, Meta(ge=1, le=1_000_000, description="At most so many run at once.")] | UnsetType | None = (
-        UNSET
-    )
+    running: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum running runs.")] | UnsetType | None = UNSET
     rate: RateText | UnsetType | None = UNSET
 
 
@@ -89,11 +87,11 @@ class WorkerView(Struct, frozen=True):
     started_at: datetime
     lease_until: datetime
     heard_at: datetime
-    """When it was heard of last."""
+    """When it last sent a heartbeat."""
     version: str
-    """What it is made of, as it says itself."""
+    """The software version that the worker reports."""
     alive: bool
-    """Whether its lease is not over."""
+    """Whether its lease is valid."""
 
 
 class WorkerList(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Secrets, signing and completions as requests and answers have them."""
+"""Requests and answers about secrets, signing and completions."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -12,13 +12,13 @@ SecretRole = Literal["admin", "operator", "submitter"]
 
 
 class SecretRequest(Request, frozen=True):
-    """A secret of the tenant. It can be replaced and deleted, and never be read."""
+    """A secret of the tenant. It can be replaced and deleted, but never read."""
 
     value: Annotated[str, Meta(min_length=8, max_length=8000)]
     hosts: Annotated[tuple[SecretHost, ...], Meta(min_length=1, max_length=20)]
     """Where it may be sent: `api.example.com` (port 443), `api.example.com:8443`, `*.example.com`."""
     roles: Annotated[tuple[SecretRole, ...], Meta(max_length=3)] = ()
-    """Which keys may name it in a job; none: every role that may submit."""
+    """Which roles may use it in a job; none: every role that may submit."""
 
 
 class SecretView(Struct, frozen=True):
@@ -44,7 +44,7 @@ class SigningView(Struct, frozen=True):
     secret_id: str
     created_at: datetime
     expires_at: datetime | None
-    """When it stops to sign; null for the newest."""
+    """When it stops signing; null for the newest."""
 
 
 class SigningList(Struct, frozen=True):
@@ -52,24 +52,24 @@ class SigningList(Struct, frozen=True):
 
 
 class RotationRequest(Request, frozen=True):
-    overlap: Annotated[Length, Meta(description="How long the old secrets sign along.")] = "24h"
+    overlap: Annotated[Length, Meta(description="How long the old secrets stay valid.")] = "24h"
 
 
 class SigningSecretMade(SigningView, frozen=True, kw_only=True):
     secret: str
-    """What receivers check signatures with. It is shown here and never again."""
+    """What receivers verify signatures with. It is not shown again."""
 
 
 class CompletionRequest(Request, frozen=True):
-    """How a run that was handed over has ended."""
+    """The result of a run that was handed over."""
 
     status: Literal["succeeded", "failed"] = "succeeded"
     result: Any = None
     error: Annotated[str, Meta(max_length=4000)] | None = None
-    retry: Annotated[bool, Meta(description="Of a failure: whether it may be tried again.")] = True
+    retry: Annotated[bool, Meta(description="For a failure: whether it may be retried.")] = True
 
 
 class CompletionAnswer(Struct, frozen=True):
     run_id: str
     status: str
-    """How the run stands now."""
+    """The state of the run now."""

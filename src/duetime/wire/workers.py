@@ -1,7 +1,7 @@
-"""What a remote worker and a server say to each other; `docs/worker-protocol.md` tells it to people.
+"""The messages between a remote worker and a server; `docs/worker-protocol.md` describes the protocol.
 
-Requests refuse what they do not know; answers may say more than their reader knows. Ids are text (`run_…`), moments are
-RFC 3339, durations are seconds. Arguments, results and checkpoints are JSON values.
+Requests with unknown fields are refused; answers may have fields that their reader does not know. Ids are text
+(`run_…`), moments are RFC 3339, durations are seconds. Arguments, results and checkpoints are JSON values.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ import msgspec
 from duetime.spec.derived import OF_TASKS, request_struct
 
 TOKEN_HEADER = "Duetime-Worker-Token"
-"""Carries the token of the session, on every request but the registration."""
+"""Carries the token of the session, on every request except the registration."""
 MOST_RUNS = 1000
 """Runs in one claim, completions in one report."""
 LONGEST_WAIT = 60.0
@@ -38,7 +38,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct):
-    """What it gets back."""
+    """What a worker receives."""
 
 
 if TYPE_CHECKING:
@@ -48,72 +48,73 @@ if TYPE_CHECKING:
 else:
     TaskDefaults = request_struct(
         *("TaskDefaults", OF_TASKS.values(), Request),
-        doc="What the jobs of a task get where their submission leaves it out, in the words of `POST /v1/jobs`.",
+        doc="The defaults for jobs of a task, as in `POST /v1/jobs`.",
         frozen=False,
     )
 
 
 class Registration(Request):
-    """A worker that begins."""
+    """Registers a worker."""
 
     name: Name
-    """Tells people which one it is, such as its host and process."""
+    """Identifies the worker for people, such as its host and process."""
     tasks: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=10_000)]
-    """What it can do."""
+    """The tasks that it provides."""
     queues: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
-    """What it takes runs from; none: all that its key may."""
+    """The queues that it claims from; none: all that its key permits."""
     slots: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     """How many runs it can hold at once."""
     lease: Lease | None = None
-    """Seconds that it may stay silent; the server's own setting when it is left out."""
+    """Seconds that it may be silent. Default: the server's own setting."""
     version: Annotated[str, msgspec.Meta(max_length=100)] = ""
-    """What it is made of, for people, such as `shop-worker 2.1`."""
+    """Its software version, for people, such as `shop-worker 2.1`."""
     defaults: Annotated[dict[Name, TaskDefaults], msgspec.Meta(max_length=10_000)] = {}
-    """What its tasks say of their jobs; of those that are not named here, what a worker told before stays."""
+    """The job defaults of its tasks. For tasks that are not named here, earlier defaults stay."""
 
 
 class Registered(Answer):
     worker_id: str
     token: str
-    """Of this session: every other request carries it in `Duetime-Worker-Token`. It is not shown again."""
+    """The session's token: every other request carries it in `Duetime-Worker-Token`. It is not shown again."""
     lease: float
-    """Seconds that the worker may stay silent."""
+    """Seconds that the worker may be silent."""
     heartbeat: float
-    """Seconds after which it should send the next heartbeat."""
+    """Seconds until it should send the next heartbeat."""
     lease_until: datetime
 
 
 class Ask(Request):
-    """A worker that wants runs."""
+    """Claims runs."""
 
     claim_no: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-    """Counts up from 1. Asking again with the same number gives the same runs. 0: claim nothing, wait only for requests
-    to stop."""
+    """Counts up from 1. A repeated request with the same number gets the same runs. 0: claim nothing, wait only for
+    cancellations."""
     room: Annotated[int, msgspec.Meta(ge=0, le=MOST_RUNS)] = 1
-    """How many runs it has room for. 0: wait for nothing, and say what this claim has brought before."""
+    """How many runs it has room for. 0: do not wait, and return what this claim has brought before."""
     tasks: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=10_000)] | None = None
-    """Only these, of those that it registered."""
+    """Only these of the registered tasks."""
     wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = 30.0
     """Seconds to wait for a run before the answer is empty."""
     suspects: Annotated[int, msgspec.Meta(ge=0, le=MOST_RUNS)] = 1
-    """How many runs it takes that were there when a worker died."""
+    """How many runs it takes that were in one worker's crash."""
     probed: Annotated[int, msgspec.Meta(ge=0, le=1)] = 1
-    """Whether it takes a run that was there when two workers died: the only one of those until it has ended."""
+    """Whether it takes a run that was in two crashes: the only one of those until it has ended."""
     proven: Annotated[dict[Name, ProbedRuns], msgspec.Meta(max_length=10_000)] = {}
-    """How many of those it takes of a task of which one has ended here. None are dealt together with one of another."""
+    """For tasks of which such a run has ended here: how many more it takes. They are never claimed together with those
+    of other tasks."""
     alone: Annotated[int, msgspec.Meta(ge=0, le=1)] = 1
-    """Whether it takes a run that was there when more workers died. It comes alone: take nothing else beside it."""
+    """Whether it takes a run that was in more crashes. It comes alone: run nothing else beside it."""
     held: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    """How many runs it holds already. What comes alone goes to workers that hold nothing, as long as there are any."""
+    """How many runs it holds already. A run that comes alone goes to an idle worker if there is one."""
 
 
 class DealtRun(Answer, kw_only=True, omit_defaults=True):
-    """A run for the worker that asked; everything that it needs to try it."""
+    """A run for the worker, with everything that it needs."""
 
     run_id: str
     job_id: str
     fence: int
-    """Send it along with whatever is said of this run."""
+    """Send it with every report about this run."""
     task: str
     queue: str
     priority: Literal["HIGH", "MEDIUM", "LOW"]
@@ -122,7 +123,7 @@ class DealtRun(Answer, kw_only=True, omit_defaults=True):
     lost: int = 0
     """Attempts that lost their worker before this one."""
     trial: int = 0
-    """How far it is trusted. 0: entirely. 1: it, or its task, was there when a worker died. 2: twice. 3: more often."""
+    """How far it is trusted. 0: fully. 1: it, or its task, was in a worker's crash. 2: in two. 3: in more."""
     due_at: datetime
     ready_at: datetime
     started_at: datetime
@@ -130,7 +131,7 @@ class DealtRun(Answer, kw_only=True, omit_defaults=True):
     """Seconds after which the worker should stop it."""
     args: msgspec.Raw
     options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """What the job says besides: `retry`, `at_most_once`, `payload_ref`, `name`, `tags`, …"""
+    """Further options of the job: `retry`, `at_most_once`, `payload_ref`, `name`, `tags`, …"""
     checkpoint: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """What an earlier attempt saved."""
 
@@ -138,18 +139,18 @@ class DealtRun(Answer, kw_only=True, omit_defaults=True):
 class Dealt(Answer):
     runs: list[DealtRun] = []
     cancelled: list[str] = []
-    """Runs of this worker that somebody asked to stop."""
+    """Runs of this worker whose cancellation was requested."""
 
 
 class Beat(Request):
-    """A sign of life."""
+    """A heartbeat."""
 
     open_claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=100_000)]
-    """The claims of which runs are still held. What a worker does not list for a whole lease is given to others."""
+    """The claims that still hold runs. Claims that a worker does not list for a whole lease are given to others."""
     lease: Lease | None = None
     answered: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    """Up to which number it had the answers to all its claims. Their runs may have begun: what is not listed of them
-    counts as lost."""
+    """The number up to which all its claims were answered. Their runs may have started: those that are not listed count
+    as lost."""
 
 
 class Beaten(Answer):
@@ -167,15 +168,15 @@ class LogLine(Request):
 
 
 class Logs(Request):
-    """What an attempt has logged."""
+    """The log of an attempt."""
 
     lines: Annotated[list[LogLine], msgspec.Meta(max_length=LOG_LINES)]
     dropped: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Lines that were too many."""
+    """Lines that were dropped because there were too many."""
 
 
 class Report(Request):
-    """How one attempt ended."""
+    """The result of one attempt."""
 
     run_id: Ident
     fence: Fence
@@ -190,23 +191,23 @@ class Report(Request):
     retry_in: Seconds | None = None
     """FAILED: seconds to wait instead of the policy's backoff. SNOOZED: seconds to wait."""
     final: bool = False
-    """FAILED: of no use to try again."""
+    """FAILED: do not retry."""
     logs: Logs | None = None
 
 
 class Reports(Request):
     completions: Annotated[list[Report], msgspec.Meta(max_length=MOST_RUNS)] = []
     closed_claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=100_000)] = []
-    """Claims of which nothing is held any more."""
+    """Claims that hold no runs any more."""
 
 
 class Refusals(Answer):
     refused: list[str] = []
-    """Runs that belong to another worker by now, or are over: what was said of them was dropped."""
+    """Runs that belong to another worker by now, or have ended: the reports about them were dropped."""
 
 
 class Note(Request):
-    """What a running attempt wants to be remembered."""
+    """Progress, log and checkpoint of a running attempt."""
 
     run_id: Ident
     fence: Fence
@@ -215,7 +216,7 @@ class Note(Request):
     checkpoint: Any | msgspec.UnsetType = msgspec.UNSET
     """What the next attempt should start from."""
     logs: Logs | None = None
-    """All that it has logged so far; shown while it runs."""
+    """The whole log so far; shown while it runs."""
 
 
 class Notes(Request):
@@ -225,7 +226,7 @@ class Notes(Request):
 class AskParents(Request):
     run_id: Ident
     after: Ident | None = None
-    """The job of the last parent of the answer before."""
+    """The job of the last parent in the previous answer."""
 
 
 class ParentOfRun(Answer, omit_defaults=True):
@@ -234,7 +235,7 @@ class ParentOfRun(Answer, omit_defaults=True):
     job_id: str
     run_id: str | None = None
     name: str | None = None
-    """What it is called in the graph that both belong to."""
+    """Its name in the graph that both belong to."""
     state: Literal["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"] | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: str | None = None
@@ -243,7 +244,7 @@ class ParentOfRun(Answer, omit_defaults=True):
 class Parents(Answer):
     parents: list[ParentOfRun]
     more: bool = False
-    """There may be others: ask again with `after`."""
+    """Whether there may be more: repeat the request with `after`."""
 
 
 class Compare(Request):
@@ -257,7 +258,7 @@ class Compare(Request):
 
 class Unaccounted(Answer):
     runs: list[str] = []
-    """Other runs that the server has under these claims, 1,000 at most."""
+    """Other runs that the server has under these claims, at most 1,000."""
 
 
 class HeldRun(Request):
@@ -266,13 +267,14 @@ class HeldRun(Request):
 
 
 class HandBack(Request):
-    """Runs that were not begun, or that the worker has no time to finish."""
+    """Runs that were not started, or that the worker has no time to finish."""
 
     runs: Annotated[list[HeldRun], msgspec.Meta(max_length=100_000)] = []
     claims: Annotated[list[ClaimNo], msgspec.Meta(max_length=1000)] = []
-    """Claims whose answer never came: whatever they brought waits again, and nothing is claimed under them any more."""
+    """Claims whose answer never arrived: their runs become ready again, and nothing is claimed under these numbers any
+    more."""
     not_held: Annotated[list[Ident], msgspec.Meta(max_length=1000)] = []
-    """Runs that the worker does not hold, though it was asked to stop them, or the server has them under its claims:
+    """Runs that the worker does not hold, although it was asked to cancel them or the server has them under its claims:
     they count as lost, and end if they were cancelled."""
 
 
