@@ -70,8 +70,8 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "30 February": ({"run_at": "2026-02-30T00:00:00Z"}, "run_at", "is not a time"),
     "a time without an offset": ({"run_at": "2026-02-20T00:00:00"}, "run_at", "has no time zone"),
     "a start at year 9999": ({"every": "1h", "start_at": "9999-12-31T23:59:59Z"}, "start_at", "out of range"),
-    "two times": ({"run_at": "2026-02-20T00:00:00Z", "cron": "* * * * *"}, "cron", "exclude each other"),
-    "words and a time": ({"when": "every day", "run_in": 5}, "when", "exclude each other"),
+    "two times": ({"run_at": "2026-02-20T00:00:00Z", "cron": "* * * * *"}, "cron", "cannot be combined"),
+    "words and a time": ({"when": "every day", "run_in": 5}, "when", "cannot be combined"),
     "words that say nothing": ({"when": "once in a blue moon"}, "when", ""),
     "a negative delay": ({"run_in": -5}, "run_in", "duration"),
     "an endless delay": ({"run_in": 1e300}, "run_in", "duration"),
@@ -83,7 +83,7 @@ JOBS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown field of a policy": ({"retry": {"retrys": 1}}, "retry.retrys", "is not a field"),
     "a long key": ({"key": "k" * 256}, "key", "255 or fewer characters"),
     "an odd tag": ({"tags": ["fine", "not fine"]}, "tags[1]", "letters, digits"),
-    "arguments that are too large": ({"args": {"x": "x" * 300_000}}, "args", "over the limit"),
+    "arguments that are too large": ({"args": {"x": "x" * 300_000}}, "args", "exceed the limit"),
 }
 
 QUERIES: dict[str, tuple[str, str, str]] = {

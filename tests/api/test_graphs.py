@@ -79,10 +79,10 @@ async def test_what_is_no_graph_is_refused(api: Served) -> None:
     circle["c"] = {"task": "t", "depends_on": ["b"]}
     refused = {
         "a → c → b → a": circle,
-        "which is no node": {"a": {"task": "t", "depends_on": ["nobody"]}},
+        "which is not a node": {"a": {"task": "t", "depends_on": ["nobody"]}},
         "recurring schedule": {"a": {"task": "t", "cron": "* * * * *"}},
         "cannot have its own key": {"a": {"task": "t", "key": "k"}},
-        "circle: a → a": {"a": {"task": "t", "depends_on": ["a"]}},
+        "cycle: a → a": {"a": {"task": "t", "depends_on": ["a"]}},
     }
     for words, nodes in refused.items():
         answer = await api.post("/v1/graphs", {"nodes": nodes})

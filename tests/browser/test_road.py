@@ -64,7 +64,7 @@ def test_bounds_without_a_time_are_refused(looking: Looking) -> None:
         page.get_by_label(label).fill(given)
         expect(page.get_by_label("What the schedule means")).to_contain_text("says no schedule")
         page.get_by_role("button", name="Create").click()
-        expect(page.get_by_role("alert")).to_contain_text(f"{field}: goes with what repeats")
+        expect(page.get_by_role("alert")).to_contain_text(f"{field}: requires a recurring schedule")
         expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
         page.get_by_label(label).fill("")
     expect(page.get_by_label("What the schedule means")).to_contain_text("Once, right away")

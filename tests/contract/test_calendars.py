@@ -70,7 +70,7 @@ async def test_a_calendar_that_is_not_there_is_refused(store: Store) -> None:
     assert caught.value.field == "exclude.calendars"
     assert (await store.counts()).runs == 0
     submitted = await submit(store, job(Cron("0 12 * * *")))
-    with pytest.raises(InvalidInput, match="no calendar"):
+    with pytest.raises(InvalidInput, match="does not exist"):
         await store.edit_job(TENANT, submitted.job_id, Changes(schedule=daily("holidays").schedule))
 
 

@@ -155,7 +155,7 @@ async def test_a_herd_is_estimated_where_it_cannot_be_walked(
     await submit(store, *(job(Once(delay=timedelta(minutes=30))) for _ in range(1000)))
     found = forecast(await store.ahead(TENANT, time.now, MINUTE, 60), time.now, MINUTE, 60)
     assert (found.counts, found.exact) == ({(30, "default"): 1000}, False)
-    assert "of 1,000 jobs were looked at" in found.notes[0]
+    assert "of 1,000 jobs was read" in found.notes[0]
 
 
 async def test_an_estimate_is_made_from_the_tenants_own_rows(

@@ -144,7 +144,7 @@ async def test_an_edit_that_is_refused(either: App) -> None:
         await either.edit(job.id, version=job.version + 1, priority="LOW")
     with pytest.raises(InvalidInput, match="tz: a schedule can only be changed as a whole"):
         await either.edit(job.id, tz="Asia/Tokyo")
-    with pytest.raises(InvalidInput, match=r"exclude\.calendars: there is no calendar 'nowhere'"):
+    with pytest.raises(InvalidInput, match=r"exclude\.calendars: the calendar 'nowhere' does not exist"):
         await either.edit(job.id, cron="0 9 * * *", exclude={"calendars": ["nowhere"]})
     with pytest.raises(NotFound):
         await either.edit("job_00000000000000000000000000", priority="LOW")

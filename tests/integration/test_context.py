@@ -101,7 +101,7 @@ async def test_a_checkpoint_that_cannot_be_kept_is_refused(app: App) -> None:
     async def save(ctx: Context) -> str:
         with pytest.raises(InvalidInput, match=r"^checkpoint\.when: datetime is not JSON"):
             await ctx.checkpoint({"when": datetime(2026, 1, 1, tzinfo=UTC)})
-        with pytest.raises(InvalidInput, match=r"^checkpoint: .* are over the limit of 262,144"):
+        with pytest.raises(InvalidInput, match=r"^checkpoint: .* exceed the limit of 262,144"):
             await ctx.checkpoint("x" * 262_144)
         return "refused"
 

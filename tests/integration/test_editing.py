@@ -136,17 +136,17 @@ async def test_an_edit_names_what_becomes_different() -> None:
         (lambda app, _: app.schedule("note"), "cron: `cron`, `every`, `when`, `rrule` or `after` is required"),
         (
             lambda app, _: app.schedule("note", cron="0 9 * * *", when="hourly"),
-            "when: cron and when exclude each other",
+            "when: cron and when cannot be combined",
         ),
         (lambda app, _: app.schedule("note", when="evry weekdy"), "when: 'evry weekdy' is not understood"),
         (lambda app, _: app.schedule("note", when="in 2 hours", overlap="skip"), "overlap: `overlap` requires `cron`"),
-        (lambda app, _: app.schedule("note", when="in 2 hours", end_at=NINE), "end_at: goes with what repeats"),
+        (lambda app, _: app.schedule("note", when="in 2 hours", end_at=NINE), "end_at: requires a recurring schedule"),
         (lambda app, _: app.schedule("note", every="R0/PT1H"), "every: R0 never fires"),
         (lambda app, _: app.schedule("note", every="1h", end_at="tomorrow"), "end_at: 'tomorrow' is not a time"),
         (lambda app, _: app.schedule("note", every="1h", exclude={"days": 1}), "exclude: is not a set of days"),
         (
             lambda app, _: app.schedule("note", every="1h", exclude={"calendars": ["x"]}),
-            "exclude.calendars: there is no",
+            "exclude.calendars: the calendar",
         ),
         (
             lambda app, _: app.schedule("note", cron="* * * * *", start_at=NINE, end_at=NINE - HOUR),

@@ -169,7 +169,7 @@ async def test_what_is_no_graph_is_refused(app: App) -> None:
     circle = GraphPlan().add("a", fine, depends_on=["b"]).add("b", fine, depends_on=["a"])
     for plan, words in (
         (circle, "a → b → a"),
-        (GraphPlan().add("a", fine, depends_on=["x"]), "no node"),
+        (GraphPlan().add("a", fine, depends_on=["x"]), "not a node"),
         (GraphPlan(), "0 nodes"),
         (GraphPlan().add("a", fine, key="k"), "own key"),
         (GraphPlan().add("a", fine, nonsense=1), "nodes.a"),  # type: ignore[call-arg]

@@ -78,12 +78,12 @@ async def test_pause_resume_trigger_and_backfill() -> None:
     [
         ({"misfire": "never"}, "misfire: 'never' is not a misfire policy"),
         ({"misfire": duetime.Misfire("all", most=0)}, "misfire.most"),
-        ({"misfire": duetime.Misfire("all", age=math.inf)}, "misfire: after and age are seconds"),
-        ({"misfire": duetime.Misfire("skip", after=math.inf)}, "misfire: after and age are seconds"),
-        ({"misfire": duetime.Misfire("skip", after=math.nan)}, "misfire: after and age are seconds"),
-        ({"misfire": duetime.Misfire("all", age=10**400)}, "misfire: after and age are seconds"),
-        ({"misfire": duetime.Misfire("all", age=True)}, "misfire: after and age are seconds"),
-        ({"misfire": duetime.Misfire("all", age="1h")}, "misfire: after and age are seconds"),  # type: ignore[arg-type]
+        ({"misfire": duetime.Misfire("all", age=math.inf)}, "misfire: after and age must be finite seconds"),
+        ({"misfire": duetime.Misfire("skip", after=math.inf)}, "misfire: after and age must be finite seconds"),
+        ({"misfire": duetime.Misfire("skip", after=math.nan)}, "misfire: after and age must be finite seconds"),
+        ({"misfire": duetime.Misfire("all", age=10**400)}, "misfire: after and age must be finite seconds"),
+        ({"misfire": duetime.Misfire("all", age=True)}, "misfire: after and age must be finite seconds"),
+        ({"misfire": duetime.Misfire("all", age="1h")}, "misfire: after and age must be finite seconds"),  # type: ignore[arg-type]
         ({"overlap": "maybe"}, "overlap: 'maybe' is not an overlap policy"),
         ({"jitter": "2d"}, "jitter: 2d is out of range"),
         ({"jitter": "soon"}, "jitter:"),

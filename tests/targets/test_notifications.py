@@ -44,7 +44,7 @@ async def test_a_dead_run_is_told_once_and_signed(targets: Targeting, receiver: 
     assert told.json["type"] == "run.dead"
     assert told.json["data"]["run_id"] == run["run_id"]
     assert told.json["data"]["name"] == "nightly"
-    assert "failed for good after 1 attempts" in told.json["text"]
+    assert "failed permanently after 1 attempts" in told.json["text"]
     await asyncio.sleep(1.5)  # whatever is told twice would be on its way by now
     assert len(receiver.requests) == 1
 

@@ -91,7 +91,7 @@ def test_a_job_that_may_not_run_more_often_ends() -> None:
 def test_a_sample_stands_for_the_rest_and_says_so() -> None:
     found = week_of(daily(), there=250)
     assert (found.counts[33, "q"], found.exact) == (250, False)
-    assert found.notes == ("1 of 250 jobs were looked at, drawn by lot: each stands for 250.0",)
+    assert found.notes == ("a random sample of 1 of 250 jobs was read: each stands for 250.0",)
 
 
 def test_a_job_that_fires_all_the_time_is_counted_exactly() -> None:

@@ -76,5 +76,5 @@ def test_the_depth_is_bounded() -> None:
 
 def test_the_size_is_bounded() -> None:
     assert encode("x" * 8, field="args", limit=10) == b'"xxxxxxxx"'
-    with pytest.raises(InvalidInput, match="11 bytes of JSON are over the limit of 10"):
+    with pytest.raises(InvalidInput, match="11 bytes of JSON exceed the limit of 10"):
         encode("x" * 9, field="args", limit=10)

@@ -86,7 +86,7 @@ def test_the_words_and_the_figures() -> None:
     news = run(failure=FailureClass.ERROR, error="ValueError: no\n  at line 3", options=Options(name="nightly report"))
     _, dead = messages(EventKind.FAILED, DUE, news, Subscription("ops", HOOK, ("*",)))
     assert dead.text.startswith("nightly report (run_")
-    assert dead.text.endswith("failed for good after 1 attempts: ValueError: no")
+    assert dead.text.endswith("failed permanently after 1 attempts: ValueError: no")
     assert dead.data["failure"] == "ERROR"
     assert dead.data["lag_seconds"] == 90.0
     assert "args" not in dead.data

@@ -112,7 +112,7 @@ def test_a_schedule_that_is_over_says_so() -> None:
     result = run("R1/2020-01-01T00:00:00Z/PT1H", "--from", "2026-01-01T00:00:00Z")
     assert result.exit_code == 0
     assert "does not fire" in result.output
-    assert "that time is over" in run("2020-01-01T00:00:00Z", "--from", "2026-01-01T00:00:00Z").output
+    assert "that time has passed" in run("2020-01-01T00:00:00Z", "--from", "2026-01-01T00:00:00Z").output
 
 
 @pytest.mark.parametrize(

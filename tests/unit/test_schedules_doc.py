@@ -144,7 +144,7 @@ def _refusals(module: Path) -> set[Site]:
 _NOT_BY_TEXT = {
     "raise InvalidInput(message, field='cron', remedy=remedy)",
     "raise InvalidInput(message, field='rrule', remedy=remedy)",
-    """raise InvalidInput('says nothing', field=field, remedy=f'such as {PHRASES[0]!r}')""",
+    """raise InvalidInput('is empty', field=field, remedy=f'such as {PHRASES[0]!r}')""",
     """raise InvalidInput(f'{len(text)} characters are too many', field=field, remedy=f'such as {PHRASES[0]!r}')""",
 }
 """What makes the errors of a module, and what the length of a text decides."""

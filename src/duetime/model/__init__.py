@@ -1,1 +1,1 @@
-"""What a job is: pure values and rules. Nothing here reads a clock, a file or a socket."""
+"""The domain model: pure values and rules. Nothing here reads a clock, a file or a socket."""

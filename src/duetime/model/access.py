@@ -1,7 +1,7 @@
-"""Who may do what: roles, the actions they cover, and API keys as they are stored.
+"""Access control: roles, the actions they permit, and API keys as they are stored.
 
-A key belongs to one tenant and one role; a root key belongs to no tenant and acts in any. What a role may do is one
-table, so that every way in (API, dashboard) decides alike.
+A key belongs to one tenant and one role; a root key belongs to no tenant and acts in any. One table defines what a role
+may do, so that every entry point (API, dashboard) decides alike.
 """
 
 from datetime import datetime
@@ -25,7 +25,7 @@ class Role(IntEnum):
 
 class Action(Enum):
     READ = auto()
-    """Jobs, runs, dead letters, queues, workers, tasks, events; what a schedule means."""
+    """Jobs, runs, dead letters, queues, workers, tasks, events; previews of schedules."""
     SUBMIT = auto()
     """Create jobs and payloads."""
     CONTROL = auto()
@@ -34,7 +34,7 @@ class Action(Enum):
     WORK = auto()
     """Register as a worker, claim, complete; read a payload under a lease."""
     ERASE = auto()
-    """Remove a payload that is still referred to."""
+    """Remove a payload that is still referenced."""
     MANAGE_KEYS = auto()
     READ_AUDIT = auto()
     MANAGE_TENANTS = auto()
@@ -57,7 +57,7 @@ def may(role: Role, action: Action) -> bool:
 
 
 class NewKey(msgspec.Struct, frozen=True):
-    """An API key that is about to be stored: of its text, only the hash."""
+    """An API key that is about to be stored: only the hash of its text."""
 
     id: UUID
     tenant_id: int | None
@@ -66,12 +66,12 @@ class NewKey(msgspec.Struct, frozen=True):
     name: str
     hash: bytes
     hint: str
-    """The first and last characters of the text, to tell keys apart."""
+    """The first and last characters of the text, to distinguish keys."""
     queues: tuple[str, ...] = ()
-    """What a worker key is bound to; none: all queues of its tenant."""
+    """The queues that a worker key is bound to; none: all queues of its tenant."""
     expires_at: datetime | None = None
     networks: tuple[str, ...] = ()
-    """Where it may be used from; none: from everywhere."""
+    """The networks from which it is accepted; none: all."""
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -87,5 +87,5 @@ class ApiKey(msgspec.Struct, frozen=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
-    """Coarse: to the minute or so."""
+    """Precise to about a minute."""
     networks: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Alerts: a rule watches one figure of a tenant, and says when it goes over its threshold and when it is back.
+"""Alerts: a rule watches one figure of a tenant, and reports when it crosses its threshold and when it recovers.
 
-A figure that swings around its threshold is not told of again and again: an alert opens when the figure has been over
-`above` for as long as `for_seconds` says, and closes when it has come down to `until`, which lies below.
+A figure that oscillates around its threshold does not notify repeatedly: an alert opens when the figure has been beyond
+the threshold for `for_seconds`, and closes when it has returned to `until`, which lies on the good side.
 """
 
 from datetime import datetime, timedelta
@@ -19,19 +19,19 @@ class Figure(StrEnum):
     """What a rule can watch. The texts are part of the contract."""
 
     DEAD_LETTERS = "dead_letters"
-    """How many dead letters there are."""
+    """The number of dead letters."""
     LAG_P95 = "lag_p95"
-    """Seconds of lag of the runs of the last minutes, those that still wait too: 95 of 100 are below."""
+    """The 95th percentile of the lag in seconds, of the runs of the last minutes, including those that still wait."""
     BACKLOG = "backlog"
-    """How many runs are ready and wait."""
+    """The number of runs that are ready and wait."""
     WORKERS = "workers"
-    """How many workers are alive: the rule goes over by falling below `below`."""
+    """The number of live workers: the alert opens when it falls below the threshold."""
     FREE_SLOTS = "free_slots"
-    """How many more runs the workers could take: the rule goes over by falling below `below`."""
+    """The number of free slots of all workers: the alert opens when it falls below the threshold."""
     DURATION = "duration"
-    """By how many times runs of the last minutes took longer than runs of the same task before (95 of 100)."""
+    """How many times longer runs of the last minutes took than earlier runs of the same task (95th percentile)."""
     UNSERVED = "unserved"
-    """How many lanes have due runs that no worker can take."""
+    """The number of lanes with due runs that no worker can take."""
 
 
 TOPICS = {
@@ -51,7 +51,7 @@ _UNITS = {
     Figure.WORKERS: "workers",
     Figure.FREE_SLOTS: "free slots",
     Figure.DURATION: "times their usual duration",
-    Figure.UNSERVED: "lanes that nobody serves",
+    Figure.UNSERVED: "lanes without a worker",
 }
 
 
@@ -59,11 +59,11 @@ class AlertRule(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     figure: Figure
     threshold: float
-    """Over it (for workers and free slots: under it) is wrong."""
+    """The alert opens above this value (for workers and free slots: below it)."""
     until: float | None = None
-    """Where it is right again; by default a tenth on the good side of the threshold."""
+    """The value at which it closes; by default a tenth on the good side of the threshold."""
     for_seconds: float = 0.0
-    """How long it must be wrong without a break before the alert opens."""
+    """How long the threshold must be crossed without a break before the alert opens."""
     queue: str | None = None
     """Only this queue; without it all of the tenant's."""
 
@@ -80,25 +80,25 @@ class AlertRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """A rule, and how it stands."""
+    """A rule and its state."""
 
     tenant_id: int
     rule: AlertRule
     open: bool = False
     value: float | None = None
     wrong_since: datetime | None = None
-    """Since when the figure is on the wrong side without a break."""
+    """Since when the figure has been beyond the threshold without a break."""
     changed_at: datetime | None = None
     checked_at: datetime | None = None
     version: int = 0
-    """Raised whenever it opens or closes."""
+    """Incremented whenever it opens or closes."""
 
 
 Turn = Literal["opened", "closed"]
 
 
 def judge(alert: Alert, value: float | None, now: datetime) -> tuple[Alert, Turn | None]:
-    """What a new value of its figure makes of an alert. A figure that cannot be known now (None) changes nothing."""
+    """The alert after a new value of its figure. A figure that is unknown now (None) changes nothing."""
     rule = alert.rule
     if value is None:
         return msgspec.structs.replace(alert, checked_at=now), None
@@ -125,19 +125,17 @@ def sentence(alert: Alert, turn: Turn) -> str:
 
 
 def make_rule(rule: AlertRule) -> AlertRule:
-    """Check a rule before it is stored."""
+    """Validate a rule before it is stored."""
     check_name(rule.name, "name")
     if rule.queue is not None:
         check_name(rule.queue, "queue")
     for field in ("threshold", "until", "for_seconds"):
         number = getattr(rule, field)
         if number is not None and not 0 <= number <= 1e12:
-            raise InvalidInput(f"{number:g} is not a usable number", field=field, remedy="from 0 to 1e12")
+            raise InvalidInput(f"{number:g} is out of range", field=field, remedy="from 0 to 1e12")
     if rule.until is not None and (rule.until < rule.threshold if rule.falls else rule.until > rule.threshold):
         side = "at or above" if rule.falls else "at or below"
-        raise InvalidInput(
-            "lies on the wrong side of the threshold", field="until", remedy=f"{side} {rule.threshold:g}"
-        )
+        raise InvalidInput("is on the wrong side of the threshold", field="until", remedy=f"{side} {rule.threshold:g}")
     return rule
 
 
@@ -146,7 +144,7 @@ _decoder = msgspec.json.Decoder(AlertRule)
 
 
 def encode_rule(rule: AlertRule) -> bytes:
-    """The same bytes for the same rule, whether its numbers were written as 100 or as 100.0."""
+    """Equal bytes for equal rules, whether their numbers were written as 100 or as 100.0."""
     return _encoder.encode(_decoder.decode(_encoder.encode(rule)))
 
 

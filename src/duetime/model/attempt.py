@@ -1,4 +1,4 @@
-"""Attempts: a run handed to a worker, what the worker says about it, and what is kept of it."""
+"""Attempts: a run given to a worker, the worker's report about it, and what history keeps."""
 
 from datetime import datetime, timedelta
 from enum import IntEnum
@@ -26,11 +26,11 @@ class AttemptState(IntEnum):
     CANCELLED = 5
     SKIPPED = 6
     HANDED_OVER = 7
-    """Not over: it goes on without its worker, so this is never stored."""
+    """It has not ended: it continues without its worker, so this is never stored."""
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
-    """A run that a worker has leased: everything that it needs to try it. Its moments are stamps."""
+    """A run that a worker has leased, with everything that it needs to execute it. Its moments are microseconds."""
 
     run_id: UUID
     job_id: UUID
@@ -46,9 +46,9 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     timeout_ms: int | None
     checkpoint: bytes | None
     args_problem: str | None = None
-    """Why its arguments cannot be opened here, so that it cannot be tried."""
+    """Why its arguments cannot be decrypted here, so that it cannot be attempted."""
     key_unknown: bool = False
-    """Whether that is for a key which is not known here, and may be known elsewhere or later."""
+    """Whether the reason is a key that is unknown here, and may be known elsewhere or later."""
 
     @property
     def due_at(self) -> datetime:
@@ -64,7 +64,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):
-    """What a worker, or the reaper in its place, reports of one attempt."""
+    """The report of a worker, or of the reaper in its place, about one attempt."""
 
     run_id: UUID
     fence: int
@@ -75,13 +75,13 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
     logs: bytes | None = None
     lane_id: int = 0
-    """Where the run was claimed from, as far as who reports it knows; for those who count."""
+    """The lane that the run was claimed from, as far as the reporter knows; for metrics."""
     fingerprint: str | None = None
-    """That of the error, where the error itself is encrypted."""
+    """The fingerprint of the error, if the error itself is encrypted."""
 
 
 class RunNote(msgspec.Struct, frozen=True):
-    """What a running attempt wants to be remembered before it ends."""
+    """Progress, checkpoint and log of a running attempt."""
 
     run_id: UUID
     fence: int
@@ -89,7 +89,7 @@ class RunNote(msgspec.Struct, frozen=True):
     message: str | None = None
     checkpoint: bytes | None = None
     logs: bytes | None = None
-    """All that it has logged so far."""
+    """The whole log so far."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def log_lines(self) -> list[str]:
-        """What the task logged through its context, a line for each message."""
+        """The lines that the task logged through its context."""
         return [line["text"] for line in json.decode(self.logs)["lines"]] if self.logs else []
 
 
@@ -138,24 +138,25 @@ class Run(msgspec.Struct, frozen=True):
     message: str | None = None
     attempts: tuple[Attempt, ...] = ()
     has_earlier_attempts: bool = False
-    """There were more than are read at a time (a hundred, or ten in a long list of runs); these are the newest."""
+    """Whether there were more attempts than are read at a time (a hundred, or ten in a long list of runs); these are
+    the newest."""
     replays: str | None = None
     """The id of the run that this one repeats."""
     logs: bytes | None = None
-    """What the attempt under way has logged, as of a second ago; that of ended ones is with them."""
+    """The log of the current attempt, about a second old. Ended attempts have their own logs."""
     args_problem: str | None = None
-    """Why its arguments cannot be opened here."""
+    """Why its arguments cannot be decrypted here."""
     first_started_at: datetime | None = None
-    """When it started for the first time; `started_at` is of its last attempt."""
+    """When it started for the first time; `started_at` is the start of its last attempt."""
 
     @property
     def value(self) -> Any:
-        """What the task returned; None as long as it has not, or when it was not kept."""
+        """What the task returned; None if it has not returned, or if the result was not stored."""
         return json.decode(self.result) if self.result else None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the task is called with. Raises `SealBroken` when that cannot be opened here."""
+        """The arguments of the task. Raises `SealBroken` when they cannot be decrypted here."""
         if self.args_problem is not None:
             raise SealBroken(f"its arguments cannot be opened: {self.args_problem}")
         found: dict[str, Any] = json.decode(self.args)
@@ -163,12 +164,12 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> timedelta | None:
-        """How long after its time it started for the first time."""
+        """How long after its due time it first started."""
         return None if self.first_started_at is None else self.first_started_at - self.due_at
 
     @property
     def retry_delay(self) -> timedelta | None:
-        """From its first start to that of its last attempt; None where that is the first one, or has not started."""
+        """From its first start to that of its last attempt; None if that is the first one, or has not started."""
         if self.first_started_at is None or self.started_at in (None, self.first_started_at):
             return None
         return self.started_at - self.first_started_at

@@ -1,13 +1,13 @@
-"""Breakers: a target that fails is left alone until a few probes succeed. One for each tenant and target.
+"""Circuit breakers: a failing target is not called until a few probes succeed. One for each tenant and target.
 
     CLOSED ──more than half of at least 20 attempts in 30 s failed──► OPEN ──after its pause──► PROBING
        ▲                                                               ▲                          │
        │                                                               └──────a probe failed──────┤
        └──the backlog has had its time──RECOVERING◄──────all probes succeeded─────────────────────┘
 
-While it is not closed its runs wait in their lanes; they are not tried, so they spend nothing. What a breaker lets
-through is a limit like any other (`model/limits.py`), so it is exact across all nodes: nothing while it is open, three
-a second while it probes, and an even flow while it recovers, so that those who waited do not come all at once.
+While a breaker is not closed its runs wait in their lanes and spend no attempts. What it lets through is a limit like
+any other (`model/limits.py`), so it is exact across all nodes: nothing while it is open, three runs a second while it
+probes, and an even flow while it recovers, so that the waiting runs do not all start at once.
 """
 
 from datetime import datetime, timedelta
@@ -29,11 +29,11 @@ _ERRORS_OF_THE_TARGET = frozenset(
     {"ConnectionError", "TimeoutError", "socket.gaierror", "httpx.TransportError"}
     | {"aiohttp.client_exceptions.ClientConnectionError"}
 )
-"""What a Python task raises when something that it calls is away."""
+"""What a Python task raises when a service that it calls is unavailable."""
 _SECOND = timedelta(seconds=1)
 _FLOW_STEP = timedelta(milliseconds=400)
-"""A backlog is let through in small portions, so that no second sees two large ones. Not too small: each is fetched a
-little after its time, and what that costs is not made up for."""
+"""A backlog is let through in small portions, so that no second gets two large ones. Not too small: each portion is
+fetched a little late, and that delay is not made up."""
 _LEAST_FLOW = 4
 
 
@@ -51,23 +51,23 @@ class BreakerPolicy(msgspec.Struct, frozen=True):
 
     enabled: bool = True
     least: int = 20
-    """Attempts within the window, below which nothing is concluded."""
+    """The minimum number of attempts within the window."""
     share: float = 0.5
-    """More than this share of them failed."""
+    """It opens when more than this share of them failed."""
     pause: timedelta = timedelta(seconds=5)
     """How long it stays open the first time; then half as long again each time, up to `longest_pause`."""
     longest_pause: timedelta = timedelta(seconds=6)
     retry_share: float = 0.2
     """Retries stay below this share of the attempts at a target…"""
     retry_floor: int = 10
-    """…above so many in a window, which are always allowed."""
+    """…above this many in a window, which are always allowed."""
 
 
 DEFAULT_BREAKERS = BreakerPolicy()
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """What attempts at a target came to."""
+    """The results of attempts at a target."""
 
     tenant_id: int
     target: str
@@ -83,17 +83,17 @@ class Breaker(msgspec.Struct, frozen=True):
     since: datetime
     until: datetime | None = None
     trips: int = 0
-    """How often it has opened since it was closed."""
+    """How often it has opened since it was last closed."""
     tried: int = 0
     failed: int = 0
     retried: int = 0
-    """Attempts within the window (while it probes: since then), of which so many failed, and so many were retries."""
+    """Attempts within the window (while it probes: since then): all, failed, and retries."""
     flow: int | None = None
-    """How many it lets through in 0.4 seconds, while it recovers."""
+    """How many runs it lets through per 0.4 seconds, while it recovers."""
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What becomes of a breaker, and what it lets through from now on."""
+    """The next state of a breaker, and what it lets through from now on."""
 
     state: BreakerState
     until: datetime | None
@@ -106,14 +106,14 @@ CLOSE = Step(BreakerState.CLOSED, None, 0)
 
 
 def is_of_the_target(failure: Failure) -> bool:
-    """Whether an attempt failed for reasons of its target: another run would have failed there too."""
+    """Whether the target caused the failure: another run would have failed there too."""
     if failure.kind in _OF_THE_TARGET:
         return True
     return failure.kind is FailureClass.ERROR and not _ERRORS_OF_THE_TARGET.isdisjoint(failure.error_types)
 
 
 def after_attempts(breaker: Breaker, policy: BreakerPolicy, now: datetime, waiting: int) -> Step | None:
-    """What follows from what was tried; `waiting` runs stand before the breaker. None: nothing changes."""
+    """The next state after attempts; `waiting` runs wait for the breaker. None: no change."""
     if breaker.state is BreakerState.PROBING:
         if breaker.failed:
             return _open(policy, now, breaker.trips + 1)
@@ -124,8 +124,8 @@ def after_attempts(breaker: Breaker, policy: BreakerPolicy, now: datetime, waiti
 
 
 def after_time(breaker: Breaker, now: datetime, waiting: int) -> Step | None:
-    """What follows when its time is over. Whoever still waits then does not come all at once either; but where as many
-    come as go, a flow would go on for ever, so it grows until those who wait become fewer."""
+    """The next state when its time has passed. Runs that still wait then must not all start at once either. But if as
+    many arrive as leave, a constant flow would never end, so it grows until the backlog shrinks."""
     if breaker.state is BreakerState.OPEN:
         return Step(BreakerState.PROBING, None, breaker.trips, PROBES, Rate(PROBES, _SECOND))
     if breaker.state is not BreakerState.RECOVERING:
@@ -144,7 +144,7 @@ def _open(policy: BreakerPolicy, now: datetime, trips: int) -> Step:
 
 
 def _spread(waiting: int) -> int:
-    """The flow that lets a backlog through in its time."""
+    """The flow that lets a backlog through in the recovery time."""
     return max(_LEAST_FLOW, ceil(waiting * (_FLOW_STEP / RECOVERY)))
 
 
@@ -154,12 +154,12 @@ def _flow(now: datetime, trips: int, waiting: int, flow: int) -> Step:
 
 
 def _waited(breaker: Breaker, flow: int) -> float:
-    """How many waited when this flow began: its time was made for them."""
+    """How many runs waited when this flow began."""
     return 0.0 if breaker.until is None else (breaker.until - breaker.since - _SECOND) / _FLOW_STEP * flow
 
 
 def retry_delay(tally: Tally, policy: BreakerPolicy, delay: timedelta, random: Random) -> timedelta:
-    """How long a retry waits: longer, where a target has had its share of retries."""
+    """How long a retry waits: longer, if a target has used up its share of retries."""
     if tally.retried < policy.retry_floor + policy.retry_share * tally.tried:
         return delay
     return delay + WINDOW * random.uniform(0.5, 1.5)

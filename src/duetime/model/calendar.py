@@ -1,4 +1,4 @@
-"""A calendar: days that a tenant has given a name, such as its holidays, for any number of jobs to leave out."""
+"""A calendar: a named set of a tenant's days, such as its holidays, for any number of jobs to exclude."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -16,24 +16,26 @@ class Calendar(msgspec.Struct, frozen=True):
     name: str
     dates: tuple[date, ...]
     version: int = 1
-    """Raised whenever its days change."""
+    """Incremented whenever its days change."""
     jobs: int = 0
-    """How many jobs that are not over use it."""
+    """How many live jobs use it."""
 
 
 def make_calendar(name: str, dates: Iterable[date | str]) -> Calendar:
-    """Check a calendar before it is stored. It may be empty: the jobs that use it then run on every day."""
+    """Validate a calendar before it is stored. It may be empty: the jobs that use it then run on every day."""
     return Calendar(check_name(name, "calendar"), check_dates(dates, "dates"))
 
 
 def dates_of(names: Iterable[str], known: Iterable[Calendar]) -> set[date]:
-    """The dates of these calendars together; refuses a name that is not known."""
+    """The dates of these calendars together; refuses an unknown name."""
     by_name = {calendar.name: calendar for calendar in known}
     found: set[date] = set()
     for name in names:
         if name not in by_name:
             raise InvalidInput(
-                f"there is no calendar {name!r}", field="exclude.calendars", remedy="set it first, or correct its name"
+                f"the calendar {name!r} does not exist",
+                field="exclude.calendars",
+                remedy="create it, or correct its name",
             )
         found.update(by_name[name].dates)
     return found

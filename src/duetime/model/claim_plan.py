@@ -1,6 +1,7 @@
-"""What a look found waiting, to be dealt out in one claim or in several: a look at many lanes costs more than a claim.
+"""The ready runs that a look found, to be distributed over one claim or several: a look at many lanes costs more than a
+claim.
 
-What was seen is only ever less than there is, or more because others have taken some of it: a claim that brings less
+The plan may be out of date: more runs may be ready, and other workers may have taken some. A claim that returns less
 than it asked for corrects it, and so does the next look.
 """
 
@@ -29,7 +30,7 @@ class Group:
         self._deep: list[int] = []
         self.waiting = 0
         self.given = 0
-        """How many of those that wait go into the next claim."""
+        """How many of its runs go into the next claim."""
 
     def add(self, lane_id: int, seen: Seen, *, deep: bool) -> None:
         self._seen[lane_id] = seen
@@ -38,14 +39,14 @@ class Group:
         self._count()
 
     def drop(self, lane_id: int) -> None:
-        """There is nothing to be had from this lane any more."""
+        """This lane has no more runs."""
         self._seen.pop(lane_id, None)
         self._deep = [deep for deep in self._deep if deep != lane_id]
         self._count()
 
     def take(self, takes: dict[int, int]) -> bool:
-        """Turn what was given to the group into takes of its lanes, which do not wait any more. False when the order of
-        what is left is not known: one of its lanes goes on further than was seen."""
+        """Convert the group's share into takes from its lanes. False when the order of the rest is unknown: one of its
+        lanes continues beyond the look."""
         left, self.given = self.given, 0
         if not left:
             return True
@@ -77,12 +78,12 @@ class Group:
 
 
 class Agenda:
-    """Those that wait, by place, tenant and tier: groups that have nothing left are not in it any more."""
+    """The ready runs, by place, tenant and tier. Empty groups are removed."""
 
     def __init__(self) -> None:
         self.places: dict[int, dict[int, dict[int, Group]]] = {}
         self.exact = True
-        """Whether what is dealt next is what has waited longest, in each group."""
+        """Whether the next share goes to the longest waiting runs, in each group."""
         self._where: dict[int, tuple[int, int, int]] = {}
 
     @classmethod
@@ -95,14 +96,14 @@ class Agenda:
         claimed: Collection[UUID] = (),
         suspicion: Suspicion = _NO_SUSPICION,
     ) -> "Agenda":
-        """What was ready at a look. `places` says where a task runs, `trial_room` how many that are not trusted may
-        start, `claimed` what has been claimed beside the look, `suspicion` which tasks are not trusted."""
+        """The runs that were ready at a look. `places`: where each task runs; `trial_room`: how many untrusted runs may
+        start; `claimed`: what was claimed concurrently; `suspicion`: which tasks are not trusted."""
         agenda = cls()
         room = trial_room.copy()
         for sight in look.sights:
             lane_id = sight.lane_id
             if lane_id not in lanes:
-                continue  # it fell asleep meanwhile, and has woken: it is read again before the next look
+                continue  # it fell asleep and has woken since: it is read again before the next look
             key = lanes[lane_id].key
             seen = [
                 (moment, run_id, lane_id)
@@ -138,14 +139,14 @@ class Agenda:
         return False
 
     def take(self, place: int, tenant_ids: Iterable[int], takes: dict[int, int]) -> None:
-        """Turn what was given to these tenants into takes of lanes: it does not wait any more."""
+        """Convert the shares of these tenants into takes from lanes."""
         for tenant_id in tenant_ids:
             for tier, group in sorted(self.places[place][tenant_id].items()):
                 self.exact &= group.take(takes)
                 self._forget_if_empty(place, tenant_id, tier)
 
     def gave_less(self, lane_id: int) -> tuple[int, int, int] | None:
-        """A lane gave less than it was asked for: nothing is left. Its place, tenant and tier, if it is known."""
+        """A lane returned less than it was asked for: it is empty. Its place, tenant and tier, if it is known."""
         where = self._where.pop(lane_id, None)
         if where is not None:
             place, tenant_id, tier = where

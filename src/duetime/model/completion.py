@@ -1,4 +1,4 @@
-"""From the outcome of an attempt to what the store is told about it: the same wherever the attempt was made."""
+"""Converts the outcome of an attempt to a completion: the same wherever the attempt was made."""
 
 from datetime import timedelta
 from random import Random
@@ -18,7 +18,7 @@ _SUCCEED = Verdict(Event.SUCCEED)
 _FAIL = Verdict(Event.FAIL)
 _FIRST_WAIT = timedelta(seconds=30)
 _LONGEST_WAIT = timedelta(hours=1)
-"""How long a run waits for somebody who has the key of its arguments: about as long again as it has waited."""
+"""How long a run waits for a worker that has the key of its arguments: about as long again as it has waited."""
 _random = Random()
 
 
@@ -28,18 +28,18 @@ def timed_out(claimed: Claimed) -> Outcome:
 
 
 def not_tried(claimed: Claimed) -> Outcome | None:
-    """What a run comes to that is not tried: its arguments cannot be opened here, or it waited for too long."""
+    """The outcome of a run that is not attempted: its arguments cannot be decrypted here, or it waited for too long."""
     if claimed.args_problem is not None:
         text = f"its arguments cannot be opened: {claimed.args_problem}"
         if claimed.key_unknown:
-            # While keys are rotated some processes do not have the new one yet. Another may take it meanwhile.
+            # During a key rotation some processes do not have the new key yet. Another one may take the run meanwhile.
             return Snoozed(min(_FIRST_WAIT * 2 ** min(claimed.fence - 1, 10), _LONGEST_WAIT), text)
         return Failed(Failure(FailureClass.ERROR, text, final=True))
     return None if claimed.options is None else _too_late(claimed)
 
 
 def _too_late(claimed: Claimed) -> Skipped | None:
-    """Whether a run that was ready waited too long for a worker, by its misfire policy."""
+    """Whether a ready run waited too long for a worker, by its misfire policy."""
     misfire = decode_options(claimed.options).misfire
     late = (claimed.started - claimed.ready) / 1_000_000
     if misfire.mode != "skip" or late <= misfire.after or claimed.attempt > 1 or claimed.lost:
@@ -48,7 +48,7 @@ def _too_late(claimed: Claimed) -> Skipped | None:
 
 
 def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completion:
-    """What the store is told about this attempt. Always gives an answer: a run must not stay RUNNING for ever."""
+    """The completion of this attempt. It always returns one: a run must not stay RUNNING forever."""
     if outcome is PLAIN:
         return Completion(
             claimed.run_id, claimed.fence, _SUCCEED, AttemptState.SUCCEEDED, None, None, None, logs, claimed.lane_id
@@ -56,7 +56,7 @@ def complete(claimed: Claimed, outcome: Outcome, logs: bytes | None) -> Completi
     try:
         return msgspec.structs.replace(_complete(claimed, outcome, logs), lane_id=claimed.lane_id)
     except Exception as error:
-        text = f"what follows could not be decided: {type(error).__name__}: {error}"
+        text = f"the retry policy could not be applied: {type(error).__name__}: {error}"
         return Completion(
             claimed.run_id, claimed.fence, _FAIL, AttemptState.FAILED, FailureClass.ERROR, bounded(text, 1000)
         )

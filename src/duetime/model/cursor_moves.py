@@ -1,6 +1,6 @@
-"""Where a cursor belongs when the rules behind it have changed: the time zone database, or a calendar.
+"""Where a cursor belongs after a change of the rules behind it: the time zone database, or a calendar.
 
-What was fired stays fired, and what is owed stays owed: a cursor that is due already is left to the misfire policy. A
+Fired occurrences stay fired, and owed ones stay owed: a cursor that is already due is left to the misfire policy. A
 cursor never moves back to an occurrence that was fired, nor forward over one that was not.
 """
 
@@ -10,26 +10,26 @@ from typing import NamedTuple
 from duetime.model.schedule import Recurring
 
 _FARTHEST_SHIFT = timedelta(hours=3)
-"""How far a change of rules moves one occurrence; what lies farther apart are two occurrences."""
+"""How far a change of rules moves one occurrence; moments farther apart are two occurrences."""
 _MOMENT = timedelta(microseconds=1)
 
 
 class Moved(NamedTuple):
-    """Where a cursor goes. Without a next fire, the new rules leave none."""
+    """The new position of a cursor. Without a next fire, the new rules leave none."""
 
     next_fire_at: datetime | None
     last_fire_at: datetime | None
     withdraws: bool = False
-    """The run that was made ahead for the last fire is taken back."""
+    """Whether the run that was created ahead for the last fire is withdrawn."""
 
 
 def after_zone_change(
     schedule: Recurring, next_fire_at: datetime, last_fire_at: datetime | None, now: datetime
 ) -> datetime:
-    """The next fire by the time zone database of today, for a cursor that was computed with another one.
+    """The next fire by the current time zone database, for a cursor that was computed with another one.
 
-    The same occurrence may have another moment now: one that was fired an hour before what is now its time is not
-    fired again, and one whose time has passed unnoticed is owed.
+    The same occurrence may have another moment now: one that was fired an hour before its new time is not fired again,
+    and one whose new time has passed is owed.
     """
     if next_fire_at <= now:
         return next_fire_at
@@ -50,7 +50,7 @@ def after_calendar_change(
         return Moved(next_fire_at, last_fire_at)
     if last_fire_at is None or schedule.latest_until(last_fire_at) == last_fire_at:
         return Moved(schedule.next_after(now if last_fire_at is None else max(now, last_fire_at)), last_fire_at)
-    # What was fired last is no occurrence any more; those before it have been, also when the clock was put back since.
+    # The last fire is no occurrence any more. Earlier ones have been fired, even if the clock was set back since.
     before = schedule.latest_until(last_fire_at)
     next_fire = schedule.next_after(now if before is None else max(now, before))
     return Moved(next_fire, before, withdraws=last_fire_at > now)

@@ -1,7 +1,7 @@
-"""What a task says of its jobs: they get it unless a submission says otherwise, whoever submits.
+"""The job defaults of a task: its jobs get them unless a submission overrides them, on every path.
 
-A worker tells it when it registers, and the store keeps it while no worker is up. Only what was said is kept: a field
-at its default says nothing.
+A worker sends them when it registers, and the store keeps them while no worker is up. Only explicit values are stored:
+a field at its default is omitted.
 """
 
 from functools import lru_cache
@@ -13,7 +13,7 @@ from duetime.model.lane import Tier
 
 
 class Defaults(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a task's jobs get unless a submission says otherwise."""
+    """The options of a task's jobs unless a submission overrides them."""
 
     queue: str = DEFAULT_QUEUE
     tier: Tier = Tier.MEDIUM

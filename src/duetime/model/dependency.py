@@ -1,14 +1,14 @@
-"""Dependencies: what a job waits for, and what becomes of it when its parents are over.
+"""Dependencies: what a job waits for, and what happens to it when its parents have ended.
 
-A job that depends on others is BLOCKED until enough of its parents have ended as it wants. The rule needs no more than
-three numbers (how many parents are not over, how many ended as wanted, how many did not), so that a parent's end costs
-the same however many siblings it has.
+A job that depends on others is BLOCKED until enough of its parents have ended as required. The rule needs only three
+numbers (how many parents have not ended, how many ended as required, how many did not), so a parent's end costs the
+same however many siblings it has.
 
-                  it runs                                    it cannot any more: `otherwise` decides
-    all           when every parent ended as wanted          as soon as one did not
-    any           when the first parent ended as wanted      when all are over and none did
+                  it runs                                    it can no longer run: `otherwise` decides
+    all           when every parent ended as required        as soon as one did not
+    any           when the first parent ended as required    when all have ended and none did
 
-`otherwise` is to cancel it, at once; or to run it all the same, when all its parents are over.
+`otherwise` is to cancel it at once, or to run it anyway when all its parents have ended.
 """
 
 from enum import Enum, IntEnum
@@ -22,7 +22,7 @@ from duetime.model.run import RunState
 
 
 class Need(IntEnum):
-    """How many parents must have ended as wanted. The numbers are stored: never reuse one."""
+    """How many parents must have ended as required. The numbers are stored: never reuse one."""
 
     ALL = 0
     ANY = 1
@@ -34,7 +34,7 @@ class Wanted(IntEnum):
     SUCCESS = 0
     FINISHED = 1
     FAILURE = 2
-    """Only of a job that runs after each run of another."""
+    """Only for a job that runs after each run of another."""
 
     def is_met(self, state: RunState) -> bool:
         match self:
@@ -47,7 +47,7 @@ class Wanted(IntEnum):
 
 
 class Otherwise(IntEnum):
-    """What becomes of a job that cannot get what it needs. The numbers are stored: never reuse one."""
+    """What happens to a job whose condition can no longer be met. The numbers are stored: never reuse one."""
 
     CANCEL = 0
     RUN = 1
@@ -60,7 +60,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class DependsOn(msgspec.Struct, frozen=True):
-    """The jobs that a job waits for, each once, and by which rule."""
+    """The jobs that a job waits for, each once, and the rule."""
 
     parents: tuple[UUID, ...]
     rule: Rule = Rule()
@@ -73,20 +73,20 @@ class Fate(Enum):
 
 
 class Tally(NamedTuple):
-    """How the parents of a job stand."""
+    """How many parents of a job ended in which way."""
 
     unended: int
     met: int = 0
     unmet: int = 0
 
     def after(self, rule: Rule, *states: RunState) -> "Tally":
-        """The same after parents ended."""
+        """The tally after further parents ended."""
         met = sum(rule.wanted.is_met(state) for state in states)
         return Tally(self.unended - len(states), self.met + met, self.unmet + len(states) - met)
 
 
 def decide(rule: Rule, tally: Tally) -> Fate:
-    """What becomes of a job whose parents stand like this."""
+    """What happens to a job with this tally."""
     if rule.need is Need.ANY:
         if tally.met:
             return Fate.RUN
@@ -101,18 +101,18 @@ def decide(rule: Rule, tally: Tally) -> Fate:
 
 
 class Parent(msgspec.Struct, frozen=True):
-    """A parent of a run, and what it came to."""
+    """A parent of a run, and its result."""
 
     job_id: UUID
     run_id: UUID | None
     name: str | None
-    """What it is called in the graph that both belong to."""
+    """Its name in the graph that both belong to."""
     state: RunState | None
-    """None: it is not over, or so long that nothing is kept of it."""
+    """None: it has not ended, or its history is past its retention."""
     result: bytes | None = None
     error: str | None = None
 
     @property
     def value(self) -> Any:
-        """What its task returned; None as long as it has not, or when it was not kept."""
+        """What its task returned; None if it has not returned, or if the result was not stored."""
         return json.decode(self.result) if self.result else None

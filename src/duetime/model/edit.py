@@ -1,4 +1,4 @@
-"""An edit of a job: what shall be different. What it does not name stays as it is."""
+"""An edit of a job. Fields that it does not name stay unchanged."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from duetime.model.schedule import Schedule
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edit changes. Every value has been checked; `UNSET` leaves a thing alone, None takes it away."""
+    """What an edit changes. Every value is validated; `UNSET` leaves a field unchanged, None removes it."""
 
     schedule: Schedule | UnsetType = UNSET
     args: bytes | UnsetType = UNSET
@@ -25,7 +25,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes_for(job: NewJob) -> Changes:
-    """The edit that makes a stored job what this request asks for."""
+    """The edit that makes a stored job match this request."""
     return Changes(
         schedule=job.schedule,
         args=job.args,

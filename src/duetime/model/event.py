@@ -1,4 +1,4 @@
-"""Events: what changed, for those who watch. One event says what happened to a batch of one tenant's jobs or runs."""
+"""Events: what changed, for watchers. One event covers a batch of one tenant's jobs or runs."""
 
 from datetime import datetime
 from enum import IntEnum
@@ -25,16 +25,16 @@ class EventKind(IntEnum):
     NO_WORKER = 11
     """A run is due, and no live worker can take it."""
     SLOW = 12
-    """A run takes longer than its job said would be usual."""
+    """A run takes longer than its job's `warn_after`."""
 
     @property
     def of_jobs(self) -> bool:
-        """Whether the ids are those of jobs; else they are those of runs."""
+        """Whether the ids are those of jobs; otherwise they are those of runs."""
         return self in (EventKind.SUBMITTED, EventKind.CHANGED, EventKind.DELETED)
 
 
 EventMark = NewType("EventMark", int)
-"""A place in the stream of events. Nothing comes to stand at or before a mark that was read."""
+"""A position in the event log. No event is inserted at or before a position that was read."""
 
 
 class Event(msgspec.Struct, frozen=True):

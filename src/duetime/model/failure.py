@@ -14,11 +14,11 @@ class FailureClass(IntEnum):
     ERROR = 1
     """The task raised."""
     TIMEOUT = 2
-    """It ran longer than it may."""
+    """It exceeded its timeout."""
     LOST = 3
     """Its worker died or was cut off."""
     CANCELLED = 4
-    """Somebody asked for it to stop, or it said so itself."""
+    """It was cancelled by request, or by the task itself."""
     TARGET_REFUSED = 5
     """The target answered that it will never accept this."""
     TARGET_FAILED = 6
@@ -26,7 +26,7 @@ class FailureClass(IntEnum):
     NETWORK = 7
     """The target could not be reached."""
     GAVE_UP = 8
-    """The task said that trying again is of no use."""
+    """The task declared that a retry is useless."""
 
     @property
     def label(self) -> str:
@@ -39,14 +39,14 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: FailureClass
     message: str
     error_types: tuple[str, ...] = ()
-    """The qualified names of the exception's class and its bases, most special first."""
+    """The qualified names of the exception's class and its bases, most specific first."""
     traceback: str | None = None
     retry_after: float | None = None
     """Seconds that the task or target asked to wait, instead of the policy's backoff."""
     final: bool = False
-    """Whoever tried it says that trying again is of no use, whatever the policy."""
+    """Whether a retry is useless, whatever the policy: the executor's decision."""
     pauses_job: bool = False
-    """Whoever was called is gone for good: the job shall not fire any more until somebody has looked."""
+    """The receiver is permanently gone: the job is paused until an operator resumes it."""
 
     @property
     def cause(self) -> str:
@@ -56,7 +56,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """One line of cause, then the traceback where there is one; safe for every store."""
+        """One line of cause, then the traceback if there is one; safe for every store."""
         parts = [self.cause]
         if self.traceback:
             parts.append(bounded(self.traceback, TRACEBACK_LIMIT))
@@ -64,7 +64,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def bounded(text: str, limit: int) -> str:
-    """Text that fits, keeps its head and its tail, and holds nothing that a database refuses."""
+    """Text cut to the limit, with its head and its tail, without characters that a database refuses."""
     clean = text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "backslashreplace").decode()
     if len(clean) <= limit:
         return clean

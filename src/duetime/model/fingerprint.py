@@ -1,7 +1,7 @@
-"""Fingerprints of errors: what went wrong alike gets the same one, whatever its numbers, ids and quoted values.
+"""Fingerprints of errors: equal for errors of one kind, whatever their numbers, ids and quoted values.
 
-It is made of the class of the failure, the first line of the error without what differs from case to case, and the
-innermost frames of the traceback by function name, not by line: a fingerprint outlives a deployment that moves code.
+A fingerprint covers the class of the failure, the first line of the error without its variable parts, and the innermost
+frames of the traceback by function name, not by line: it survives a deployment that moves code.
 """
 
 import re
@@ -24,7 +24,7 @@ _VARYING = (
 
 
 def fingerprint(failure: FailureClass | None, error: str | None) -> str:
-    """16 characters that are the same for errors of one kind."""
+    """16 characters, equal for errors of one kind."""
     head, _, traceback = (error or "").partition("\n")
     kind = "" if failure is None else failure.label
     frames = [f"{_module(match['file'])}:{match['function']}" for match in _FRAME.finditer(traceback)][-_FRAMES:]
@@ -33,7 +33,7 @@ def fingerprint(failure: FailureClass | None, error: str | None) -> str:
 
 
 def normalised(line: str) -> str:
-    """A line without what differs from case to case."""
+    """A line without its variable parts."""
     line = line[:_LONGEST]
     for pattern, word in _VARYING:
         line = pattern.sub(word, line)
@@ -41,5 +41,5 @@ def normalised(line: str) -> str:
 
 
 def _module(file: str) -> str:
-    """A file by its name alone: where it is installed says nothing of the error."""
+    """Only the file's name: the install location says nothing about the error."""
     return file.replace("\\", "/").rpartition("/")[2]

@@ -1,14 +1,14 @@
-"""Firing: turning a job that is due into runs, and moving its cursor to the next occurrence.
+"""Firing: turns a due job into runs, and moves its cursor to the next occurrence.
 
-Three rules keep this safe on any number of nodes. A recurring job has at most one run that is not yet due: the cursor
-is looked at again no earlier than the fire before it. A job whose fire needs a decision (overlap, a maximum count,
-skipping what is late) is fired when it is due, not ahead of it. And a run's id is computed from its occurrence.
+Three rules make this safe on any number of nodes. A recurring job has at most one run that is not yet due: its cursor
+comes into view no earlier than its previous fire is due. A job whose fire needs a decision (overlap, a maximum count,
+skipping late occurrences) is fired when it is due, not ahead. And a run's id is computed from its occurrence.
 
-No occurrence is lost from sight: one that makes no run is kept as skipped, with the reason.
+Every occurrence is accounted for: one that makes no run is recorded as skipped, with the reason.
 
-A job that cannot be planned is one of two things. No node can plan it, because of what it says itself: it is set aside,
-paused where it stands. Or this node cannot: it is out of file descriptors or memory, or the job says what only a newer
-release or time zone database knows. Then this node passes it by, and changes nothing: another node fires it.
+A job that cannot be planned is one of two cases. Either no node can plan it, because of its own content: it is set
+aside, which pauses it at its current cursor. Or this node cannot: it is out of file descriptors or memory, or the job
+needs a newer release or time zone database. Then this node skips it without a change, and another node fires it.
 """
 
 from collections.abc import Sequence
@@ -27,17 +27,16 @@ from duetime.model.schedule import Once, Recurring, UnknownHere, UnusableSchedul
 from duetime.model.withdrawn_runs import decode_owed
 
 LOOK_AHEAD = timedelta(seconds=15)
-"""How long before its time a run is made, so that a herd is in place when its second comes."""
+"""How long before its due time a run is created, so that all runs of one second exist when that second comes."""
 MOST_MISSED = 200
-"""How many missed occurrences one fire looks back at, unless more are to be caught up with; older ones are counted as
-one."""
+"""How many missed occurrences one fire examines, unless more must be caught up; older ones are counted as one."""
 
 _MOMENT = timedelta(microseconds=1)
 _TIERS = frozenset(Tier)
 
 
 class LiveRun(msgspec.Struct, frozen=True, gc=False):
-    """A run of a job that is not over."""
+    """A run of a job that has not ended."""
 
     run_id: UUID
     running: bool
@@ -62,7 +61,7 @@ class PlannedRun(msgspec.Struct, frozen=True, gc=False):
     run_id: UUID
     due_at: datetime
     blocked: bool = False
-    """It waits until no other run of its job is live."""
+    """Whether it waits until no other run of its job is live."""
 
 
 class Skip(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +73,7 @@ class Skip(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
-    """One job's fire: the runs to make, what is skipped, and where its cursor goes."""
+    """One job's fire: the runs to create, the skips, and the new cursor."""
 
     job_id: UUID
     lane: LaneKey
@@ -83,33 +82,33 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     """None: there is no further occurrence."""
     scan_at: datetime | None
     last_fire_at: datetime | None
-    """None: it stays what it was."""
+    """None: it stays unchanged."""
     recurring: bool
     skips: tuple[Skip, ...] = ()
     replaces: bool = False
-    """Other live runs of the job are stopped for this one."""
+    """Whether other live runs of the job are stopped for this one."""
 
 
 class Course(msgspec.Struct, frozen=True, gc=False):
-    """The runs that a job has ahead of it, as a scanner makes them that is not late from now on."""
+    """The future runs of a job, if no scanner is late from now on."""
 
     due: tuple[datetime, ...]
-    """When the runs are due that its cursor makes: several, where occurrences were missed that are made up for."""
+    """The due times of the runs that its cursor creates: several, if missed occurrences are caught up."""
     following: datetime | None = None
-    """The occurrence behind them. It makes one run, and so does each one that follows it."""
+    """The next occurrence after those. It and every later one make one run each."""
     left: int | None = None
     """How many runs there can be from `following` on; None: any number."""
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """A job that no node can process: it is paused where it stands, with its reason, and the batch goes on."""
+    """A job that no node can process: it is paused at its cursor, with its reason, and the batch continues."""
 
     job_id: UUID
     problem: str
 
 
 class PassedBy(msgspec.Struct, frozen=True):
-    """A job that this node cannot process, while others may: it stays as it is, and the batch goes on."""
+    """A job that this node cannot process, while others may: it stays unchanged, and the batch continues."""
 
     job_id: UUID
     problem: str
@@ -119,11 +118,11 @@ Decided = Fire | SetAside | PassedBy
 
 
 def plan_fire(due: DueJob, now: datetime) -> Decided:
-    """Decide one job's fire."""
+    """Plan one job's fire."""
     try:
         schedule = decode_schedule(due.schedule)
         if due.lane.tier not in _TIERS:
-            return PassedBy(due.job_id, f"this release knows no priority tier {due.lane.tier}")
+            return PassedBy(due.job_id, f"this release does not know the priority tier {due.lane.tier}")
         if isinstance(schedule, Once):
             return _fire_once(due)
         return _fire_recurring(due, schedule, policies_of(due.options), now)
@@ -132,12 +131,13 @@ def plan_fire(due: DueJob, now: datetime) -> Decided:
     except UnusableSchedule as error:
         return SetAside(due.job_id, str(error))
     except Exception as error:  # a row that cannot be processed must never stop the others
-        # Exhausted descriptors or memory, or a fault of this release: of this node, as far as can be told here.
+        # Exhausted descriptors or memory, or a bug of this release: as far as can be known here, a problem of this
+        # node.
         return PassedBy(due.job_id, f"its next fire cannot be computed here: {type(error).__name__}: {error}")
 
 
 def policies_of(body: bytes | None) -> Options:
-    """What a job's occurrences are decided by. Without knowing that, a node makes no run that another would not."""
+    """The policies of a job. A node that cannot read them must not create a run that another node would not."""
     options = decode_options(body)
     if options is UNREADABLE:
         raise UnknownHere("this release cannot read its options")
@@ -145,7 +145,7 @@ def policies_of(body: bytes | None) -> Options:
 
 
 def course_of(due: DueJob, schedule: Recurring | Once, options: Options, now: datetime) -> Course:
-    """What a job that is stored will do, if each of its runs is over before the next one is due."""
+    """The future of a stored job, if each of its runs ends before the next one is due."""
     first = due.next_fire_at
     if isinstance(schedule, Once):
         return Course((first,))
@@ -162,7 +162,7 @@ def course_of(due: DueJob, schedule: Recurring | Once, options: Options, now: da
 
 
 def scan_time(next_fire_at: datetime, *, after: datetime | None = None, exact: bool = False) -> datetime:
-    """When the scanner shall look at a cursor: ahead of its time, but not before the previous fire is due."""
+    """When the cursor comes into the scanner's view: ahead of its time, but not before the previous fire is due."""
     if exact:
         return next_fire_at
     ahead = next_fire_at - LOOK_AHEAD
@@ -170,7 +170,7 @@ def scan_time(next_fire_at: datetime, *, after: datetime | None = None, exact: b
 
 
 def jittered(job_id: UUID, fire_at: datetime, seconds: float) -> datetime:
-    """The moment of a fire, moved back by up to `seconds`: always the same for one fire, spread evenly over many."""
+    """The moment of a fire, delayed by up to `seconds`: always the same for one fire, spread evenly over many."""
     if not seconds:
         return fire_at
     digest = blake2b(job_id.bytes + fire_at.isoformat().encode(), digest_size=8).digest()
@@ -188,7 +188,7 @@ def _fire_recurring(due: DueJob, schedule: Recurring, options: Options, now: dat
     following = due.next_fire_at if last is None else schedule.next_after(last)
     if options.max_runs is not None:
         left = max(0, options.max_runs - due.made)
-        skips += [Skip(run.run_id, run.due_at, "its job may not run more often") for run in runs[left:]]
+        skips += [Skip(run.run_id, run.due_at, "its job has reached max_runs") for run in runs[left:]]
         runs = runs[:left]
     runs, overlapped, replaces = _overlap(runs, due.live, options)
     skips += overlapped
@@ -208,7 +208,7 @@ class _Missed(NamedTuple):
     at: datetime
     run: PlannedRun
     like: str | None = None
-    """Others that it stands for."""
+    """The other occurrences that it stands for."""
 
     def skip(self, now: datetime) -> Skip:
         reason = self.like or f": {format_duration(_whole(now - self.at))} late"
@@ -218,8 +218,8 @@ class _Missed(NamedTuple):
 def _occurrences(
     due: DueJob, schedule: Recurring, options: Options, now: datetime
 ) -> tuple[list[PlannedRun], list[Skip], datetime | None]:
-    """The runs and the skips of the occurrences up to now, both oldest first, and the latest one that the cursor has
-    come to; None if it stays where it is, because only what was withdrawn is decided about."""
+    """The runs and the skips of the occurrences up to now, both oldest first, and the latest occurrence that the cursor
+    has passed; None if it does not move, because only withdrawn occurrences are decided."""
     first, misfire = due.next_fire_at, options.misfire
     latest = first if first > now else max(first, schedule.latest_until(now) or first)
     if due.owed is None and latest == first and (misfire.mode != "skip" or _age(latest, now) <= misfire.after):
@@ -263,7 +263,7 @@ def _like_all(first: datetime, last: datetime) -> str:
 
 
 def _back_to(first: datetime, latest: datetime, schedule: Recurring, most: int) -> list[datetime]:
-    """The occurrences from the latest back to the first, or as many as there may be."""
+    """The occurrences from the latest back to the first, at most `most` of them."""
     found = [latest]
     while len(found) < most and found[-1] > first:
         earlier = schedule.latest_until(found[-1] - _MOMENT)
@@ -276,20 +276,20 @@ def _back_to(first: datetime, latest: datetime, schedule: Recurring, most: int) 
 def _overlap(
     runs: Sequence[PlannedRun], live: Sequence[LiveRun], options: Options
 ) -> tuple[list[PlannedRun], list[Skip], bool]:
-    """Apply the overlap policy to runs that are due now; returns those to make, those skipped, and whether others
+    """Apply the overlap policy to runs that are due now; returns the runs to create, the skips, and whether other runs
     are stopped for them."""
     if options.overlap == "allow" or not runs:
         return list(runs), [], False
     if options.overlap == "replace":
         *older, newest = runs
-        skips = [_overlapped(run, "a later occurrence takes its place") for run in older]
+        skips = [_overlapped(run, "a later occurrence replaces it") for run in older]
         return [msgspec.structs.replace(newest, blocked=bool(live))], skips, bool(live)
     # `skip` lets none wait behind a live run, `queue` lets one.
     room = (1 if options.overlap == "skip" else 2) - len(live)
     kept = [
         msgspec.structs.replace(run, blocked=bool(live) or place > 0) for place, run in enumerate(runs[: max(0, room)])
     ]
-    reason = "another run of its job is not over" if options.overlap == "skip" else "another one waits already"
+    reason = "another run of its job has not ended" if options.overlap == "skip" else "another run already waits"
     return kept, [_overlapped(run, reason) for run in runs[len(kept) :]], False
 
 

@@ -1,12 +1,12 @@
-"""How many runs are due when: counted from the jobs as they are stored, by stretches of time and queues.
+"""Forecasts how many runs are due when: counted from the stored jobs, by time interval and queue.
 
-A forecast asks the same functions as the scanner: what a cursor makes, and which occurrence follows
-(`model/firing.py`). It counts the runs that are still to come: those that are made and not yet due, and those that are
-not made yet. So it agrees with what fires, to the run, while nothing is changed and no scanner is late.
+A forecast uses the same functions as the scanner: what a cursor creates, and which occurrence follows
+(`model/firing.py`). It counts future runs: those that exist and are not yet due, and those that are not created yet. So
+it agrees with what fires, to the run, while nothing is changed and no scanner is late.
 
-The work is bounded, and an answer that is not exact says how it was made: where there are more jobs than were looked
-at, or more fires than can be walked through, some of the jobs stand for all; where a job fires too often for that, it
-is counted at the pace it was seen to have.
+The work is bounded, and an inexact answer says how it was estimated. If there are more jobs than were read, or more
+fires than can be computed, a sample of the jobs stands for all. A job that fires too often for that is extrapolated
+from its observed rate.
 """
 
 from collections import Counter
@@ -25,26 +25,26 @@ from duetime.model.schedule import Once, Recurring, decode_schedule
 FARTHEST = timedelta(days=35)
 """How far ahead it looks."""
 MOST_STEPS = 150_000
-"""Fires that one forecast computes before it begins with no further job."""
+"""Fires that one forecast computes before it starts with no further job."""
 _COUNTED_AT_ONCE = 4
-"""A job with more fires than this in one stretch is counted there without computing each of them."""
+"""A job with more fires than this in one interval is counted there without computing each of them."""
 _MOST_COUNTED = 1000
 _MOST_JITTERED = 5000
-"""Fires of one job with jitter: each is moved on its own."""
+"""Fires of one job with jitter: each is computed individually."""
 _COST_OF_COUNT = 6
 _MOMENT = timedelta(microseconds=1)
 
-_SAMPLE = "{looked:,} of {there:,} jobs were looked at, drawn by lot: each stands for {weight:.1f}"
+_SAMPLE = "a random sample of {looked:,} of {there:,} jobs was read: each stands for {weight:.1f}"
 _UNCOUNTED = "there are more jobs or waiting runs than were counted"
 _BUDGET = "the fires of {looked:,} of {there:,} recurring jobs were computed: each stands for {weight:.1f}"
-_PACE = "a job that fires too often to be followed is counted at its pace"
-_UNJITTERED = "jitter is left out for a job that fires very often"
-_OVERLAP = "runs of jobs with an overlap policy are taken to end before their next occurrence"
+_PACE = "a job that fires too often to compute each fire is counted at its observed rate"
+_UNJITTERED = "jitter is ignored for a job that fires very often"
+_OVERLAP = "runs of jobs with an overlap policy are assumed to end before their next occurrence"
 
 
 class Forecast(msgspec.Struct, frozen=True):
     counts: dict[tuple[int, str], int]
-    """By the number of the stretch, and queue."""
+    """By the number of the interval, and queue."""
     notes: tuple[str, ...] = ()
     """How it was estimated; none: it is exact."""
 
@@ -63,7 +63,7 @@ class _Counting:
         self.spent = 0
 
     def count(self, job: ComingJob) -> Counter[int]:
-        """How many of its runs are due in each stretch."""
+        """How many of its runs are due in each interval."""
         found: Counter[int] = Counter()
         if not job.recurring:
             self._add(found, job.next_fire_at)
@@ -76,7 +76,7 @@ class _Counting:
 
     def _follow(self, found: Counter[int], job: ComingJob) -> None:
         schedule, options = decode_schedule(job.schedule), policies_of(job.options)
-        # Neither its lane nor its live runs matter here.
+        # Its lane and its live runs do not matter here.
         due = DueJob(job.job_id, _NO_LANE, job.schedule, job.next_fire_at, job.options, job.made, owed=job.owed)
         course = course_of(due, schedule, options, self._now)
         self.spent += 1
@@ -119,7 +119,7 @@ class _Counting:
         while fire is not None and fire < self._end and left != 0:
             number = (fire - self._start) // self._step
             until = self._start + self._step * (number + 1)
-            singly = _COUNTED_AT_ONCE if count <= _COUNTED_AT_ONCE else 0  # as often as in the stretch before
+            singly = _COUNTED_AT_ONCE if count <= _COUNTED_AT_ONCE else 0  # as often as in the previous interval
             count = 0
             while fire is not None and fire < until:
                 if count == singly:
@@ -160,7 +160,7 @@ class _Counting:
 
 
 def _depends_on_runs(options: Options) -> bool:
-    """Whether its occurrences make runs or not depends on how long other runs of it take, or wait."""
+    """Whether its occurrences depend on how long its other runs take, or wait."""
     return options.overlap in ("skip", "queue") or (options.overlap == "replace" and options.jitter > 0)
 
 
@@ -168,7 +168,7 @@ _NO_LANE = LaneKey(0, "", Tier.MEDIUM, "")
 
 
 def runs_of(job: ComingJob, now: datetime, start: datetime, end: datetime) -> int:
-    """How many runs of a job are due in a stretch of time: what a forecast of it counts."""
+    """How many runs of a job are due in an interval, as a forecast counts them."""
     return _Counting(now, start, end - start, 1).count(job)[0]
 
 
@@ -203,8 +203,8 @@ def forecast(ahead: Ahead, start: datetime, step: timedelta, steps: int, most: i
 
 
 def _groups(jobs: Iterable[ComingJob]) -> list[tuple[ComingJob, int]]:
-    """Jobs that do the same at the same time are walked through once. In an order that has nothing to do with how often
-    they fire: what is walked through before the budget is spent is a fair sample."""
+    """Groups equal jobs, which are computed once. The order is independent of how often they fire, so that the groups
+    computed before the budget is used up are a fair sample."""
     first: dict[object, ComingJob] = {}
     sizes: Counter[object] = Counter()
     for job in jobs:

@@ -1,8 +1,8 @@
 """Graphs: jobs that depend on each other, submitted in one call under local names.
 
-A graph has no life of its own: its nodes are jobs like any others, and it is over when they are. What is kept of it is
-who its nodes are, what depends on what, and how each ended, so that it can be looked at, cancelled and run again from
-where it failed.
+A graph has no state of its own: its nodes are jobs like any others, and it has ended when they have. What is stored of
+it is its nodes, their dependencies and how each ended, so that it can be shown, cancelled and rerun from where it
+failed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,12 +27,12 @@ class NewNode(msgspec.Struct, frozen=True):
     name: str
     job: NewJob
     parents: tuple[int, ...] = ()
-    """The places of its parents among the nodes."""
+    """The indexes of its parents among the nodes."""
     rule: Rule = Rule()
 
 
 class NewGraph(msgspec.Struct, frozen=True):
-    """A graph that has been checked and is about to be stored."""
+    """A validated graph that is about to be stored."""
 
     id: UUID
     nodes: tuple[NewNode, ...]
@@ -45,9 +45,9 @@ class GraphStatus(Enum):
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
-    """It is over, and a node failed."""
+    """It has ended, and a node failed."""
     CANCELLED = "CANCELLED"
-    """It is over, no node failed, but not all of them ran."""
+    """It has ended, no node failed, but not all of them ran."""
 
 
 class GraphItem(msgspec.Struct, frozen=True):
@@ -75,14 +75,14 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """A graph as it is read back, its nodes in the order in which they were given."""
+    """A graph as it is read back, with its nodes in the given order."""
 
     item: GraphItem
     nodes: tuple[Node, ...]
     edges: tuple[tuple[int, int], ...]
-    """The places of parent and child."""
+    """The indexes of parent and child."""
     created: bool = True
-    """False when an idempotency key led to a graph that was there before."""
+    """False when an idempotency key led to an existing graph."""
 
     @property
     def id(self) -> UUID:
@@ -90,7 +90,7 @@ class Graph(msgspec.Struct, frozen=True):
 
     @property
     def graph_id(self) -> str:
-        """Its id, as people and programs see it."""
+        """Its id as text."""
         return show("gra", self.item.id)
 
     @property
@@ -112,14 +112,15 @@ def status_of(states: Iterable[RunState]) -> GraphStatus:
 
 
 def places_of(parents: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
-    """The places of each node's parents; refuses names that no node has, and circles, naming them."""
+    """The indexes of each node's parents; refuses unknown names, and cycles, which it names."""
     places = {name: place for place, name in enumerate(parents)}
     found = []
     for child, names in parents.items():
         for name in names:
             if name not in places:
                 raise InvalidInput(
-                    f"{child!r} depends on {name!r}, which is no node of this graph", field=f"nodes.{child}.depends_on"
+                    f"{child!r} depends on {name!r}, which is not a node of this graph",
+                    field=f"nodes.{child}.depends_on",
                 )
         found.append(tuple(dict.fromkeys(places[name] for name in names)))
     circle = find_circle(found)
@@ -127,15 +128,15 @@ def places_of(parents: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
         names = list(parents)
         shown = [names[place] for place in circle[:_SHOWN]] + (["…"] if len(circle) > _SHOWN else [])
         raise InvalidInput(
-            f"its nodes depend on each other in a circle: {' → '.join([*shown, names[circle[0]]])}",
+            f"its nodes form a cycle: {' → '.join([*shown, names[circle[0]]])}",
             field=f"nodes.{names[circle[0]]}.depends_on",
-            remedy="a graph must have no circle",
+            remedy="remove one of these dependencies",
         )
     return found
 
 
 def find_circle(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Nodes that depend on each other in a circle, each followed by one that it depends on; empty if there is none."""
+    """Nodes that form a cycle, each followed by one that it depends on; empty if there is none."""
     unseen, on_path, done = 0, 1, 2
     seen = [unseen] * len(parents)
     for start in range(len(parents)):

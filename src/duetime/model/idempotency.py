@@ -1,7 +1,8 @@
 """Requests with an idempotency key that submit nothing: running a job now, backfilling, retrying, replaying.
 
-The store keeps the key with the answer, in the transaction of the effect. The same request again is answered with the
-first answer; another request under the same key is refused. Submissions keep their keys with their jobs (`store/keys`).
+The store keeps the key with the answer, in the transaction of the effect. A repeated request gets the first answer; a
+different request under the same key is refused. Submissions keep their keys with their jobs
+(`store/rules/caller_keys.py`).
 """
 
 from dataclasses import dataclass
@@ -18,13 +19,13 @@ from duetime.model.name import check_key
 class KeyedRequest:
     key: str
     fingerprint: bytes
-    """Tells whether two requests ask for the same thing."""
+    """Decides whether two requests ask for the same thing."""
     replayed: bool = False
-    """Set by the store: this request was answered before, and has got that answer."""
+    """Set by the store: this request was answered before, and got that answer."""
 
 
 def keyed_request(key: str | None, operation: str, *parts: object) -> KeyedRequest | None:
-    """The request with this key, if it has one; `parts` are all that makes it another request."""
+    """The request with this key, if it has one; `parts` is everything that distinguishes it from other requests."""
     if key is None:
         return None
     asked = msgspec.json.encode([operation, *(_plain(part) for part in parts)])

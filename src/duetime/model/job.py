@@ -1,4 +1,4 @@
-"""A job: a tenant's wish. A task, its arguments, a schedule and policies."""
+"""A job: a task, its arguments, a schedule and policies."""
 
 from datetime import datetime
 from enum import IntEnum
@@ -18,7 +18,7 @@ from duetime.model.schedule import Once, Schedule
 DEFAULT_QUEUE = "default"
 DEFAULT_TENANT = 1
 INTERNAL_TENANT = 0
-"""Whom the jobs belong to that a node makes for itself. Nobody has its keys, and no list shows it."""
+"""The owner of the jobs that a node creates for itself. It has no keys, and appears in no list."""
 
 
 class JobState(IntEnum):
@@ -31,7 +31,7 @@ class JobState(IntEnum):
 
 
 class Options(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a job says beyond task, arguments and schedule. Stored only where it differs from the default."""
+    """The options of a job beyond task, arguments and schedule. Stored only where they differ from the default."""
 
     name: str | None = None
     tags: tuple[str, ...] = ()
@@ -42,39 +42,39 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     misfire: Misfire = Misfire()
     overlap: Overlap = "allow"
     jitter: float = 0.0
-    """Seconds: each fire is moved back by up to this, the same for everybody who computes it."""
+    """Seconds: each fire is delayed by up to this, equally on every node that computes it."""
     max_runs: int | None = None
     owner: str | None = None
-    """The user of the tenant that the job belongs to."""
+    """The user of the tenant who owns the job."""
     payload_ref: str | None = None
-    """Where its payload is: a payload that the store keeps (`pay_…`), or any text that means something to the task."""
+    """Where its payload is: a stored payload (`pay_…`), or any text that the task interprets."""
     replays: str | None = None
     """The id of the run that this one repeats."""
     follows: str | None = None
-    """The id of the run whose end made this one."""
+    """The id of the run whose end created this one."""
     concurrency_key: str | None = None
-    """At most `concurrency` runs with this key run at once, of all jobs of the tenant."""
+    """At most `concurrency` runs with this key run at once, across all jobs of the tenant."""
     concurrency: int = 1
     rate_key: str | None = None
-    """At most `rate` (such as 100/m) runs with this key start, of all jobs of the tenant."""
+    """At most `rate` (such as 100/m) runs with this key start, across all jobs of the tenant."""
     rate: str | None = None
     breaker_key: str | None = None
-    """The breaker that stands before its runs, instead of that of its task: the host that they call."""
+    """The breaker of its runs, instead of that of its task: the host that they call."""
     warn_after: float | None = None
-    """Seconds after which a run that goes on is told of as slow; it goes on all the same."""
+    """Seconds after which a run is reported as slow; it is not stopped."""
     traceparent: str | None = None
     """The trace that the run of a one-off job belongs to."""
     trace_link: str | None = None
-    """The trace that a recurring job was submitted in; its runs have traces of their own."""
+    """The trace that a recurring job was submitted in; its runs have their own traces."""
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its runs are under limits of their own, so that they stand in a lane apart."""
+        """Whether its runs have their own limits, so that they are in a separate lane."""
         return self.concurrency_key is not None or self.rate_key is not None or self.breaker_key is not None
 
     @property
     def is_decided_when_due(self) -> bool:
-        """Whether firing this job needs a decision at its moment, so that it is never fired ahead of it."""
+        """Whether firing this job needs a decision at its due time, so that it is never fired ahead."""
         return self.overlap != "allow" or self.max_runs is not None or self.misfire.mode == "skip"
 
 
@@ -87,13 +87,13 @@ def encode_options(options: Options) -> bytes | None:
     return None if options == DEFAULT_OPTIONS else _encoder.encode(options)
 
 
-# What was stored by newer code may say more than this code knows; what cannot be read at all is not tried again.
+# Newer code may have stored more than this code knows. Options that cannot be read at all allow no retry.
 UNREADABLE = Options(retry=RetryPolicy(retries=0, lost_retries=0))
 
 
 @lru_cache(maxsize=4096)
 def decode_options(body: bytes | None) -> Options:
-    """Never raises: one row that cannot be read must not stop a worker or a reaper."""
+    """Never raises: one unreadable row must not stop a worker or a reaper."""
     if body is None:
         return DEFAULT_OPTIONS
     try:
@@ -103,7 +103,7 @@ def decode_options(body: bytes | None) -> Options:
 
 
 class Said(NamedTuple):
-    """What the moment of a one-off was computed from, where the same words mean another moment on another day."""
+    """What the moment of a one-off was computed from, if the same words mean another moment on another day."""
 
     option: Literal["when", "run_in"]
     text: str
@@ -119,12 +119,12 @@ def lane_of(tenant_id: int, queue: str, tier: int, task: str, options: bytes | N
 
 
 def schedule_seed(key: str | None, job_id: UUID) -> str:
-    """What the values of `H` in a job's cron line are computed from: its key, or its id if it has none."""
+    """The seed for the values of `H` in a job's cron line: its key, or its id if it has none."""
     return show("job", job_id) if key is None else f"key {key}"
 
 
 class NewJob(msgspec.Struct, frozen=True):
-    """A job that has been checked and is about to be stored."""
+    """A validated job that is about to be stored."""
 
     id: UUID
     lane: LaneKey
@@ -135,33 +135,33 @@ class NewJob(msgspec.Struct, frozen=True):
     key: str | None = None
     idempotency_key: str | None = None
     fingerprint: bytes = b""
-    """A hash of everything the caller asked for: tells whether two requests with one key are the same."""
+    """A hash of everything the caller asked for: decides whether two requests with one key are the same."""
     said: Said | None = None
     depends_on: DependsOn | None = None
     """What it waits for."""
     request_fingerprint: bytes | None = None
-    """A hash of the request, where it asked for more than this job, or left to the task what the job has: what an
-    idempotency key is bound to then. The job that a `key` names is the same in any request."""
+    """A hash of the request, if the request contained more than this job, or left values to the task's defaults. An
+    idempotency key is bound to this hash then. The job that a `key` names is the same in any request."""
 
     def first_run_id(self) -> UUID:
-        """The id of the run of a one-off job that goes straight to its run."""
+        """The id of the run of a one-off job that is created directly as a run."""
         at = self.schedule.at if isinstance(self.schedule, Once) else None
         return ready_run_id(self.id) if at is None else once_run_id(self.id, at)
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """What became of a submission."""
+    """The result of a submission."""
 
     job_id: UUID
     next_run: datetime | None
     run_id: UUID | None = None
-    """Known at once for a job whose run exists already."""
+    """Set if the job's run exists already."""
     created: bool = True
-    """False when a key or an idempotency key led to a job that was there before."""
+    """False when a key or an idempotency key led to an existing job."""
     note: str | None = None
-    """Something the caller should know, such as a time in the past."""
+    """A warning for the caller, such as a time in the past."""
     replayed: bool = False
-    """An idempotency key led to the answer that was given before."""
+    """Whether an idempotency key led to an earlier answer."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -181,10 +181,10 @@ class Job(msgspec.Struct, frozen=True):
     version: int
     created_at: datetime
     problem: str | None = None
-    """Why the job was set aside, when it could not be processed."""
+    """Why the job was set aside, if it could not be processed."""
     made: int = 0
     """How many occurrences became runs."""
     missed: int = 0
-    """How many occurrences were skipped, each kept in history with its reason."""
+    """How many occurrences were skipped, each recorded in history with its reason."""
     args_problem: str | None = None
-    """Why its arguments cannot be opened here."""
+    """Why its arguments cannot be decrypted here."""

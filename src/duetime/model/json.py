@@ -1,8 +1,8 @@
-"""JSON that comes back as it went in.
+"""JSON that is read back as it was written.
 
-Encoders are lenient: they turn a datetime into text, an integer key into a string and NaN into null, and the task
-finds something else than what was submitted. Here only values that survive the round trip are accepted, and the
-refusal names the place.
+Encoders are lenient: they turn a datetime into text, an integer key into a string and NaN into null, and the task gets
+something else than what was submitted. Here only values that survive the round trip are accepted, and the error names
+the path.
 """
 
 import math
@@ -22,13 +22,13 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def encode(value: object, *, field: str, limit: int | None = None) -> bytes:
-    """The JSON of a value, or a refusal that names the place at fault."""
+    """The JSON of a value, or an error that names the path."""
     if not _fits(value, 0):
-        _check(value, field, 0)  # once more, to say where
+        _check(value, field, 0)  # once more, to find the path
     body = _encoder.encode(value)
     if limit is not None and len(body) > limit:
         raise InvalidInput(
-            f"{len(body):,} bytes of JSON are over the limit of {limit:,}",
+            f"{len(body):,} bytes of JSON exceed the limit of {limit:,}",
             field=field,
             remedy="store it elsewhere and pass a reference, or raise max_payload",
         )
@@ -40,7 +40,7 @@ def decode(body: bytes) -> Any:
 
 
 def _fits(value: object, depth: int) -> bool:
-    """Whether there is nothing to refuse: the same questions as `_check` asks, without a name for every place."""
+    """Whether the value is valid: the same checks as in `_check`, without building a path."""
     kind = type(value)
     if kind is str:
         return value.isascii() or _is_whole(value)  # type: ignore[attr-defined, arg-type]
@@ -72,7 +72,7 @@ def _check(value: object, path: str, depth: int) -> None:
             raise InvalidInput("the integer does not fit in 64 bits", field=path, remedy="pass it as text")
     elif kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
-            raise InvalidInput(f"{value} has no form in JSON", field=path)
+            raise InvalidInput(f"{value} cannot be represented in JSON", field=path)
     elif isinstance(value, dict):
         _check_depth(path, depth)
         for key, item in value.items():
@@ -99,7 +99,7 @@ def _check_depth(path: str, depth: int) -> None:
 
 def _check_text(text: str, path: str) -> None:
     if not text.isascii() and not _is_whole(text):
-        raise InvalidInput("holds half a character (a lone surrogate)", field=path[:80])
+        raise InvalidInput("contains a lone surrogate (half a character)", field=path[:80])
 
 
 def _is_whole(text: str) -> bool:

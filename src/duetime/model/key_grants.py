@@ -1,8 +1,9 @@
-"""What a key may pass on: a key that it makes or rotates expires no later, and works from nowhere else, than itself.
+"""What a key may delegate: a key that it creates or rotates expires no later, and is accepted from no other networks,
+than itself.
 
-Without this rule an expiring key could replace itself for ever, and its expiry would mean nothing. It holds for every
-role, root included, and for every way to a new key. A key that never expires, and is bound to no network, passes on
-what it likes. (Role and tenant are not passed on here: see `access.py`.)
+Without this rule an expiring key could replace itself forever, and its expiry would mean nothing. It applies to every
+role, root included, and to every way to a new key. A key that never expires, and is bound to no network, may delegate
+anything. (Role and tenant are checked elsewhere: see `access.py`.)
 """
 
 from datetime import datetime, timedelta
@@ -18,14 +19,14 @@ NEVER: Literal["never"] = "never"
 
 
 class Issuer(msgspec.Struct, frozen=True):
-    """How far the key that makes another one reaches itself."""
+    """The limits of the key that creates another one."""
 
     expires_at: datetime | None
     networks: tuple[str, ...]
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What a request says of the key that it asks for; None: nothing."""
+    """What a request asks for the new key; None: not given."""
 
     expires_at: datetime | Literal["never"] | None = None
     networks: tuple[str, ...] | None = None
@@ -39,11 +40,11 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 def grant(issuer: Issuer, wish: Wish, now: datetime, lifetime: timedelta, replaced: ApiKey | None = None) -> Grant:
-    """Decide when a new key expires and where it works.
+    """Decide when a new key expires and from where it is accepted.
 
-    A request that does not say so gets `lifetime` (zero: no end) at most, and the issuer's own networks; a successor
-    gets the networks of the key that it replaces, and like that one never expires if it did not. Raises `AccessDenied`
-    for more than the issuer has, and `InvalidInput` for a time that is past.
+    By default it gets `lifetime` (zero: no end) at most, and the issuer's own networks. A successor gets the networks
+    of the key that it replaces, and never expires if that one did not. Raises `AccessDenied` for more than the issuer
+    has, and `InvalidInput` for a time in the past.
     """
     return Grant(_expiry(issuer, wish, now, lifetime, replaced), _networks(issuer, wish, replaced))
 
@@ -56,12 +57,12 @@ def _expiry(issuer: Issuer, wish: Wish, now: datetime, lifetime: timedelta, repl
         return usual if limit is None else min(usual or limit, limit)
     wanted = None if wish.expires_at == NEVER else wish.expires_at
     if wanted is not None and wanted <= now:
-        raise InvalidInput("lies in the past", field="expires_at", remedy=f"give a later time, or {NEVER}")
+        raise InvalidInput("is in the past", field="expires_at", remedy=f"set a later time, or {NEVER}")
     if limit is not None and (wanted is None or wanted > limit):
         raise AccessDenied(
-            f"a key cannot outlive the key that makes it, which expires at {limit:%Y-%m-%dT%H:%M:%SZ}",
+            f"a key cannot outlive the key that creates it, which expires at {limit:%Y-%m-%dT%H:%M:%SZ}",
             field="expires_at",
-            remedy="give an earlier time, or use a key that expires later",
+            remedy="set an earlier time, or use a key that expires later",
         )
     return wanted
 
@@ -71,7 +72,7 @@ def _networks(issuer: Issuer, wish: Wish, replaced: ApiKey | None) -> tuple[str,
     wanted = usual if wish.networks is None else wish.networks
     if not are_within(wanted, issuer.networks):
         raise AccessDenied(
-            f"a key cannot work outside the networks of the key that makes it: {', '.join(issuer.networks)}",
+            f"a key cannot have networks outside those of the key that creates it: {', '.join(issuer.networks)}",
             field="networks",
             remedy="name networks within these, or use a key without networks",
         )

@@ -1,7 +1,7 @@
 """The text of an API key: `dt_live_`, 43 characters of a random number, and 6 of a checksum.
 
-The checksum lets a scanner of leaked secrets, and anybody who pastes half a key, know without asking the database. The
-text is shown once; what is stored is its SHA-256. A random number of 256 bits needs no slow hash.
+The checksum lets a secret scanner, or a user who pastes half a key, detect that without a database. The text is shown
+once; what is stored is its SHA-256. A random number of 256 bits needs no slow hash.
 """
 
 import secrets
@@ -16,7 +16,7 @@ _LENGTH = len(PREFIX) + _BODY + _CHECK
 
 
 class KeyText(NamedTuple):
-    """A new key: the text to show once, and what is kept of it."""
+    """A new key: the text to show once, and what is stored of it."""
 
     text: str
     hash: bytes
@@ -30,7 +30,7 @@ def new_key_text() -> KeyText:
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether this was written by `new_key_text`, whoever holds it; says nothing of whether it is known."""
+    """Whether `new_key_text` may have written this; it does not say whether the key exists."""
     if len(text) != _LENGTH or not text.startswith(PREFIX) or not text.isascii():
         return False
     body = text[len(PREFIX) : -_CHECK]

@@ -1,8 +1,8 @@
-"""Lanes: what claims are made from. A lane holds the runs of one tenant, queue, tier and task. It is awake while it has
-runs and for a moment after; only lanes that are awake are looked at.
+"""Lanes: claims are made from them. A lane holds the runs of one tenant, queue, tier and task. It is awake while it has
+runs and for a moment after. Claims look only at lanes that are awake.
 
-Whatever decides who goes next is arithmetic on how many to take from which lane. Runs whose worker died go to a trial
-lane beside their own, so that a run that kills its workers can be tried without taking others along.
+Fairness is arithmetic on how many runs to take from which lane. Runs whose worker died go to a trial lane beside their
+own, so that a run that kills its workers can be tried without taking others along.
 """
 
 from datetime import datetime, timedelta
@@ -13,11 +13,11 @@ from uuid import UUID
 import msgspec
 
 LANES_PER_TENANT = 10_000
-"""How many lanes a tenant may use within a day, unless it is set."""
+"""The default for how many lanes a tenant may use within a day."""
 LANE_IDLE = timedelta(seconds=10)
-"""How long a lane stays awake at least."""
+"""The minimum time that a lane stays awake."""
 LANES_AT_ONCE = 500
-"""How many lanes are let fall asleep in one step."""
+"""How many lanes are put to sleep in one step."""
 
 
 class Tier(IntEnum):
@@ -37,16 +37,16 @@ def tier_of(number: int) -> Tier:
 
 
 class Trial(IntEnum):
-    """How much a run is trusted."""
+    """How far a run is trusted."""
 
     NONE = 0
     """It has never lost a worker."""
     SUSPECT = 1
-    """It was there when a worker died: a few at a time, more as they survive."""
+    """It was in one worker's crash: a few at a time, more as they survive."""
     PROBED = 2
-    """It was there twice: one at a time, more as they survive."""
+    """It was in two crashes: one at a time, more as they survive."""
     ALONE = 3
-    """It was there more often: in a worker that does nothing else."""
+    """It was in more crashes: in a worker that does nothing else."""
 
 
 def trial_after(lost: int) -> Trial:
@@ -55,7 +55,7 @@ def trial_after(lost: int) -> Trial:
 
 
 class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
-    """What makes a lane the one it is."""
+    """What identifies a lane."""
 
     tenant_id: int
     queue: str
@@ -63,10 +63,10 @@ class LaneKey(msgspec.Struct, frozen=True, order=True, gc=False):
     task: str
     trial: int = Trial.NONE
     keyed: bool = False
-    """Its runs are under limits of their own, by the keys that each of them names."""
+    """Whether its runs have their own limits, by the keys that each of them names."""
 
     def on_trial(self, trial: Trial) -> "LaneKey":
-        """The lane beside this one, for runs that are not trusted."""
+        """The lane beside this one, for untrusted runs."""
         return LaneKey(self.tenant_id, self.queue, self.tier, self.task, trial, self.keyed)
 
 
@@ -76,7 +76,8 @@ class Lane(msgspec.Struct, frozen=True, gc=False):
 
 
 class LaneTurn(NamedTuple):
-    """A change of lanes: its number, and what tells it from another of that number, should the database go back."""
+    """A version of the set of lanes: its number, and a value that distinguishes it from another of that number after
+    the database was restored."""
 
     number: int
     nonce: int
@@ -86,7 +87,7 @@ NO_TURN = LaneTurn(0, 0)
 
 
 class LaneChanges(NamedTuple):
-    """What changed after a turn."""
+    """What changed after a version."""
 
     turn: LaneTurn
     awake: list[Lane]
@@ -96,7 +97,7 @@ class LaneChanges(NamedTuple):
 
 
 class Sight(msgspec.Struct, frozen=True, gc=False):
-    """What can be seen at the head of a lane: its first unclaimed runs, in the order in which they are claimed."""
+    """What a look sees at the head of a lane: its first unclaimed runs, in claim order."""
 
     lane_id: int
     ready_at: tuple[datetime, ...]

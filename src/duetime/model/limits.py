@@ -1,11 +1,11 @@
 """Limits: how many runs may run at once, and how many may start in a period; per tenant, queue and key.
 
-What is decided here is decided while the rows of the limits are held, so that it is exact across all nodes. Nothing is
-counted up and down: what runs is counted from the claims that live, so nothing can leak. A run whose key is full is
-*parked* (it is in no lane until a slot of its key is free), one whose rate is used up is *put off* to its own moment;
-neither stands in the way of others, and neither spends an attempt. A limit that another transaction holds is *busy*: no
-run starts under it this time, and none is parked. Those who were put off are the line of their rate:
-where some of them are gone, or the rate is higher by now, it is laid anew by the next claim that looks at it.
+Decisions are made while the rows of the limits are locked, so they are exact across all nodes. There is no counter to
+go up and down: running runs are counted from the live claims, so nothing can leak. A run whose key is full is *parked*
+(it is in no lane until a slot of its key is free). A run whose rate is used up is *put off* (deferred) to its own
+moment. Neither blocks others, and neither spends an attempt. A limit that another transaction locks is *busy*: no run
+starts under it this time, and none is parked. The deferred runs form the rate's wait queue. If some of them are gone,
+or the rate was raised, the next claim that reads the queue reschedules it.
 """
 
 import re
@@ -23,16 +23,16 @@ from duetime.model.job import Options
 from duetime.model.name import check_key
 
 MOST = 1_000_000
-"""The highest number that a limit may say."""
+"""The maximum value of a limit."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _RATE = re.compile(r"([0-9]{1,7})/([0-9]{0,5})(s|m|h|d)")
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _LATER = 1.02
-"""Who waits for a rate comes a little later than it allows, since its windows are counted in steps of a hundredth."""
+"""Deferred runs start slightly later than the rate allows, since its windows are counted in steps of a hundredth."""
 
 
 class LimitKind(IntEnum):
-    """What a limit is about. The numbers are stored: never reuse one."""
+    """What a limit applies to. The numbers are stored: never reuse one."""
 
     TENANT = 1
     QUEUE = 2
@@ -66,7 +66,7 @@ def parse_rate(text: str, field: str = "rate") -> Rate:
 
 
 class QueueLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a queue may do at most; None: no limit."""
+    """The limits of a queue; None: no limit."""
 
     running: int | None = None
     rate: Rate | None = None
@@ -77,12 +77,14 @@ NO_QUEUE_LIMITS = QueueLimits()
 
 def check_running(running: int, field: str = "running") -> int:
     if not 1 <= running <= MOST:
-        raise InvalidInput(f"{running} cannot be a limit", field=field, remedy=f"1 to {MOST:,}; to stop it, pause it")
+        raise InvalidInput(
+            f"{running} is not a limit", field=field, remedy=f"1 to {MOST:,}; to stop the queue, pause it"
+        )
     return running
 
 
 class Scope(NamedTuple):
-    """What makes a limit the one it is."""
+    """What identifies a limit."""
 
     tenant_id: int
     kind: LimitKind
@@ -90,8 +92,8 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a job says of a key beside its name; None: as it is. What the run that came last says counts: one that was
-    put off has said it when it came, and says nothing more, unless nobody knows anything of its key any more."""
+    """The values that a job sets for a key; None: unchanged. The run that arrived last determines them. A deferred run
+    has set them when it arrived, and sets them again only if the limit was forgotten since."""
 
     running: int | None = None
     rate: int | None = None
@@ -99,8 +101,7 @@ class Terms(NamedTuple):
 
 
 def problem_of(options: Options) -> str | None:
-    """Why this release cannot keep to the limits that a run names; None: it can. A newer release may mean something by
-    them."""
+    """Why this release cannot apply the limits that a run names; None: it can. A newer release may understand them."""
     try:
         for field in ("concurrency_key", "rate_key", "breaker_key"):
             key = getattr(options, field)
@@ -116,7 +117,7 @@ def problem_of(options: Options) -> str | None:
 
 
 def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Terms]:
-    """The limits that a run without a problem is under by its own keys."""
+    """The limits of a valid run by its own keys."""
     found: dict[Scope, Terms] = {}
     if options.concurrency_key is not None:
         found[Scope(tenant_id, LimitKind.KEY, options.concurrency_key)] = Terms(running=options.concurrency)
@@ -127,12 +128,12 @@ def scopes_of_run(tenant_id: int, options: Options) -> dict[Scope, Terms]:
 
 
 class Line(NamedTuple):
-    """Those who wait for a rate by the clock."""
+    """The runs that wait for a rate, by the clock."""
 
     is_due: bool = False
-    """The moment of some has come."""
+    """Whether the moment of some has come."""
     first_at: datetime | None = None
-    """The first moment that is yet to come."""
+    """The first moment in the future."""
     last_at: datetime | None = None
 
 
@@ -140,7 +141,7 @@ NO_LINE = Line()
 
 
 class Book:
-    """A limit that is held: how much room there is, and what is given away of it."""
+    """A locked limit: how much room there is, and what was already given away."""
 
     __slots__ = (
         "counts_running",
@@ -171,7 +172,7 @@ class Book:
     ) -> None:
         self.limit_id = limit_id
         self.is_busy = False
-        """Another transaction holds it: how it stands is not known."""
+        """Another transaction locks it: its state is unknown."""
         self.now = now
         self.room = MOST if running is None else max(0, running - live)
         self.counts_running = running is not None
@@ -183,7 +184,7 @@ class Book:
 
     @classmethod
     def busy(cls) -> "Book":
-        """One that another transaction holds."""
+        """A limit that another transaction locks."""
         book = cls(0, _LONG_AGO, running=0, live=0, rate=None, period=None, started=0, free_at=None)
         book.is_busy = True
         return book
@@ -198,38 +199,38 @@ class Book:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it says nothing: nobody has, or it was forgotten."""
+        """Whether it has no values: none were set, or they were forgotten."""
         return not self.counts_running and self.period is None
 
     def lay(self, line: Line) -> None:
-        """Note who waits."""
+        """Record the wait queue."""
         self.line = line
         self.next_at = None if line.last_at is None else line.last_at + self.interval
 
     def gap(self) -> datetime | None:
-        """When those who wait could begin to start, where that is earlier than the first of them will."""
+        """When the waiting runs could start, if that is earlier than the first of them will."""
         room_at = self.now if self.rate_room > 0 else self.free_at
         if self.line.first_at is None or self.line.first_at <= room_at + self.interval:
             return None
         return room_at + self.interval if self.line.is_due else room_at
 
     def has_a_line(self) -> bool:
-        """Whether others wait for this rate by the clock."""
+        """Whether other runs wait for this rate by the clock."""
         return self.next_at is not None and self.next_at > self.now
 
     def put_off(self) -> datetime:
-        """The moment for one more that waits for this rate."""
+        """The moment for one more run that waits for this rate."""
         at = max(self.next_at or self.free_at, self.free_at)
         self.next_at = at + self.interval
         return at
 
 
 class Candidate(NamedTuple):
-    """A ready run of a lane of runs with keys."""
+    """A ready run in a lane of runs with keys."""
 
     run_id: UUID
     put_off: bool
-    """It has waited for its rate before: its moment is now."""
+    """Whether it was deferred for its rate before: its moment is now."""
     scopes: tuple[Scope, ...]
 
 
@@ -244,9 +245,9 @@ class Admission(NamedTuple):
 def admit(
     candidates: Sequence[Candidate], books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int
 ) -> Admission:
-    """Which of a lane's runs may start, in their order. What cannot start for its key leaves the lane; what cannot for
-    its tenant or queue stays, and so does everything behind it. What is under a busy limit stays too: a run
-    that is parked without holding its limit may miss the completion that makes room for it."""
+    """Which of a lane's runs may start, in order. A run that cannot start because of its key leaves the lane. A run
+    that cannot start because of its tenant or queue stays, and so does everything behind it. A run under a busy limit
+    stays too: parked without the limit's lock, it might miss the completion that makes room for it."""
     admission = Admission([], [], [])
     shared = [books[scope] for scope in lane_scopes if scope in books]
     for run in candidates:
@@ -269,12 +270,12 @@ def admit(
 
 
 def room_of(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int) -> int:
-    """How many of a lane may start at most."""
+    """The maximum number of a lane's runs that may start."""
     return max(0, min([most, *(books[scope].left for scope in lane_scopes if scope in books)]))
 
 
 def room_for(books: Mapping[Scope, Book], lane_scopes: Sequence[Scope], most: int) -> int:
-    """How many of a lane may start whose runs have no keys; that many are given away."""
+    """How many runs of a lane without keys may start; that many are given away."""
     count = room_of(books, lane_scopes, most)
     give_back(books, lane_scopes, -count)
     return count

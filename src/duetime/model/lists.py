@@ -1,8 +1,8 @@
-"""Lists: what is asked for, and what a page shows. No payload (arguments, results, logs) is ever part of a list.
+"""Lists: filters, and the items of a page. No payload (arguments, results, logs) is ever part of a list.
 
-A page holds up to `limit` items, newest first by an id that never changes. It may be shorter, even empty, while `next`
-says that there is more: a list reads only so many rows for one page, whatever the filter. Ask again with
-`before=next`, until `next` is None.
+A page has up to `limit` items, newest first by an id that never changes. It may be shorter, even empty, while `next`
+says that there are more: a list reads a bounded number of rows per page, whatever the filter. Continue with
+`before=next` until `next` is None.
 """
 
 from datetime import datetime
@@ -24,7 +24,8 @@ MOST_ON_A_PAGE = 1000
 
 
 class JobStatus(Enum):
-    """What a job shows: a one-off the state of its run (PENDING before it has one), a recurring job its own."""
+    """The displayed status: for a one-off the state of its run (PENDING before it has one), for a recurring job its
+    own."""
 
     PENDING = "PENDING"
     BLOCKED = "BLOCKED"
@@ -44,14 +45,14 @@ def status_of_run(state: RunState) -> JobStatus:
 
 
 def status_of_job(state: JobState, *, recurring: bool) -> JobStatus:
-    """The status of a job in its first home."""
+    """The status of a job that is still in the `jobs` table."""
     if not recurring and state is JobState.ACTIVE:
         return JobStatus.PENDING
     return JobStatus[state.name]
 
 
 class JobFilter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that is given must hold. Times are of the due time: `due_from` included, `due_until` not."""
+    """All given conditions must hold. Times are due times: `due_from` inclusive, `due_until` exclusive."""
 
     status: JobStatus | None = None
     owner: str | None = None
@@ -64,7 +65,7 @@ class JobFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     due_from: datetime | None = None
     due_until: datetime | None = None
     ids: tuple[UUID, ...] | None = None
-    """Only these jobs. No label (owner, name, tag, key) can be asked for beside them."""
+    """Only these jobs. It cannot be combined with a label (owner, name, tag, key)."""
 
 
 class RunFilter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,15 +86,15 @@ class DeadFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     died_from: datetime | None = None
     died_until: datetime | None = None
     error: str | None = None
-    """A text that the error contains."""
+    """Text that the error contains."""
     fingerprint: str | None = None
-    """What tells errors of one kind from others: see `model/fingerprint.py`."""
+    """The fingerprint of the error: see `model/fingerprint.py`."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     items: tuple[T, ...]
     next: UUID | None = None
-    """Where to go on (`before=`); None: this was the end."""
+    """Where to continue (`before=`); None at the end."""
 
 
 class JobItem(msgspec.Struct, frozen=True):
@@ -137,7 +138,7 @@ class RunItem(msgspec.Struct, frozen=True):
     replays: str | None = None
     """The id of the run that this one repeats."""
     first_started_at: datetime | None = None
-    """When it started for the first time; `started_at` is of its last attempt."""
+    """When it started for the first time; `started_at` is the start of its last attempt."""
 
 
 class RunEnd(msgspec.Struct, frozen=True):
@@ -151,7 +152,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A run whose attempts are spent."""
+    """A run that used up its attempts."""
 
     run_id: UUID
     job_id: UUID
@@ -170,13 +171,13 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class DeadGroup(msgspec.Struct, frozen=True):
-    """Dead letters that went wrong alike."""
+    """Dead letters with the same kind of error."""
 
     fingerprint: str
     count: int
     failure: FailureClass | None
     error: str | None
-    """That of the newest, its beginning."""
+    """The beginning of the newest error."""
     tasks: tuple[str, ...]
     first_died_at: datetime
     last_died_at: datetime
@@ -188,13 +189,13 @@ class DeadGroups(msgspec.Struct, frozen=True):
 
     groups: tuple[DeadGroup, ...]
     counted: int
-    """How many dead letters were looked at, the newest ones."""
+    """How many dead letters were read, the newest ones."""
     more: bool
-    """There are others that were not."""
+    """Whether there are older ones that were not read."""
 
 
 class JobReport(msgspec.Struct, frozen=True):
-    """How a job stands: what it shows, its last and its next run."""
+    """The state of a job: its status, its last and its next run."""
 
     job_id: UUID
     status: JobStatus
@@ -202,15 +203,15 @@ class JobReport(msgspec.Struct, frozen=True):
     """The run that started or ended last."""
     next_run: datetime | None
     attempts: int
-    """How often the last run was tried."""
+    """The number of attempts of the last run."""
     retry_count: int
-    """How often it was tried again after a failure."""
+    """The number of retries after a failure."""
     failure_reason: str | None
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """Dead letters that became new runs: (the run that died, the run that repeats it)."""
+    """Dead letters that became new runs: (the dead run, the run that repeats it)."""
 
     runs: tuple[tuple[UUID, UUID], ...]
     more: bool
-    """There are others that match."""
+    """Whether more match."""

@@ -1,6 +1,6 @@
-"""Moments as numbers, microseconds since 1970: what a row can carry where a datetime would cost more than all the rest.
+"""Moments as integers, microseconds since 1970, for rows where a datetime would cost more than all the rest.
 
-The reverse is made by whoever wants to see it.
+They are converted back only when they are shown.
 """
 
 from datetime import UTC, datetime, timedelta

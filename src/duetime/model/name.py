@@ -1,4 +1,4 @@
-"""What names may look like: tasks, queues, keys, tags."""
+"""Valid names of tasks, queues, keys and tags."""
 
 import re
 
@@ -25,9 +25,9 @@ def check_name(value: object, field: str) -> str:
 
 
 def check_key(value: object, field: str) -> str:
-    """A key that the caller chose: any printable text."""
+    """A key chosen by the caller: any printable text."""
     if not isinstance(value, str):
         raise InvalidInput(f"must be text, not {type(value).__name__}", field=field)
     if not value or len(value) > KEY_LIMIT or not value.isprintable():
-        raise InvalidInput("is not a usable key", field=field, remedy=f"1 to {KEY_LIMIT} printable characters")
+        raise InvalidInput("is not a valid key", field=field, remedy=f"1 to {KEY_LIMIT} printable characters")
     return value

@@ -1,7 +1,7 @@
-"""The networks that a key may be used from: IPv4 and IPv6 in CIDR notation. No networks: from everywhere.
+"""The networks from which a key is accepted: IPv4 and IPv6 in CIDR notation. No networks: all.
 
-An IPv4 address that arrives inside an IPv6 one (`::ffff:192.0.2.1`) counts as IPv4: otherwise a socket that serves both
-would refuse what the list allows.
+An IPv4 address that arrives inside an IPv6 one (`::ffff:192.0.2.1`) counts as IPv4: otherwise a dual-stack socket would
+refuse what the list allows.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 MOST_NETWORKS = 100
 _LONGEST = 64
-"""Characters of an address."""
+"""The maximum length of an address in characters."""
 
 
 def check_networks(given: Sequence[str], field: str) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def check_networks(given: Sequence[str], field: str) -> tuple[str, ...]:
 
 
 def address_of(text: str) -> Address | None:
-    """The address that a text is; None for any other text."""
+    """The address in a text; None for any other text."""
     return _address(text) if len(text) <= _LONGEST else None
 
 
@@ -39,12 +39,12 @@ def _address(text: str) -> Address | None:
 
 
 def is_inside(address: Address | None, networks: tuple[str, ...]) -> bool:
-    """Whether the address is in one of the networks; one that is not known is in none."""
+    """Whether the address is in one of the networks; an unknown address is in none."""
     return address is not None and any(address in network for network in _parsed(networks))
 
 
 def are_within(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
-    """Whether every address of the inner networks is in the outer ones. No networks stand for all addresses."""
+    """Whether every address of the inner networks is in the outer ones. No networks mean all addresses."""
     return not outer or (bool(inner) and all(_fits(each, outer) for each in _parsed(inner)))
 
 
@@ -54,7 +54,7 @@ def _checked(text: str, field: str) -> str:
             raise ValueError
         found = ip_network(text.strip())
     except ValueError:
-        remedy = "write it as 192.0.2.0/24, 2001:db8::/32 or a single address, without bits behind the prefix"
+        remedy = "write it as 192.0.2.0/24, 2001:db8::/32 or a single address, without host bits"
         raise InvalidInput(f"{text[:60]!r} is not a network", field=field, remedy=remedy) from None
     if isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None and found.prefixlen >= 96:
         raise InvalidInput(f"{text[:60]!r} is an IPv4 network", field=field, remedy="write it as IPv4")

@@ -1,7 +1,7 @@
-"""Notifications: what a tenant wants to be told, where to, and in which words.
+"""Notifications: which events a tenant subscribes to, where they are sent, and their texts.
 
-A subscription names topics and an address. What it is told is sent by a job of its own, in a queue of its own: so it is
-retried, becomes a dead letter when nobody answers, and is never itself something to be told about.
+A subscription names topics and a destination. Each notification is sent by its own job, in a separate queue: so it is
+retried, becomes a dead letter when the destination does not answer, and never causes another notification.
 """
 
 from datetime import datetime
@@ -19,24 +19,24 @@ from duetime.model.job import Options
 from duetime.model.name import check_name
 
 QUEUE = "duetime.notifications"
-"""Where notifications wait. Nothing that happens to a run in here is told to anybody."""
+"""The queue of notifications. Runs in this queue cause no notifications."""
 EVERYTHING = "*"
 
 
 class Topic(StrEnum):
-    """What can be told. The texts are part of the contract."""
+    """The topics. The texts are part of the contract."""
 
     RUN_SUCCEEDED = "run.succeeded"
     RUN_FAILED = "run.failed"
-    """An attempt failed; the run may be tried again."""
+    """An attempt failed; the run may be retried."""
     RUN_DEAD = "run.dead"
-    """The attempts of a run are spent."""
+    """A run used up its attempts."""
     RUN_LATE = "run.late"
     """A run started later than the subscription's `late_after`."""
     RUN_SLOW = "run.slow"
     """A run takes longer than its `warn_after`."""
     JOB_MISSED = "job.missed"
-    """An occurrence was not run: its time was over, as the job's misfire policy says."""
+    """An occurrence was not run because it was too late, by the job's misfire policy."""
     BREAKER_OPENED = "breaker.opened"
     QUEUE_BACKLOG = "queue.backlog"
     QUEUE_LATE = "queue.late"
@@ -47,7 +47,7 @@ class Topic(StrEnum):
 
 
 OF_ENDS = (EventKind.SUCCEEDED, EventKind.RETRYING, EventKind.FAILED, EventKind.SKIPPED)
-"""The events that are about the end of an attempt."""
+"""The events about the end of an attempt."""
 OF_EVENTS: dict[EventKind, tuple[Topic, ...]] = {
     EventKind.SUCCEEDED: (Topic.RUN_SUCCEEDED,),
     EventKind.RETRYING: (Topic.RUN_FAILED,),
@@ -56,25 +56,25 @@ OF_EVENTS: dict[EventKind, tuple[Topic, ...]] = {
     EventKind.SKIPPED: (Topic.JOB_MISSED,),
     EventKind.SLOW: (Topic.RUN_SLOW,),
 }
-"""Which topics an event may belong to."""
+"""The topics that an event may belong to."""
 
 Address = Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
 class Webhook(msgspec.Struct, frozen=True, tag_field="type", tag="webhook", forbid_unknown_fields=True):
-    """A signed POST, as Standard Webhooks has it."""
+    """A signed POST, as defined by Standard Webhooks."""
 
     url: Address
 
 
 class Slack(msgspec.Struct, frozen=True, tag_field="type", tag="slack", forbid_unknown_fields=True):
-    """A POST of `{"text": …}`, which Slack and many others understand."""
+    """A POST of `{"text": …}`, which Slack and many others accept."""
 
     url: Address
 
 
 class Email(msgspec.Struct, frozen=True, tag_field="type", tag="email", forbid_unknown_fields=True):
-    """A mail, through the operator's SMTP server."""
+    """An email, through the operator's SMTP server."""
 
     address: Annotated[str, Meta(min_length=3, max_length=320)]
 
@@ -83,7 +83,7 @@ Recipient = Webhook | Slack | Email
 
 
 class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a tenant wants to be told. Of queues, tags and jobs, none means all; all that is given must hold."""
+    """What a tenant is notified of. No queues, tags or jobs mean all; all given conditions must hold."""
 
     name: str
     to: Recipient
@@ -92,14 +92,14 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     jobs: tuple[UUID, ...] = ()
     late_after: float = 60.0
-    """Seconds after its time from which the start of a run is late."""
+    """Seconds after the due time from which a start counts as late."""
     paused: bool = False
 
     def wants(self, topic: Topic) -> bool:
         return not self.paused and (topic in self.topics or EVERYTHING in self.topics)
 
     def covers(self, run: "RunNews") -> bool:
-        """Whether it is about this run at all."""
+        """Whether it covers this run."""
         return (
             (not self.queues or run.queue in self.queues)
             and (not self.jobs or run.job_id in self.jobs)
@@ -108,7 +108,7 @@ class Subscription(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunNews(msgspec.Struct, frozen=True):
-    """A run as notifications tell of it: no arguments, no result."""
+    """A run as notifications describe it: no arguments, no result."""
 
     id: UUID
     job_id: UUID
@@ -123,11 +123,11 @@ class RunNews(msgspec.Struct, frozen=True):
     """Its beginning."""
     options: Options
     first_started_at: datetime | None = None
-    """When the run started for the first time; `started_at` is of the attempt."""
+    """When the run started for the first time; `started_at` is the start of the attempt."""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """Something to tell."""
+    """One notification."""
 
     topic: Topic
     at: datetime
@@ -138,17 +138,15 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def make_subscription(subscription: Subscription) -> Subscription:
-    """Check a subscription before it is stored; its address is checked by whoever knows which may be called."""
+    """Validate a subscription before it is stored. The address guard checks its destination elsewhere."""
     check_name(subscription.name, "name")
     if not subscription.topics:
-        raise InvalidInput(
-            "a subscription needs a topic", field="topics", remedy=f"give some, or {EVERYTHING!r} for all"
-        )
+        raise InvalidInput("at least one topic is required", field="topics", remedy=f"or {EVERYTHING!r} for all")
     known = {*Topic, EVERYTHING}
     for index, topic in enumerate(subscription.topics):
         if topic not in known:
             raise InvalidInput(
-                f"there is no topic {topic[:60]!r}",
+                f"{topic[:60]!r} is not a topic",
                 field=f"topics[{index}]",
                 remedy=f"one of {', '.join(sorted(known))}",
             )
@@ -164,11 +162,11 @@ def make_subscription(subscription: Subscription) -> Subscription:
 
 
 def check_mail_address(address: str, field: str) -> str:
-    """Enough to keep other headers out, and to catch what was mistyped; whether it exists, only its server knows."""
+    """Enough to keep other headers out, and to catch typing errors; only the mail server knows whether it exists."""
     name, _, host = address.rpartition("@")
     printable = address.isascii() and address.isprintable() and not set(address) & set(' ,;:<>()[]"\\')
     if not (name and host and printable and "." in host.strip(".")):
-        raise InvalidInput(f"{address[:60]!r} is not a mail address", field=field, remedy="write name@example.com")
+        raise InvalidInput(f"{address[:60]!r} is not an email address", field=field, remedy="write name@example.com")
     return address
 
 

@@ -1,11 +1,11 @@
-"""What an attempt came to, as values; and what a task may raise or return to say it.
+"""The outcomes of an attempt, as values; and the signals that a task may raise or return for them.
 
 Succeeded(result)    it is done
-Failed(failure)      it is not; the retry policy decides what follows
-Snoozed(delay)       not now: the same attempt again later, nothing spent
-Cancelled(reason)    it shall not be done any more
-Skipped(reason)      its time is over, and it was not tried
-HandedOver(within)   whoever was called finishes it later, and says so
+Failed(failure)      it failed; the retry policy decides what follows
+Snoozed(delay)       the same attempt again later, nothing spent
+Cancelled(reason)    it is no longer wanted
+Skipped(reason)      it is too late, and was not attempted
+HandedOver(within)   the receiver finishes it later, and reports that
 """
 
 from datetime import timedelta
@@ -27,7 +27,7 @@ class Failed(msgspec.Struct, frozen=True):
 class Snoozed(msgspec.Struct, frozen=True):
     delay: timedelta
     reason: str | None = None
-    """Where it was not the task that asked for it."""
+    """The reason, if the task did not request it itself."""
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -35,13 +35,13 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """It was not tried at all, and shall not be."""
+    """It was not attempted, and will not be."""
 
     reason: str
 
 
 class HandedOver(msgspec.Struct, frozen=True):
-    """Whoever was called finishes it later; it goes on without a worker, for so long at most."""
+    """The receiver finishes it later; it continues without a worker, for at most this long."""
 
     within: timedelta
 
@@ -54,7 +54,7 @@ class Signal(Exception):
 
 
 class RetryAfter(Signal):
-    """Failed; try again after this delay instead of the policy's backoff. Spends an attempt."""
+    """Failed; retry after this delay instead of the policy's backoff. Spends an attempt."""
 
     def __init__(self, delay: str | float | timedelta, reason: str = "the task asked to be retried") -> None:
         super().__init__(reason)
@@ -63,7 +63,7 @@ class RetryAfter(Signal):
 
 
 class Snooze(Signal):
-    """Not now: run again after this delay, without spending an attempt."""
+    """Run again after this delay, without spending an attempt."""
 
     def __init__(self, delay: str | float | timedelta) -> None:
         super().__init__(f"snoozed for {delay}")
@@ -79,7 +79,7 @@ class Cancel(Signal):
 
 
 class GiveUp(Signal):
-    """Trying again is of no use: end the run as FAILED now."""
+    """A retry is useless: end the run as FAILED now."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,8 +1,7 @@
-"""Figures: how a tenant stands now, what happened lately, and what is to come.
+"""Figures: the current state of a tenant, recent activity, and what is to come.
 
-Every figure costs a bounded effort, however many jobs there are: counts stop at a cap, what happened lately is read
-from the newest end of history, and what is to come is a sample where there is too much of it. Each says whether it is
-exact.
+Every figure costs a bounded effort, however many jobs there are: counts stop at a cap, recent activity is read from the
+newest end of history, and a forecast uses a sample if there is too much. Each says whether it is exact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What ended in one stretch of time: runs by how they ended, and attempts that did not end their run."""
+    """What ended in one interval: runs by final state, and attempts that did not end their run."""
 
     at: datetime
     succeeded: int = 0
@@ -27,9 +26,9 @@ class Step(msgspec.Struct, frozen=True):
     cancelled: int = 0
     skipped: int = 0
     retried: int = 0
-    """Attempts that failed, and are tried again."""
+    """Attempts that failed and are retried."""
     lost: int = 0
-    """Attempts whose worker's lease ran out."""
+    """Attempts whose worker's lease expired."""
 
 
 class Lag(msgspec.Struct, frozen=True):
@@ -41,7 +40,7 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """A task with attempts that failed."""
+    """A task with failed attempts."""
 
     task: str
     failed: int
@@ -49,10 +48,10 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 class Recent(msgspec.Struct, frozen=True):
-    """What ended lately."""
+    """What ended recently."""
 
     since: datetime
-    """From when on everything was seen: later than asked for when more ended than is read."""
+    """The start of the covered period: later than requested when more runs ended than are read."""
     until: datetime
     steps: tuple[Step, ...]
     lag: Lag | None
@@ -61,7 +60,7 @@ class Recent(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Runs of a task in a queue that are due and have not started."""
+    """Due runs of a task in a queue that have not started."""
 
     task: str
     queue: str
@@ -70,10 +69,10 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How things stand."""
+    """The current state."""
 
     jobs: Count
-    """Those that have a future."""
+    """Live jobs."""
     running: Count
     dead_letters: Count
     waiting: tuple[Waiting, ...]
@@ -81,7 +80,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class ComingJob(msgspec.Struct, frozen=True, gc=False):
-    """A job that has a cursor, as far as its fires depend on it."""
+    """A job with a cursor, with the fields that its fires depend on."""
 
     job_id: UUID
     queue: str
@@ -95,22 +94,22 @@ class ComingJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """What is to come, as far as it was looked at: all of it in one snapshot."""
+    """What is to come, as far as it was read: all of it in one snapshot."""
 
     now: datetime
     jobs: Sequence[ComingJob]
     made: Mapping[tuple[int, str], int]
-    """Runs that are made already and are due later, by stretch and queue."""
+    """Existing runs that are due later, by interval and queue."""
     looked: int
-    """How many of the tenant's jobs were looked at, those that do not fire included. Fewer than there are: they were
-    drawn from all of them by lot."""
+    """How many of the tenant's jobs were read, including those that do not fire. If fewer than there are, they are a
+    random sample."""
     there: int
     whole: bool = True
-    """False: there are more jobs, or more runs made, than were counted."""
+    """False: there are more jobs, or more existing runs, than were counted."""
 
     @property
     def weight(self) -> float:
-        """How many jobs one that was looked at stands for."""
+        """How many jobs each of the sampled ones stands for."""
         return self.there / self.looked if self.looked else 1.0
 
 
@@ -120,6 +119,6 @@ class AheadPage(msgspec.Struct, frozen=True):
     now: datetime
     jobs: Sequence[ComingJob]
     made: Mapping[UUID, str]
-    """The jobs that have a run which is made already and is due in the time that was asked for, and their queues."""
+    """The jobs with an existing run that is due in the requested time, and their queues."""
     horizon: UUID | None
-    """How far down was looked; None: to the end."""
+    """The lowest id that was read; None: the end was reached."""

@@ -1,4 +1,4 @@
-"""Policies of a recurring job: what becomes of occurrences that were missed, and of those that meet a run under way."""
+"""Policies of a recurring job: what happens to missed occurrences, and to those that meet a running run."""
 
 from datetime import timedelta
 from sys import float_info
@@ -19,7 +19,7 @@ LONGEST_JITTER = timedelta(days=1)
 
 
 class Misfire(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What becomes of occurrences that nobody fired in time (everything was down, or the job was paused).
+    """What happens to occurrences that no node fired in time (everything was down, or the job was paused).
 
     `latest`: one run for any number of them, due at the latest. `skip`: none, if even the latest is later than `after`.
     `all`: a run for each, the newest `most` of them that are not older than `age`.
@@ -30,11 +30,11 @@ class Misfire(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds: how late an occurrence may be and still run under `skip`."""
     most: int = 100
     age: float = 86_400.0
-    """Seconds: older occurrences are not caught up with under `all`."""
+    """Seconds: older occurrences are not caught up under `all`."""
 
 
 def make_misfire(value: object) -> Misfire:
-    """Take a mode by name, or a policy; refuse what cannot be meant."""
+    """A policy from its name, or as it is; refuses invalid ones."""
     if isinstance(value, str):
         if value not in _MODES:
             raise InvalidInput(f"{value!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
@@ -44,14 +44,16 @@ def make_misfire(value: object) -> Misfire:
     if value.mode not in _MODES:
         raise InvalidInput(f"{value.mode!r} is not a misfire policy", field="misfire", remedy="skip, latest or all")
     if type(value.most) is not int or not 1 <= value.most <= MOST_CAUGHT_UP:
-        raise InvalidInput("most is out of range", field="misfire.most", remedy=f"1 to {MOST_CAUGHT_UP}")
+        raise InvalidInput("is out of range", field="misfire.most", remedy=f"1 to {MOST_CAUGHT_UP}")
     if not (is_amount(value.after) and is_amount(value.age) and value.age > 0):
-        raise InvalidInput("after and age are seconds", field="misfire", remedy="finite: 0 or more, and more than 0")
+        raise InvalidInput(
+            "after and age must be finite seconds", field="misfire", remedy="after: 0 or more; age: more than 0"
+        )
     return value
 
 
 def is_amount(value: Any) -> bool:
-    """Whether this is a number that is read back as it is stored: what is endless would make all options unreadable."""
+    """Whether this is a number that is read back as it is stored: an infinite one would make all options unreadable."""
     return type(value) in (int, float) and 0 <= value <= float_info.max
 
 

@@ -1,7 +1,8 @@
-"""When a run is tried again: the only place that knows.
+"""When a run is retried: the only place that decides it.
 
-A failed attempt and a lost one are counted apart. A failed attempt waits an exponential backoff with full jitter; a
-lost one (its worker died) is tried again at once, but a run that was lost too often ends: it may be what kills them.
+Failed attempts and lost ones are counted separately. A failed attempt waits for an exponential backoff with full
+jitter. A lost one (its worker died) is retried at once, but a run that was lost too often ends: it may be what kills
+the workers.
 """
 
 from datetime import timedelta
@@ -17,7 +18,7 @@ from duetime.model.run import Event
 if TYPE_CHECKING:
     ErrorName: TypeAlias = str | type[BaseException]
 else:
-    ErrorName = str  # what is stored: classes have become names by then
+    ErrorName = str  # the stored form: classes have become names by then
 
 LONGEST_BACKOFF = 366 * 86_400.0
 """Seconds: no policy waits longer than a year."""
@@ -25,7 +26,7 @@ _NEVER_RETRIED = frozenset({FailureClass.TARGET_REFUSED, FailureClass.GAVE_UP, F
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often, and after how long, a run is tried again."""
+    """How often, and after how long, a run is retried."""
 
     retries: int = 3
     """Attempts after the first one."""
@@ -33,16 +34,16 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds: the bound of the first backoff."""
     factor: float = 2.0
     cap: float = 3600.0
-    """Seconds: no backoff is longer."""
+    """Seconds: the maximum backoff."""
     retry_on: tuple[ErrorName, ...] = ()
     """Exception classes, or their names: only these are retried. Empty: all are."""
     give_up_on: tuple[ErrorName, ...] = ()
     """Exception classes, or their names, that end the run at once."""
     lost_retries: int = 3
-    """How often a run may lose its worker and still be tried again."""
+    """How often a run may lose its worker and still be retried."""
 
     def backoff(self, failures: int, random: Random) -> timedelta:
-        """Full jitter: anywhere from nothing to the exponential bound."""
+        """Full jitter: anywhere from zero to the exponential bound."""
         try:
             bound = self.base * self.factor ** min(failures - 1, 64)
         except OverflowError:
@@ -50,7 +51,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return timedelta(seconds=random.uniform(0.0, min(bound, self.cap, LONGEST_BACKOFF)))
 
     def may_retry(self, failure: Failure) -> bool:
-        """Whether this failure is of a kind that another attempt may cure."""
+        """Whether this kind of failure may be retried."""
         if failure.final or failure.kind in _NEVER_RETRIED or _named(failure, self.give_up_on):
             return False
         return not self.retry_on or not failure.error_types or _named(failure, self.retry_on)
@@ -61,7 +62,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     event: Event
     delay: timedelta | None = None
-    """How long it waits, when it is tried again; how long it may take, when it is handed over."""
+    """How long it waits, if it is retried; how long it may take, if it is handed over."""
     spent: bool = True
     """Whether the attempt counts against the policy."""
 
@@ -94,7 +95,7 @@ def decide(outcome: Outcome, policy: RetryPolicy, attempt: int, random: Random) 
 
 
 def decide_lost(policy: RetryPolicy, lost: int, *, at_most_once: bool) -> Verdict:
-    """What follows when a run's worker is gone; `lost` counts this time too."""
+    """What follows when a run's worker is lost; `lost` includes this time."""
     if at_most_once or lost > policy.lost_retries:
         return _FAIL
     return Verdict(Event.RETRY, timedelta(0), spent=False)

@@ -1,21 +1,21 @@
 """A run: one occurrence of a job, due at one time.
 
      PENDING ──claim──► RUNNING ──succeed──► SUCCEEDED
-        ▲ │               │ │ └────fail────► FAILED      (its attempts are spent: a dead letter)
+        ▲ │               │ │ └────fail────► FAILED      (no attempts left: a dead letter)
   unblock │               │ └────cancel────► CANCELLED   (from every state that is not an end)
         │ ▼               └──retry──► RETRYING ──claim──► RUNNING
      BLOCKED              ├──release──► where it waited before, nothing spent
                           └──hand over──► RUNNING still, without its worker's lease, until a deadline of its own
 
-A run that waits has no worker; one that runs has exactly one, and a fence that no other claim shares. The state of a
-live run is derived from its row, so that claiming and releasing rewrite nothing that an index names.
+A waiting run has no worker; a running one has exactly one, and a fence that no other claim shares. The state of a live
+run is derived from its row, so that claiming and releasing rewrite no indexed column.
 """
 
 from enum import Enum, IntEnum, auto
 
 
 class RunState(IntEnum):
-    """Where a run is in its life. The numbers are stored: never reuse one."""
+    """The state of a run. The numbers are stored: never reuse one."""
 
     PENDING = 0
     BLOCKED = 1
@@ -78,11 +78,11 @@ TRANSITIONS: dict[tuple[RunState, Event], tuple[RunState, ...]] = {
     (RunState.RETRYING, Event.BLOCK): (RunState.BLOCKED,),
     (RunState.RETRYING, Event.CANCEL): (RunState.CANCELLED,),
 }
-"""Every transition there is. A pair that is not here cannot happen; end states have no way out."""
+"""Every transition. A pair that is not here cannot happen; end states have no way out."""
 
 
 class ImpossibleTransition(AssertionError):
-    """A write was about to move a run in a way that the table does not know: a bug, never bad input."""
+    """A write was about to move a run in a way that is not in the table: a bug, never bad input."""
 
 
 def after(state: RunState, event: Event, *, attempt: int = 0, lost: int = 0) -> RunState:
@@ -94,12 +94,12 @@ def after(state: RunState, event: Event, *, attempt: int = 0, lost: int = 0) -> 
 
 
 def waiting_state(attempt: int, lost: int) -> RunState:
-    """A run that waits is RETRYING once it has spent something, and PENDING before."""
+    """A waiting run is RETRYING once it has spent something, and PENDING before."""
     return RunState.RETRYING if attempt or lost else RunState.PENDING
 
 
 def live_state(*, claimed: bool, has_lane: bool, attempt: int, lost: int) -> RunState:
-    """The state of a run that is not over, derived from its row."""
+    """The state of a run that has not ended, derived from its row."""
     if claimed:
         return RunState.RUNNING
     return waiting_state(attempt, lost) if has_lane else RunState.BLOCKED

@@ -1,5 +1,4 @@
-"""What is said about a run: which topics an event of its belongs to, in a sentence for people and in figures for
-programs."""
+"""Notifications about a run: the topics of an event, a sentence for people and data for programs."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -11,7 +10,7 @@ from duetime.model.notification import OF_EVENTS, QUEUE, Message, RunNews, Subsc
 
 
 def messages(kind: EventKind, at: datetime, run: RunNews, subscription: Subscription) -> Iterator[Message]:
-    """What this subscription is told when this happens to a run."""
+    """The messages for this subscription when this happens to a run."""
     if run.queue == QUEUE or not subscription.covers(run):
         return
     for topic in OF_EVENTS[kind]:
@@ -25,7 +24,7 @@ def _is_so(topic: Topic, run: RunNews, subscription: Subscription) -> bool:
             is_first = run.started_at == run.first_started_at
             return is_first and _lag(run) > timedelta(seconds=subscription.late_after)
         case Topic.RUN_FAILED:
-            return run.failure is not None  # one that was handed back waits again too, and nothing failed
+            return run.failure is not None  # a run that was handed back waits again too, without a failure
         case _:
             return True
 
@@ -42,10 +41,10 @@ def _sentence(topic: Topic, kind: EventKind, run: RunNews) -> str:
         case Topic.RUN_SUCCEEDED:
             return f"{what} succeeded"
         case Topic.RUN_FAILED:
-            again = ", and is tried again" if kind is EventKind.RETRYING else ""
+            again = " and is retried" if kind is EventKind.RETRYING else ""
             return f"attempt {run.attempt} of {what} failed{again}{why}"
         case Topic.RUN_DEAD:
-            return f"{what} failed for good after {run.attempt} attempts{why}"
+            return f"{what} failed permanently after {run.attempt} attempts{why}"
         case Topic.RUN_LATE:
             return f"{what} started {_lag(run).total_seconds():.1f} s late"
         case Topic.RUN_SLOW:

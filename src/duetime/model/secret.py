@@ -8,26 +8,26 @@ import msgspec
 from duetime.model.access import Role
 
 SUBMITTING = ("admin", "operator", "submitter")
-"""The roles whose jobs may name secrets. A root key may name every secret."""
+"""The roles whose jobs may use secrets. A root key may use every secret."""
 
 
 class SecretBinding(msgspec.Struct, frozen=True):
-    """Where a secret may be sent, and which roles may name it in a job."""
+    """Where a secret may be sent, and which roles may use it in a job."""
 
     hosts: tuple[str, ...]
-    """As `targets/secret_hosts.py` reads them. A secret is sent to no other host."""
+    """As `targets/secret_hosts.py` parses them. A secret is sent to no other host."""
     roles: tuple[str, ...] = ()
     """None: every role that may submit."""
 
     def may_be_named_by(self, role: Role | None) -> bool:
-        """Whether a job of this role may name it; None is a process that has the database itself."""
+        """Whether a job of this role may use it; None is a process with direct database access."""
         if role is None or role is Role.ROOT or not self.roles:
             return True
         return role.name.lower() in self.roles
 
 
 class SecretInfo(msgspec.Struct, frozen=True):
-    """What may be told of a secret."""
+    """The public information about a secret."""
 
     name: str
     created_at: datetime
@@ -43,10 +43,10 @@ class StoredSecret(msgspec.Struct, frozen=True):
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
-    """What requests are signed with."""
+    """A secret that requests are signed with."""
 
     id: UUID
     value: bytes
     created_at: datetime
     expires_at: datetime | None
-    """When it stops to sign; None for the newest."""
+    """When it stops signing; None for the newest."""

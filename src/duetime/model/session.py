@@ -1,8 +1,8 @@
-"""Sessions of browsers. A cookie carries a random token, and the store keeps its hash: what is stored is not enough to
+"""Browser sessions. A cookie carries a random token, and the store keeps its hash: the stored data is not enough to
 make a cookie.
 
-A session acts for a key, and ends with it. It also ends when it was not used for a while (`expires_at`, which moves on
-with use), and at `ends_at` at the latest, which never moves. A login link is a token too; it is good for one session.
+A session acts for a key, and ends with it. It also ends after a time without use (`expires_at`, which moves with use),
+and at `ends_at` at the latest, which never moves. A login link is a token too; it is valid for one session.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from duetime.model.access import ApiKey, Role
 MOST_SESSIONS = 50
 """Sessions of one key; a new one beyond them ends the oldest."""
 MOST_LINKS = 20
-"""Login links of one key that wait to be used."""
+"""Unused login links of one key."""
 LINK_LASTS = timedelta(hours=1)
 MOST_AGENT = 200
 _TOKEN = 32
@@ -45,7 +45,7 @@ class Session(msgspec.Struct, frozen=True):
     agent: str
     created_at: datetime
     last_seen_at: datetime
-    """To the minute or so."""
+    """Precise to about a minute."""
     expires_at: datetime
     ends_at: datetime
 
@@ -58,7 +58,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class SessionScope(msgspec.Struct, frozen=True):
-    """Whose sessions are meant: those of a key, of a tenant's keys, or (neither) of all keys."""
+    """Which sessions: those of a key, of a tenant's keys, or (neither) of all keys."""
 
     key_id: UUID | None = None
     tenant_id: int | None = None
@@ -76,10 +76,10 @@ def looks_like_token(text: str) -> bool:
 
 
 def token_hash(token: str) -> bytes:
-    """What is stored of a token. It has 256 random bits, so it needs no slow hash."""
+    """The stored form of a token. It has 256 random bits, so it needs no slow hash."""
     return sha256(b"duetime token " + token.encode()).digest()
 
 
 def agent_text(given: str) -> str:
-    """A browser's name as it is stored and shown: short, and without characters that steer a terminal."""
+    """A browser's name as it is stored and shown: short, and without terminal control characters."""
     return "".join(each if each.isprintable() else "?" for each in given[:MOST_AGENT])

@@ -1,16 +1,17 @@
-"""Who goes next: how many runs to take from which lane. Pure arithmetic; nothing in a lane is ever rewritten for it.
+"""Fair shares: how many runs to take from which lane. Pure arithmetic; nothing in a lane is ever rewritten for it.
 
 The rule, in this order (docs/fairness.md):
 
-1. *Tenant share*: tenants that wait share the slots by their weights, however many runs each of them has.
-2. *Limits*: what a limit does not let through is passed over (`model/limits.py`).
+1. *Tenant share*: waiting tenants share the slots by their weights, however many runs each of them has.
+2. *Limits*: runs that a limit does not admit are skipped (`model/limits.py`).
 3. *Tier share*: inside a tenant HIGH, MEDIUM and LOW share 70 to 25 to 5 while all of them wait; in strict mode the
-   higher tier goes first, always.
-4. *Time*: then the run that became ready first, then the lower id. Exact as far as the look reached; where lanes may
-   hold more than was seen, what is left is dealt out evenly among them.
+   higher tier always goes first.
+4. *Time*: then the run that became ready first, then the lower id. Exact as far as the look reached; if lanes may hold
+   more than was seen, the rest is split evenly among them.
 
-Shares are kept over many claims by tags: each run that is taken moves its tenant's tag on by one over its weight, and
-the lowest tag goes next. Whoever comes back after a while starts where the others are: nobody saves up.
+Shares hold over many claims by virtual time tags: each run that is taken advances its tenant's tag by one over its
+weight, and the lowest tag goes next. A tenant that returns after a while starts at the current tag: no tenant saves up
+a share.
 """
 
 from collections import Counter
@@ -25,23 +26,24 @@ Takes = list[tuple[int, int]]
 """What one claim asks for: lanes, and how many runs of each."""
 
 LOOKED_AT = 1000
-"""How many runs a look may read, over all lanes."""
+"""The maximum number of runs that a look reads, over all lanes."""
 TIER_WEIGHTS = {Tier.HIGH: 70, Tier.MEDIUM: 25, Tier.LOW: 5}
 DEFAULT_WEIGHT = 100
 TURN = 8
-"""How many runs of a tenant follow each other at most, where many tenants wait."""
+"""The maximum number of consecutive runs of a tenant, if many tenants wait."""
 _TENANTS_IN_A_CLAIM = 60
-"""A large claim goes to so many tenants at least, if so many wait."""
+"""A large claim serves at least this many tenants, if so many wait."""
 
 
 def depth_of_look(lanes: int, free: int) -> int:
-    """How far to look into each lane: exact for few slots or few lanes. One further than would do for now, to know a
-    lane that is empty after that from one that goes on."""
+    """How far to look into each lane: exact for few slots or few lanes. One deeper than needed, to tell a lane that is
+    empty after that from one that continues."""
     return max(2, min(free + 1, LOOKED_AT // max(1, lanes)))
 
 
 class _Turns:
-    """Deals in proportion to weights, over any number of rounds. Each who waits has a tag, and the lowest goes next."""
+    """Distributes in proportion to weights, over any number of rounds. Each waiting key has a tag, and the lowest goes
+    next."""
 
     __slots__ = ("_last", "_now", "tags")
 
@@ -51,8 +53,8 @@ class _Turns:
         self._now = 0.0
 
     def enter(self, waiting: Mapping[int, int]) -> None:
-        """Who waits now, with their weights: the others have no tag any more, and come back where everybody is by
-        then."""
+        """The keys that wait now, with their weights. The others lose their tags, and return at the then current
+        tag."""
         if self.tags.keys() == waiting.keys():
             return
         before = self.tags
@@ -62,7 +64,7 @@ class _Turns:
         self._last = {key: last for key, last in self._last.items() if last > self._now}
 
     def take(self, key: int, weight: int, count: int = 1) -> float:
-        """So many more for this one; returns its next tag."""
+        """Take so many more for this key; returns its next tag."""
         tag = self.tags[key]
         self._now = max(self._now, tag - 1 / weight)
         self._last[key] = tag + (count - 1) / weight
@@ -70,7 +72,7 @@ class _Turns:
         return self.tags[key]
 
     def give_back(self, key: int, weight: int, count: int) -> None:
-        """So many of what was taken there were not."""
+        """Return so many of those taken: they did not exist."""
         for tags in (self.tags, self._last):
             if key in tags:
                 tags[key] -= count / weight
@@ -92,8 +94,8 @@ def _all_fit(tenants: Mapping[int, Mapping[int, Group]], free: int) -> bool:
 
 
 def _at_once(tenants: int, free: int) -> int:
-    """How many runs of one tenant follow each other. Where many wait, a claim that goes to all of them probes the index
-    for each of its runs: it goes to fewer, and more of each. The next claims go to the others."""
+    """How many runs of one tenant are taken consecutively. If many tenants wait, a claim that serves all of them probes
+    the index for each of its runs: it serves fewer tenants, with more runs each. The next claims serve the others."""
     return max(1, min(TURN, free // _TENANTS_IN_A_CLAIM)) if tenants * TURN > free else 1
 
 
@@ -108,8 +110,8 @@ class Shares:
         self._tiers: dict[tuple[int, int], _Turns] = {}
 
     def deal(self, agenda: Agenda, free: Sequence[int]) -> Takes:
-        """The takes of one claim. `free` counts the slots of each place. What was dealt does not wait
-        any more; what is left may be dealt later."""
+        """The takes of one claim: (lane, how many). `free` counts the slots of each place. The taken runs leave the
+        agenda; the rest may be taken later."""
         takes: dict[int, int] = {}
         for place, tenants in agenda.places.items():
             if tenants and free[place] > 0:
@@ -117,7 +119,7 @@ class Shares:
         return list(takes.items())
 
     def settle(self, agenda: Agenda, takes: Takes, claimed: Sequence[Claimed]) -> bool:
-        """Whether a claim got all that was dealt to it; if not, the difference is put right."""
+        """Whether a claim got everything that it asked for; if not, the difference is returned."""
         if len(claimed) == sum(asked for _, asked in takes):
             return True
         got = Counter(run.lane_id for run in claimed)
@@ -127,7 +129,7 @@ class Shares:
         return False
 
     def gave_less(self, agenda: Agenda, lane_id: int, missing: int) -> None:
-        """A lane had fewer than were taken: they do not count for its tenant."""
+        """A lane had fewer runs than were taken: they do not count for its tenant."""
         where = agenda.gave_less(lane_id)
         if where is not None:
             place, tenant_id, tier = where
@@ -137,7 +139,7 @@ class Shares:
                 self._tiers[place, tenant_id].give_back(tier, TIER_WEIGHTS[Tier(tier)], missing)
 
     def _give(self, place: int, tenants: Mapping[int, Mapping[int, Group]], free: int) -> list[int]:
-        """Decide how many each group gives; returns whose groups do."""
+        """Decide how many each group gives; returns the tenants whose groups do."""
         if _all_fit(tenants, free):
             return list(tenants)
         turns = self._tenants.setdefault(place, _Turns())
@@ -165,7 +167,7 @@ class Shares:
         return list(chosen)
 
     def _take_one(self, place: int, tenant_id: int, tiers: Mapping[int, Group]) -> bool:
-        """Give one slot to a tier of a tenant; false when nothing of it waits any more."""
+        """Give one slot to a tier of a tenant; false when none of its runs wait any more."""
         waiting = [tier for tier, group in tiers.items() if group.given < group.waiting]
         if not waiting:
             return False
@@ -184,7 +186,7 @@ _FULL_AT_LEAST = 0.02
 
 
 class FullLanes:
-    """Lanes that a limit let less through from than was asked for: nobody asks again at once, again and again."""
+    """Lanes whose limit admitted less than was asked for: they are not asked again at once."""
 
     def __init__(self) -> None:
         self._until: dict[int, float] = {}
@@ -194,7 +196,7 @@ class FullLanes:
         return lane_id in self._until
 
     def learn(self, takes: Takes, claimed: Sequence[Claimed], is_limited: Callable[[int], bool], now: float) -> None:
-        """A lane under a limit that gave less than was asked for is left alone for a moment."""
+        """Leave a limited lane that returned less than was asked for alone for a moment."""
         limited = [(lane_id, asked) for lane_id, asked in takes if is_limited(lane_id)]
         if limited:
             got = Counter(run.lane_id for run in claimed)
@@ -210,7 +212,7 @@ class FullLanes:
         self._until[lane_id] = now + pause
 
     def freed(self, now: float) -> None:
-        """Something may have made room: a hint, or a slot of one's own."""
+        """A hint or a freed slot may have made room."""
         for lane_id, until in self._until.items():
             self._until[lane_id] = min(until, now + _FULL_AT_LEAST)
 

@@ -1,16 +1,15 @@
 """Suspicion: which runs are tried with care, because they, their job or their task may be what kills workers.
 
 A run, a recurring job and a task are each as suspicious as the number of workers that they have lost in a row. A run
-carries its own count. A job carries one for the runs that it will have: a schedule whose every run kills its worker
-brings a new run each time, which has lost nothing yet. A task carries one for jobs that are new each time; it is a step
-behind, so that one bad job does not hold up the others of its task. An attempt that comes to its end clears its job and
-its task.
+carries its own count. A job carries one for its future runs: a schedule whose every run kills its worker creates a new
+run each time, which has lost nothing yet. A task carries one for jobs that are new each time; it is a step behind, so
+that one bad job does not delay the others of its task. An attempt that ends clears its job and its task.
 
     NONE ──lost──► SUSPECT ──lost──► PROBED ──lost──► ALONE ──lost──► ALONE, after a pause that doubles
 
-A run that died beside a killer of another task comes as far as PROBED, and is out of it after one success of its own.
-What reaches ALONE runs in a worker that does nothing else, so it takes no other run along; and it waits between two
-tries, so that a fleet of one worker has time for everything else.
+A run that died beside a killer of another task comes as far as PROBED, and is cleared after one success of its own. A
+run that reaches ALONE runs in a worker that does nothing else, so it takes no other run along. It also waits between
+two tries, so that a fleet of one worker has time for everything else.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,9 +24,9 @@ from duetime.model.lane import Lane, LaneKey, Sight, Trial, trial_after
 
 FORGET_JOBS = timedelta(hours=1)
 FORGET_TASKS = timedelta(minutes=10)
-"""How long a loss is remembered, where nothing clears it."""
+"""How long a loss is remembered, if nothing clears it."""
 PATIENCE = 15.0
-"""Seconds after which a run is not tried in a worker that does nothing else, but in one that takes nothing else."""
+"""Seconds after which a run no longer waits for an idle worker, but is given to one that then takes nothing else."""
 _FIRST_PAUSE = 5.0
 _LONGEST_PAUSE = 60.0
 _ALWAYS = 1e9
@@ -37,10 +36,10 @@ TaskOf = tuple[int, str]
 
 
 class TrialRoom:
-    """How many runs that are not trusted may start beside others.
+    """How many untrusted runs may start beside others.
 
-    Of those that are probed, a task has to prove itself first: one run of it, with no other that is probed. Then its
-    killer is found without taking along those of other tasks.
+    For probed runs, a task must prove itself first: one run of it, with no other probed run. This way its killer is
+    found without taking along runs of other tasks.
     """
 
     __slots__ = ("alone", "proven", "suspects", "unproven")
@@ -50,16 +49,16 @@ class TrialRoom:
     ) -> None:
         self.suspects = suspects
         self.unproven = unproven
-        """Whether one may start of a task that has not proved itself."""
+        """Whether one run of an unproven task may start."""
         self.proven = dict(proven or {})
-        """How many of each task of which runs have survived."""
+        """How many runs of each task with surviving runs may start."""
         self.alone = alone
 
     def copy(self) -> "TrialRoom":
         return TrialRoom(self.suspects, self.unproven, self.proven, self.alone)
 
     def take(self, trial: int, task: TaskOf, wanted: int) -> int:
-        """How many of so many runs may start; there is less room after that."""
+        """How many of `wanted` runs may start; reduces the room."""
         if trial == Trial.SUSPECT:
             taken = min(wanted, self.suspects)
             self.suspects -= taken
@@ -98,17 +97,17 @@ class Losses(NamedTuple):
 
 
 def pause_after(losses: int) -> float:
-    """Seconds until what has lost so many workers in a row may be tried alone again."""
+    """Seconds until a task or job that has lost so many workers in a row may be tried alone again."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(losses - Trial.ALONE, 10)) if losses >= Trial.ALONE else 0.0
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """What is known of tasks; at most half a second old."""
+    """What is known about tasks; at most half a second old."""
 
     tasks: Mapping[TaskOf, int] = {}
-    """How new runs of a task are tried, where they are not trusted."""
+    """How new runs of untrusted tasks are tried."""
     opens: Mapping[TaskOf, float] = {}
-    """When something of a task may be tried alone again, on the monotonic clock."""
+    """When runs of a task may be tried alone again, on the monotonic clock."""
 
     @classmethod
     def of(cls, found: Iterable[Losses]) -> "Suspicion":
@@ -127,7 +126,7 @@ class Suspicion(msgspec.Struct, frozen=True):
         return max(key.trial, self.tasks.get((key.tenant_id, key.task), Trial.NONE)) if self.tasks else key.trial
 
     def tried(self, key: LaneKey) -> LaneKey:
-        """The lane, as one of runs that are tried this way."""
+        """The key of the trial lane that corresponds to how this lane's runs are tried."""
         trial = self.trial(key)
         return key if trial == key.trial else key.on_trial(Trial(trial))
 

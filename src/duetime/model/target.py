@@ -1,8 +1,8 @@
-"""Targets: jobs without a worker of one's own. An HTTP call, a gRPC call, or a command that the operator allows.
+"""Targets: jobs that need no worker of the tenant. An HTTP call, a gRPC call, or a command that the operator allows.
 
 A job with a target is a job like any other: its task has a reserved name, and the target is its arguments. The name
-holds the place that is called (`duetime.http/api.example.com`), so that every place has lanes of its own, and whatever
-is decided about a lane (who goes next, who has to wait) is decided about that place.
+contains the host that is called (`duetime.http/api.example.com`), so every host has its own lanes, and every decision
+about a lane (who goes next, who must wait) applies to that host.
 """
 
 import re
@@ -17,7 +17,7 @@ from duetime.errors import InvalidInput
 RESERVED = "duetime."
 HTTP, GRPC, SHELL = "duetime.http", "duetime.grpc", "duetime.shell"
 EMAIL = "duetime.email"
-"""Not for callers: notifications go by it."""
+"""For notifications only, not for callers."""
 TARGET_TASKS = (HTTP, GRPC, SHELL, EMAIL)
 _PLACE_LIMIT = 160
 
@@ -27,23 +27,23 @@ SecretName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_SECRET)]
 
 
 class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A value that is a secret of the tenant: named here, and put in when it is sent."""
+    """A value that references a secret of the tenant; the secret is inserted when it is sent."""
 
     secret: SecretName
     prefix: Annotated[str, Meta(max_length=200)] = ""
-    """What stands before it, such as `Bearer `."""
+    """The text before it, such as `Bearer `."""
 
 
 Values = Annotated[dict[str, str | SecretValue], Meta(max_length=64)]
-Wait = Annotated[str | float, Meta(description="Seconds, or a length such as 30m.")]
+Wait = Annotated[str | float, Meta(description="Seconds, or a duration such as 30m.")]
 
 
 class _Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
-    """What all targets have in common: how they are written."""
+    """The encoding that all targets share."""
 
 
 class HttpTarget(_Target, frozen=True, tag="http", kw_only=True):
-    """An HTTP request, signed as Standard Webhooks says."""
+    """An HTTP request, signed as defined by Standard Webhooks."""
 
     url: Annotated[str, Meta(max_length=4096)]
     method: Method = "POST"
@@ -51,7 +51,8 @@ class HttpTarget(_Target, frozen=True, tag="http", kw_only=True):
     body: Any | UnsetType = UNSET
     """Text is sent as it is, anything else as JSON."""
     finish_within: Wait | None = None
-    """With this, an answer of 202 means that the receiver finishes it later, within this time, by a completion link."""
+    """If set, an answer of 202 means that the receiver finishes the run later, within this time, through a completion
+    link."""
 
 
 class GrpcTarget(_Target, frozen=True, tag="grpc", kw_only=True):
@@ -73,11 +74,11 @@ class ShellTarget(_Target, frozen=True, tag="shell", kw_only=True):
 
     command: Annotated[str, Meta(max_length=100)]
     args: Annotated[dict[str, str | bool | int | float], Meta(max_length=64)] = {}
-    """What the command's template asks for."""
+    """The values for the command's template."""
 
 
 class EmailTarget(_Target, frozen=True, tag="email", kw_only=True):
-    """A mail that tells somebody something."""
+    """An email notification."""
 
     to: str
     subject: str
@@ -85,9 +86,9 @@ class EmailTarget(_Target, frozen=True, tag="email", kw_only=True):
 
 
 Target = HttpTarget | GrpcTarget | ShellTarget
-"""What callers may ask for."""
+"""What callers may submit."""
 AnyTarget = Target | EmailTarget
-"""What can be carried out."""
+"""What can be executed."""
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyTarget] = msgspec.json.Decoder(AnyTarget)
 
@@ -98,21 +99,21 @@ def decode_target(args: bytes) -> AnyTarget:
 
 
 def plain_target(target: AnyTarget) -> dict[str, Any]:
-    """The target as JSON has it."""
+    """The target as JSON."""
     found: dict[str, Any] = msgspec.to_builtins(target)
     return found
 
 
 def task_for(kind: str, place: str) -> str:
-    """The reserved task of a kind of target and the place that it calls; a place that is too long is cut, and told
-    from others by a hash."""
+    """The reserved task of a kind of target and the place that it calls. A place that is too long is truncated, with a
+    hash to keep it unique."""
     if len(place) > _PLACE_LIMIT:
         place = f"{place[:_PLACE_LIMIT]}-{blake2b(place.encode(), digest_size=8).hexdigest()}"
     return f"{kind}/{place}"
 
 
 def kind_of(task: str) -> str:
-    """What a worker must have to run this task: of a target, its kind; of any other, the task itself."""
+    """What a worker must provide to run this task: for a target its kind, otherwise the task itself."""
     return task.partition("/")[0] if task.startswith(RESERVED) else task
 
 
@@ -128,9 +129,9 @@ def check_secret_name(name: str) -> str:
 
 
 def check_not_reserved(task: str, field: str = "task") -> str:
-    """Names that begin with `duetime.` are for targets."""
+    """Names that begin with `duetime.` are reserved for targets."""
     if task.startswith(RESERVED):
         raise InvalidInput(
-            f"{task[:60]!r} begins with {RESERVED!r}, which is for targets", field=field, remedy="give target instead"
+            f"{task[:60]!r} begins with {RESERVED!r}, which is reserved", field=field, remedy="use target instead"
         )
     return task

@@ -1,4 +1,4 @@
-"""What attempts at targets have come to since the last report, and what is known of all nodes together."""
+"""The outcomes of attempts at targets since the last report, and the totals of all nodes."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -20,7 +20,7 @@ _random = Random()
 
 
 def target_of(lane: LaneKey, options: bytes | None) -> Target:
-    """What a run is aimed at: what it says itself, or its task."""
+    """The target of a run: its breaker key, or its task."""
     said = None if options is None else decode_options(options).breaker_key
     return lane.tenant_id, said or lane.task
 
@@ -30,10 +30,10 @@ class Health:
         self._policy = policy
         self._counts: dict[Target, list[int]] = {}
         self._known: dict[Target, tuple[float, Tally]] = {}
-        """What all nodes had counted, and when that was told; what was told last stands last."""
+        """The totals of all nodes, and when they were read; the latest is last."""
         self.has_failures = False
         self.open_now: frozenset[Target] = frozenset()
-        """Targets whose breakers were open at the last report, or should be for all that was seen here since."""
+        """Targets whose breakers were open at the last report, or should be by what was seen here since."""
 
     def note(self, target: Target, *, failed: bool, retry: bool) -> None:
         counts = self._counts.get(target)
@@ -46,10 +46,10 @@ class Health:
             self.has_failures = True
             policy = self._policy
             if policy.enabled and counts[0] >= policy.least and counts[1] > policy.share * counts[0]:
-                self.open_now |= {target}  # what everybody says will be known in a moment: call no more until then
+                self.open_now |= {target}  # the totals of all nodes arrive in a moment: call no more until then
 
     def weigh(self, target: Target, attempt: int, outcome: Outcome, completion: Completion) -> Completion:
-        """Count an attempt; a retry that would be one too many for its target waits longer."""
+        """Count an attempt; a retry beyond the target's share waits longer."""
         if isinstance(outcome, _GOOD):
             self.note(target, failed=False, retry=attempt > 1)
             return completion
@@ -66,7 +66,7 @@ class Health:
         return msgspec.structs.replace(completion, verdict=msgspec.structs.replace(verdict, delay=delay))
 
     def take(self) -> list[Tally]:
-        """What is to be reported; counting starts anew, and what is older than the window is forgotten."""
+        """What to report. Counting starts over, and counts older than the window are dropped."""
         for target in list(takewhile(lambda target: not self._is_recent(target), self._known)):
             del self._known[target]
         counts, self._counts = self._counts, {}
@@ -81,7 +81,7 @@ class Health:
                 counts[place] += number
 
     def learn(self, breakers: Sequence[Breaker]) -> None:
-        """What everybody has counted, and which breakers are open."""
+        """The totals of all nodes, and which breakers are open."""
         self.open_now = frozenset((item.tenant_id, item.target) for item in breakers if item.state is BreakerState.OPEN)
         now = monotonic()
         for item in breakers:
@@ -93,7 +93,7 @@ class Health:
         return target in self._known and monotonic() - self._known[target][0] < WINDOW.total_seconds()
 
     def _tally(self, target: Target) -> Tally:
-        """What is known of a target: of all nodes at the last report, and of this one since."""
+        """What is known about a target: all nodes at the last report, and this one since."""
         known = self._known[target][1] if self._is_recent(target) else Tally(*target, 0)
         since = self._counts.get(target, (0, 0, 0))
         return Tally(*target, known.tried + since[0], known.failed + since[1], known.retried + since[2])

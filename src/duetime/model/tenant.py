@@ -1,4 +1,4 @@
-"""A tenant: the owner of jobs, keys and limits; the isolation boundary. A queue: a named line of runs inside it."""
+"""A tenant: the owner of jobs, keys and limits; the isolation boundary. A queue: a named set of runs inside it."""
 
 from datetime import datetime
 from enum import IntEnum
@@ -16,51 +16,51 @@ class TenantState(IntEnum):
 
     ACTIVE = 0
     SUSPENDED = 1
-    """Nothing of it is submitted, changed, fired or started, and nothing is called; what runs goes on to its end, and
-    everything can be read. Once it is active again, what waited starts, and misfire policies decide about what was
-    missed."""
+    """Nothing of the tenant is submitted, changed, fired or started, and no target is called. Running runs continue to
+    their end, and everything can be read. Once it is active again, waiting runs start, and misfire policies decide
+    about missed occurrences."""
 
 
 class TenantLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How much of the service a tenant may use; None: as much as there is."""
+    """The limits of a tenant; None: no limit."""
 
     stored_jobs: int | None = None
-    """Jobs that are not over, and runs that wait or run. Checked against an estimate: see `engine/quota.py`."""
+    """Live jobs, and runs that wait or run. Checked against an estimate: see `engine/quota.py`."""
     running_runs: int | None = None
     submissions_per_second: float | None = None
     fires_per_second: float | None = None
-    """Fires above it come later, in order. A tenant may save up for a second."""
+    """Fires above the limit are delayed, in order. A tenant may save up for a second."""
 
     # Rows of other kinds. Those in `ESTIMATED` are checked against an estimate, the others in the transaction that adds
     # the row: see `store/rules/quotas.py`.
     stored_bytes: int | None = None
     """Bytes of the arguments of stored jobs and runs."""
     idempotency_keys: int | None = None
-    """Keys of requests, of jobs and of repeated runs that are remembered."""
+    """Remembered keys of requests, of jobs and of repeated runs."""
     graphs: int | None = None
-    """Graphs that are not over."""
+    """Live graphs."""
     payloads: int | None = None
     payload_bytes: int | None = None
     """Bytes of all payloads together, encrypted as they are stored."""
     calendars: int | None = None
     queues: int | None = None
-    """Names of queues that are paused or limited, or that jobs have named within a day."""
+    """Queues that are paused or limited, or that jobs have named within a day."""
     subscriptions: int | None = None
     alerts: int | None = None
     secrets: int | None = None
     signing_secrets: int | None = None
     """Signing secrets that are valid at once."""
     api_keys: int | None = None
-    """Keys that can be used: neither revoked nor expired."""
+    """Usable keys: neither revoked nor expired."""
     workers: int | None = None
     """Remote workers with a lease."""
     tasks: int | None = None
-    """Tasks whose defaults remote workers have told."""
+    """Tasks whose defaults remote workers have registered."""
 
 
 NO_LIMITS = TenantLimits()
 COLUMNS = ("stored_jobs", "running_runs", "submissions_per_second", "fires_per_second")
-"""Limits with a column of their own. The others are one JSON object, `quotas`, where a missing name means no limit."""
+"""Limits with their own column. The others are one JSON object, `quotas`, where a missing name means no limit."""
 ESTIMATED = ("stored_jobs", "stored_bytes", "idempotency_keys", "graphs")
 """Limits on rows that are added on the hot path."""
 
@@ -83,7 +83,7 @@ DEFAULT_LIMITS = TenantLimits(
     workers=1_000,
     tasks=10_000,
 )
-"""The limits of a new tenant, where its operator sets no others."""
+"""The limits of a new tenant, unless the operator sets others."""
 FIRST_LIMITS = msgspec.structs.replace(
     DEFAULT_LIMITS,
     stored_jobs=None,
@@ -100,19 +100,19 @@ FIRST_LIMITS = msgspec.structs.replace(
 
 
 class NewTenant(msgspec.Struct, frozen=True):
-    """A tenant that has been checked and is about to be stored."""
+    """A validated tenant that is about to be stored."""
 
     name: str
     tier: str = DEFAULT_TIER
-    """What it pays for, in the operator's own words."""
+    """The operator's own label for its plan."""
     weight: int = DEFAULT_WEIGHT
-    """Its share when workers are short, against the weights of others."""
+    """Its share when slots are scarce, relative to the weights of others."""
     limits: TenantLimits = DEFAULT_LIMITS
     encrypt_args: bool = False
 
 
 class TenantChange(msgspec.Struct, frozen=True):
-    """What to change; None: as it is. Limits are replaced as a whole."""
+    """What to change; None: unchanged. Limits are replaced as a whole."""
 
     name: str | None = None
     state: TenantState | None = None
@@ -142,7 +142,7 @@ class Depth(msgspec.Struct, frozen=True):
     medium: int = 0
     low: int = 0
     capped: bool = False
-    """At least one of the numbers is the cap: there may be more."""
+    """Whether at least one of the numbers is the cap: there may be more."""
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -153,9 +153,9 @@ class Queue(msgspec.Struct, frozen=True):
     depth: Depth = Depth()
     limits: QueueLimits = NO_QUEUE_LIMITS
     running: int = 0
-    """How many run under its limit; not counted where there is none."""
+    """How many run under its limit; not counted if there is none."""
     held_back: int = 0
-    """How many wait because of their keys: for a slot, or for their rate."""
+    """Runs that wait because of their keys: for a slot, or for their rate."""
 
 
 class TaskInfo(msgspec.Struct, frozen=True):

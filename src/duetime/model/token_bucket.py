@@ -1,40 +1,40 @@
-"""Token buckets: how much of something may be used in a time, however many processes share the allowance.
+"""Token buckets: how much of something may be used per time, however many processes share the allowance.
 
-A bucket fills at its rate up to its size. Processes take tokens ahead of need, use them within `HELD` seconds, and give
-back what is left. So in any stretch of t seconds, all together use at most rate * (t + HELD) + size tokens.
+A bucket fills at its rate up to its size. Processes take tokens in advance, use them within `HELD` seconds, and give
+back the rest. So in any t seconds, all together use at most rate * (t + HELD) + size tokens.
 
-A need that exceeds the size is met by a full bucket, which then owes the rest: nothing is given until it has filled.
+A need that exceeds the size is met by a full bucket, which then goes into debt: nothing is given until it has filled.
 """
 
 from typing import NamedTuple
 from uuid import UUID
 
 HELD = 0.5
-"""Seconds for which tokens may be used after they were asked for."""
+"""Seconds for which tokens may be used after they were requested."""
 _ROUNDING = 1e-6
 
 
 class TokenAsk(NamedTuple):
-    """What a process asks of one bucket."""
+    """What a process requests from one bucket."""
 
     tenant_id: int
     key_id: UUID | None
-    """None: the bucket of the tenant as a whole."""
+    """None: the bucket of the whole tenant."""
     rate: float
-    """Tokens a second."""
+    """Tokens per second."""
     size: float
     need: int
-    """Without as many as this, none are given."""
+    """If fewer than this are available, none are given."""
     want: int
-    """As many as this are given where there are as many."""
+    """The maximum to give."""
     back: int = 0
-    """Tokens that were given before, and are not used."""
+    """Unused tokens that are given back."""
 
 
 class TokenGrant(NamedTuple):
     given: int
     level: float
-    """What is left; below zero, what the bucket owes."""
+    """What is left; negative for a debt."""
 
 
 def take(ask: TokenAsk, level: float, elapsed: float) -> TokenGrant:

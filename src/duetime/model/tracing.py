@@ -1,4 +1,4 @@
-"""Where a job remembers the trace that it was submitted in, and what a run's spans are told about it."""
+"""How a job stores the trace that it was submitted in, and what a run's spans get from it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from duetime.telemetry.traces import Message, Origin, Tracer
 
 @contextmanager
 def traced(tracer: Tracer | None, jobs: Sequence[NewJob], parent: str | None = None) -> Iterator[Sequence[NewJob]]:
-    """These jobs, remembering the span of their submission, which the block is. Their fingerprints stay: the same
+    """These jobs, with the span of their submission, which the block is. Their fingerprints stay the same: the same
     request in another trace is the same request."""
     if tracer is None or not jobs:
         yield jobs
@@ -35,7 +35,7 @@ def make_message(run_id: UUID, job_id: UUID, lane: LaneKey, options: bytes | Non
 
 
 def stored_traceparent(run: Claimed) -> str | None:
-    """The trace that a run belongs to by its submission, where nobody has made a span for its attempt."""
+    """The trace that a run belongs to by its submission, if there is no span for its attempt."""
     return None if run.options is None else decode_options(run.options).traceparent
 
 

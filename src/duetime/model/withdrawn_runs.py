@@ -1,8 +1,8 @@
-"""Occurrences whose runs were withdrawn by a pause: they are owed, and decided about when the job is resumed.
+"""Occurrences whose runs were withdrawn by a pause: they are owed, and decided when the job is resumed.
 
-The cursor alone cannot say which those are: it knows one moment, and a run that was withdrawn may lie before others
-that have started or ended. So each is remembered, with the id and the time that its run had. No misfire policy makes up
-more than the newest thousand; the rest is remembered as one.
+The cursor alone cannot identify them: it is one moment, and a withdrawn run may lie before others that have started or
+ended. So each is stored with the id and the time of its run. No misfire policy catches up more than the newest
+thousand; the rest is stored as one.
 """
 
 from collections.abc import Iterable

@@ -10,7 +10,7 @@ from duetime.model.target import is_target
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
-    """What a worker says of itself when it registers; its id is fresh at every start."""
+    """The registration of a worker; its id is new at every start."""
 
     id: UUID
     name: str
@@ -18,15 +18,15 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     queues: tuple[str, ...]
     slots: int
     tenant_id: int | None = None
-    """The only tenant that it works for; None: all of them, as one who may reach the database does."""
+    """The only tenant that it works for; None: all, for a worker with direct database access."""
     version: str = ""
-    """What it is made of, as it says itself, such as `duetime 0.1.0`."""
+    """The software version that it reports, such as `duetime 0.1.0`."""
     defaults: dict[str, Defaults] = {}
-    """What its tasks say of their jobs; of those that are not named here, what was told before stays."""
+    """The job defaults of its tasks. For tasks that are not named here, earlier defaults stay."""
     key_id: UUID | None = None
     """The API key that opened the session of a remote worker."""
     token_hash: bytes | None = None
-    """The hash of that session's token; None: no request may speak for this worker."""
+    """The hash of that session's token; None: no request may act for this worker."""
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -44,11 +44,11 @@ class Worker(msgspec.Struct, frozen=True):
     heard_at: datetime
     key_id: UUID | None = None
     token_hash: bytes | None = None
-    """As `WorkerInfo` has them; lists leave both out."""
+    """As in `WorkerInfo`; lists omit both."""
 
     @property
     def runs_tasks(self) -> bool:
-        """Whether it has tasks of somebody's app: a server's own has targets only."""
+        """Whether it provides tasks of an app: a server's own worker has only targets."""
         return any(not is_target(task) for task in self.tasks)
 
 
@@ -57,13 +57,13 @@ class Renewal(msgspec.Struct, frozen=True):
 
     lease_until: datetime
     cancelled: tuple[UUID, ...] = ()
-    """Runs of this worker that somebody asked to stop."""
+    """Runs of this worker whose cancellation was requested."""
     freed: int = 0
-    """Runs that the worker did not list for a whole lease, and that wait again."""
+    """Runs that the worker did not list for a whole lease, and that are ready again."""
 
 
 class Seat(msgspec.Struct, frozen=True):
-    """A worker that waits for runs while somebody else claims for it."""
+    """A worker that waits for runs while the server claims for it."""
 
     worker_id: UUID
     claim_no: int
@@ -71,7 +71,7 @@ class Seat(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A run whose worker is gone, or does not enforce its timeout: what is needed to decide what follows."""
+    """A run whose worker is lost, or does not enforce its timeout, with what is needed to decide its result."""
 
     run_id: UUID
     fence: int
@@ -82,6 +82,6 @@ class Lost(msgspec.Struct, frozen=True):
     timed_out: bool
     ran_for: timedelta
     handed_over: bool = False
-    """It is in the hands of whoever its worker called."""
+    """Whether the receiver of the call holds it now."""
     not_held: bool = False
-    """Its worker lives and does not hold it."""
+    """Whether its worker is alive and does not hold it."""

@@ -2,22 +2,22 @@
 
     Once      now, at a moment, or after a delay: one run
     Cron      on a cron line, in a time zone
-    RRule      on a recurrence rule of iCalendar, in a time zone
+    RRule     on a recurrence rule of iCalendar, in a time zone
     Every     at an interval from an anchor: exact seconds, or days and months of a zone's calendar
     After     whenever a run of another job has ended
 
 A recurring schedule is a pure function from a moment to the next fire after it. It never looks at the previous run:
 a crash loop cannot end a cron job, and any number of schedulers compute the same fires.
 
-    field, cron_days, line what a cron line says: a set of wall times
-    hashing, dialect       values that differ from job to job; what other programs write for a cron line
-    rrule_parts, rrule_days, rrule_times    what a recurrence rule says: a set of wall times as well
-    zone                   what a clock on the wall shows, and when it is changed
-    walk, steps            from wall times and numbers to moments: here the contract for clock changes is kept
-    exclusion, allowed     days that are left out, and those that are left
-    making                 intervals, delays and bounds, each checked
-    asking, reading        from what people write to a schedule: by options, or one text; `words` is plain language
-    telling, previewing    from a schedule to what people read
+    cron_field, cron_days, cron_line        a cron line as a set of wall times
+    cron_hash, dialect                      values that differ from job to job; other programs' cron syntax
+    rrule_parts, rrule_days, rrule_times    a recurrence rule as a set of wall times
+    zone                                    wall clocks of time zones, and clock changes
+    walk, steps                             from wall times and numbers to moments: the contract for clock changes
+    exclusion, allowed                      excluded days, and the remaining ones
+    parts                                   intervals, delays and bounds, each validated
+    from_options, parse, words              from options, from one text, from plain language to a schedule
+    describe, preview                       from a schedule to text for people
 """
 
 from duetime.model.schedule.after import ONS, After, On, make_after

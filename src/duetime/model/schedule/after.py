@@ -1,4 +1,4 @@
-"""After each run of another job: a chain. It has no moments of its own, the end of a run is its occurrence."""
+"""After each run of another job: a chain. It has no moments of its own; the end of a run is its occurrence."""
 
 from datetime import datetime
 from typing import Literal
@@ -41,12 +41,12 @@ class After(Recurrence, frozen=True, tag="after", omit_defaults=True):
 
 def make_after(job: UUID, on: str) -> After:
     if on not in ONS:
-        raise InvalidInput(f"{on!r} is no way for a run to end", field="after.on", remedy="success, failure or any")
+        raise InvalidInput(f"{on!r} is not an end of a run", field="after.on", remedy="success, failure or any")
     return After(job=job, on=on)
 
 
 def parse_after(text: str) -> After | None:
-    """What `exact_form` writes: "after job_… on success"; None for any other text."""
+    """Parses what `exact_form` writes: "after job_… on success"; None for any other text."""
     words = text.split(" ")
     if len(words) != 4 or words[0] != "after" or words[2] != "on" or not words[1].startswith("job_"):
         return None

@@ -1,4 +1,4 @@
-"""The days that are left when some are excluded, in a zone; and a set of days with those laid over it."""
+"""The days that remain when some are excluded, in a zone; and a set of days without the excluded ones."""
 
 from bisect import bisect_right
 from datetime import date, timedelta
@@ -17,29 +17,29 @@ _FIRST, _LAST = date(1800, 1, 1), date(9200, 1, 1)
 class AllowedDays:
     """The days that are not excluded, in a zone.
 
-    Excluded dates that touch are one block, with the excluded weekdays between and beside them: a walk passes a block
-    in one step, however many days it has.
+    Adjacent excluded dates form one block, with the excluded weekdays between and beside them: a walk passes a block in
+    one step, however many days it has.
     """
 
     def __init__(self, exclusion: Exclusion, zone: ZoneInfo) -> None:
         self.weekdays = frozenset(WEEKDAY_NAMES.index(name) for name in exclusion.weekdays if name in WEEKDAY_NAMES)
-        """Those that are excluded."""
+        """The excluded ones."""
         if len(self.weekdays) == 7:
             raise UnusableSchedule("what it excludes leaves no day of the week")
         self._dates = frozenset(day for day in (*exclusion.dates, *exclusion.held) if _FIRST <= day < _LAST)
         self._starts: list[date] = []
         self._ends: list[date] = []
-        """The first day behind each block."""
+        """The first day after each block."""
         self._find_blocks()
         self._zone = zone
         self.moves = exclusion.instead == "next_day"
-        """Whether what falls on another day is moved to the next of these days."""
+        """Whether an occurrence on an excluded day is moved to the next allowed day."""
 
     def __contains__(self, day: date, /) -> bool:
         return day not in self._dates and day.weekday() not in self.weekdays and day_exists(day, self._zone)
 
     def excludes(self, day: date) -> bool:
-        """Whether this day is excluded, whether it exists or not: costs less than to ask if it is contained."""
+        """Whether this day is excluded, whether it exists or not: cheaper than asking whether it is contained."""
         return day in self._dates or day.weekday() in self.weekdays
 
     def first_from(self, day: date) -> date:
@@ -49,14 +49,14 @@ class AllowedDays:
         return day
 
     def run_start(self, day: date) -> date:
-        """The first of the days that lead up to this one and are all left out; this one if there is none."""
+        """The first of the consecutive excluded days before this one; this one if there is none."""
         while (before := day - DAY) not in self:
             place = bisect_right(self._starts, before) - 1
             day = self._starts[place] if place >= 0 and before < self._ends[place] else before
         return day
 
     def owes(self, day: date) -> bool:
-        """Whether what falls on this day is owed: nothing is, for a day that the zone skipped."""
+        """Whether an occurrence on this day is owed: not for a day that the zone skipped."""
         return day_exists(day, self._zone)
 
     def _find_blocks(self) -> None:
@@ -73,12 +73,12 @@ class AllowedDays:
 
 
 class FilteredDays:
-    """A set of days, without those that are excluded."""
+    """A set of days, without the excluded ones."""
 
     def __init__(self, days: Days, allowed: AllowedDays) -> None:
         self._days = days
         self._allowed = allowed
-        # Found out without a look at every such day of a century.
+        # Decided without visiting every such day of a century.
         self._is_empty = not allowed.moves and days.weekdays <= allowed.weekdays
 
     @property

@@ -1,4 +1,4 @@
-"""What a change of the clocks makes of one time, for people."""
+"""The effect of a clock change on one time, for people."""
 
 from datetime import datetime
 from typing import Literal
@@ -10,7 +10,7 @@ ClockChange = Literal["moved", "first", "second"]
 
 
 def clock_note(asked: datetime, fire: datetime, zone: str) -> tuple[ClockChange, str] | None:
-    """For a wall time that was asked for, and the moment at which it fires; None for an ordinary time."""
+    """For a requested wall time and the moment at which it fires; None for an ordinary time."""
     place = zone_named(zone)
     shown = wall_of(fire, place)
     if asked != shown:

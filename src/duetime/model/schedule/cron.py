@@ -1,4 +1,4 @@
-"""On a cron line: at the wall times that it names, in a time zone."""
+"""A cron line: fires at the wall times that it names, in a time zone."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from duetime.model.schedule.zone import check_zone
 
 
 class Cron(Recurrence, frozen=True, tag="cron", omit_defaults=True):
-    """Runs at the wall-clock times that a cron line names, or several of them with semicolons between them."""
+    """Runs at the wall times that a cron line names, or several lines with semicolons between them."""
 
     line: str
     zone: str = "UTC"
@@ -35,7 +35,7 @@ class Cron(Recurrence, frozen=True, tag="cron", omit_defaults=True):
 
 
 def make_cron(line: str, zone: str) -> Cron:
-    """Check a cron line and its zone. One with `H` remembers what was asked for, as words do."""
+    """Validate a cron line and its zone. A line with `H` keeps its original text, as a schedule in words does."""
     check_zone(zone)
     if not isinstance(line, str):
         raise InvalidInput(f"must be text, not {type(line).__name__}", field="cron", remedy="such as '0 9 * * MON-FRI'")

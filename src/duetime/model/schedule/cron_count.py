@@ -1,7 +1,7 @@
-"""How many times of a cron line lie between two wall times, without naming each of them.
+"""Counts the times of a cron line between two wall times, without computing each of them.
 
-A line that fires every second has 604,800 fires a week: to count them one by one takes seconds. Where no clock is
-changed, the times of a day are the product of its hours, minutes and seconds.
+A line that fires every second has 604,800 fires a week: counting them one by one takes seconds. Without a clock change,
+the number of times per day is the product of its hours, minutes and seconds.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,7 +12,7 @@ from duetime.model.schedule.moment import DAY
 
 
 def times_between(line: CronLine, after: datetime, until: datetime) -> int:
-    """The times after one wall time and not after the other. The effort grows with the days between them."""
+    """The number of times in `(after, until]`. The effort grows with the days between them."""
     return _times(line, until, after.date()) - _until(line, after)
 
 

@@ -11,7 +11,7 @@ _MONTHS_KEPT = 1200
 ALL_WEEKDAYS = frozenset(range(7))
 _MONDAY_TO_FRIDAY = frozenset(range(5))
 HORIZON = 100
-"""How many years are searched for a day that matches. 29 February on a given weekday may take 40."""
+"""How many years are searched for a matching day. 29 February on a given weekday may take 40."""
 
 
 class Days(Protocol):
@@ -19,15 +19,15 @@ class Days(Protocol):
 
     @property
     def weekdays(self) -> frozenset[int]:
-        """They fall on no others; Monday is 0."""
+        """They fall only on these weekdays; Monday is 0."""
 
     def __contains__(self, day: date, /) -> bool: ...
 
     def first_from(self, day: date) -> date | None:
-        """The first of them that is not before this day."""
+        """The first of them on or after this day."""
 
     def last_until(self, day: date) -> date | None:
-        """The last of them that is not after this day."""
+        """The last of them on or before this day."""
 
 
 class CronDays:
@@ -89,7 +89,7 @@ class CronDays:
         return None
 
     def _days_of(self, year: int, month: int) -> tuple[int, ...]:
-        """The days that match in a month, which is asked for again by every job with these days."""
+        """The matching days in a month. Cached, because every job with these days needs it again."""
         found = self._found.get(year * 12 + month)
         if found is None:
             if len(self._found) >= _MONTHS_KEPT:

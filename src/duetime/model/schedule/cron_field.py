@@ -7,8 +7,8 @@
     5L  FRIL  TUE#2  +FRI                                         day of week: the last Friday, the second Tuesday,
                                                                   and: the day of month must match as well
 
-A range whose end is less than its start goes on through the end of the hour, day, week, month or year. Whatever is
-probably a mistake is refused, by the name of its field.
+A range whose end is less than its start wraps around the end of the hour, day, week, month or year. Probable mistakes
+are refused, by the name of the field.
 """
 
 import re
@@ -25,7 +25,7 @@ FULL_MONTHS = (
 )
 FULL_WEEKDAYS = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
 LAST = -1
-"""As `nth`: the last weekday of that name in a month."""
+"""As `nth`: the last such weekday in a month."""
 
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _BEFORE_LAST = re.compile(r"L-([0-9]{1,2})")
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
     @property
     def span(self) -> int:
-        """How many values there are before they start again; 0 for years, which do not."""
+        """How many values there are before they wrap around; 0 for years, which do not."""
         return 0 if self is YEAR else self.high - self.low + 1
 
 
@@ -66,16 +66,16 @@ class Item(NamedTuple):
 
     low: int
     high: int
-    """Beyond the greatest value of its kind where the range starts again from the least."""
+    """Greater than the greatest value of its kind if the range wraps around."""
     step: int = 1
     mark: str = ""
-    """`L`: `low` days before the last of the month; `W`: the weekday nearest to day `low`; `LW`: the last weekday;
-    `#`: the `nth` day of week `low` of the month."""
+    """`L`: `low` days before the last of the month; `W`: the weekday nearest to day `low`; `LW`: the last weekday; `#`:
+    the `nth` day of week `low` of the month."""
     nth: int = 0
 
 
 class Field(NamedTuple):
-    """A field that has been read."""
+    """A parsed field."""
 
     kind: Kind
     items: tuple[Item, ...]
@@ -89,7 +89,7 @@ class Field(NamedTuple):
 
     @property
     def every(self) -> bool:
-        """It is just `*`."""
+        """Whether it is just `*`."""
         return self.open and self.items == (Item(self.kind.low, self.kind.high),)
 
     @property
@@ -100,7 +100,7 @@ class Field(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def read_field(kind: Kind, text: str) -> Field:
-    """Read one field, or refuse it by name."""
+    """Parse one field, or refuse it by name."""
     written = text.upper()
     both = kind is DAY_OF_WEEK and written.startswith("+")
     written = written[both:]
@@ -193,7 +193,7 @@ def _value(kind: Kind, text: str) -> int:
 
 
 def _instead(kind: Kind, text: str) -> str | None:
-    """What to write for something that other programs know."""
+    """What to write instead of another program's syntax."""
     if text == "?":
         return "write * for any; ? goes with the days only"
     if "~" in text:

@@ -1,7 +1,7 @@
 """`H` in a cron line: a value that differs from job to job and stays the same for each of them.
 
 A thousand jobs with `0 0 * * *` start at one moment; with `H H * * *` they are spread over the day. The value is
-computed from the job's `key`, or from its id where it has none, and written into the line when the job is stored.
+computed from the job's `key`, or from its id if it has none, and written into the line when the job is stored.
 
     H            any value of the field; as day of month 1 to 28, which every month has
     H(0-7)       any value from 0 to 7
@@ -28,7 +28,7 @@ def is_hashed(text: str) -> bool:
 
 
 def settled_line(text: str, seed: str) -> str:
-    """The line with its values for this seed: plain cron. A line without `H` stays as it is."""
+    """The line with its values for this seed: plain cron. A line without `H` stays unchanged."""
     if not is_hashed(text):
         return text
     return "; ".join(_settled(line.split(), seed) for line in text.split(";"))

@@ -1,8 +1,8 @@
-"""A cron line as a set of wall times: which days it names, and which times of those days. Knows no time zone.
+"""A cron line as a set of wall times: its days, and the times of those days. It knows no time zone.
 
 Five fields (minute, hour, day of month, month, day of week), six with seconds first, seven with seconds first and a
-year last, or a word such as `@daily`. The times of a day are looked up in sorted tuples, which costs the same for
-`* * * * * *` as for `0 9 * * *`. Several lines, with semicolons between them, name the times of all of them.
+year last, or a word such as `@daily`. The times of a day are looked up in sorted tuples, which costs the same for `* *
+* * * *` as for `0 9 * * *`. Several lines, separated by semicolons, name the times of all of them.
 """
 
 import re
@@ -48,14 +48,14 @@ class WallTimes(Protocol):
     def __contains__(self, wall: object, /) -> bool: ...
 
     def first_from(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
-        """The first of them that is not before this one (which counts whole seconds)."""
+        """The first of them at or after this one (in whole seconds)."""
 
     def last_until(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
-        """The last of them that is not after this one."""
+        """The last of them at or before this one."""
 
 
 class CronLine(NamedTuple):
-    """A cron line that has been read."""
+    """A parsed cron line."""
 
     second: Field
     minute: Field
@@ -68,12 +68,12 @@ class CronLine(NamedTuple):
 
     @property
     def has_rhythm(self) -> bool:
-        """It repeats by the minute or by the hour, rather than at fixed times of the day."""
+        """Whether it repeats by the minute or by the hour, rather than at fixed times of the day."""
         return self.minute.open or self.hour.open
 
     @property
     def either_day(self) -> bool:
-        """Both kinds of day are restricted: a day that matches one of them matches."""
+        """Whether both day fields are restricted: a day matches if it matches one of them."""
         return not (self.day_of_month.open or self.day_of_week.open or self.day_of_week.both)
 
     def __contains__(self, wall: object, /) -> bool:
@@ -86,7 +86,7 @@ class CronLine(NamedTuple):
         )
 
     def first_from(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
-        """The first wall time of this line that is not before this one (which counts whole seconds)."""
+        """The first wall time of this line at or after this one (in whole seconds)."""
         day = wall.date()
         if day in self.days and (found := self._first_time(wall.hour, wall.minute, wall.second)) is not None:
             return datetime.combine(day, found, zone)
@@ -97,7 +97,7 @@ class CronLine(NamedTuple):
         return datetime.combine(following, first, zone)
 
     def last_until(self, wall: datetime, zone: tzinfo | None = None) -> datetime | None:
-        """The last wall time of this line that is not after this one."""
+        """The last wall time of this line at or before this one."""
         day = wall.date()
         if day in self.days and (found := self._last_time(wall.hour, wall.minute, wall.second)) is not None:
             return datetime.combine(day, found, zone)
@@ -137,7 +137,7 @@ class CronLine(NamedTuple):
 
 
 def read_lines(text: str) -> tuple[CronLine, ...]:
-    """Read one cron line or several, or refuse them by the name of the field at fault."""
+    """Parse one cron line or several, or refuse them by the name of the invalid field."""
     parts = text.split(";") if ";" in text else [text]
     if len(parts) > MOST_LINES:
         raise InvalidInput(f"{len(parts)} cron lines are too many", field="cron", remedy=f"{MOST_LINES} at most")
@@ -146,7 +146,7 @@ def read_lines(text: str) -> tuple[CronLine, ...]:
 
 @lru_cache(maxsize=16_384)
 def read_line(text: str) -> CronLine:
-    """Read one cron line."""
+    """Parse one cron line."""
     parts = _expanded(text).split()
     if len(parts) not in (5, 6, 7):
         raise InvalidInput(
@@ -171,7 +171,7 @@ def read_line(text: str) -> CronLine:
 
 
 def _refuse_a_year(parts: list[str]) -> None:
-    """Six fields begin with the seconds. Where other programs put a year last, this would be another schedule."""
+    """Six fields begin with the seconds. Where other programs put a year last, this would be a different schedule."""
     written = " ".join(parts)
     if "?" in (parts[2], parts[4]):
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""A schedule told to people: in one sentence, and in its exact form."""
+"""Describes a schedule for people: in one sentence, and in its exact form."""
 
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -23,7 +23,7 @@ _FEW_DATES = 3
 
 
 def explain(schedule: Schedule, zone: str = "UTC") -> str:
-    """One sentence. Moments of a schedule that has no zone of its own are shown in the given one."""
+    """One sentence. Moments of a schedule without its own zone are shown in the given one."""
     match schedule:
         case Once():
             return _once(schedule, zone)
@@ -41,7 +41,7 @@ def explain(schedule: Schedule, zone: str = "UTC") -> str:
 
 
 def exact_form(schedule: Schedule) -> str:
-    """The kind and what it is exactly, as it may be written again: "cron 0 9 * * MON-FRI", "every P2W"."""
+    """The kind and its exact text, which can be parsed again: "cron 0 9 * * MON-FRI", "every P2W"."""
     match schedule:
         case Once():
             if schedule.at is not None:
@@ -64,7 +64,7 @@ def exact_form(schedule: Schedule) -> str:
 
 
 def spell(period: Period) -> str:
-    """A length of time in words: "2 weeks", "1 hour and 30 minutes"."""
+    """A duration in words: "2 weeks", "1 hour and 30 minutes"."""
     years, months = divmod(period.months, 12)
     weeks, days = divmod(period.days, 7)
     if weeks and days:

@@ -1,6 +1,7 @@
-"""A cron line in words: "At 09:00, Monday to Friday". Says what the line does, which is not always what was meant.
+"""A cron line in words: "At 09:00, Monday to Friday". It describes what the line does, which is not always what was
+meant.
 
-Every time that is named is one at which the line fires: "from 09:30 to 17:30" names the first and the last of a day.
+Every named time is one at which the line fires: "from 09:30 to 17:30" names the first and the last of a day.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ _MOST_TIMES = 6
 
 
 def tell_lines(lines: Sequence[CronLine]) -> str:
-    """Several lines: their times, and the days once where all have the same."""
+    """Several lines: their times, and the days once if all have the same."""
     if len({_day_fields(line) for line in lines}) > 1:
         return _joined([tell_line(line) for line in lines])
     clocks = sorted({clock for line in lines for clock in _clocks(line)})
@@ -183,7 +184,7 @@ def numbers(values: Sequence[int]) -> str:
 
 
 def _ends(values: Sequence[int], span: int) -> tuple[int, int] | None:
-    """The first and the last of values that follow each other, be it through the end: 22, 23, 0 and 1."""
+    """The first and the last of consecutive values, also across the wrap-around: 22, 23, 0 and 1."""
     if len(values) < 2:
         return None
     if values[-1] - values[0] == len(values) - 1:
@@ -194,7 +195,7 @@ def _ends(values: Sequence[int], span: int) -> tuple[int, int] | None:
 
 
 def _even_step(field: Field, whole: int) -> int:
-    """The step of a field that is the same all around the clock; 0 if it has none."""
+    """The step of a field that is even around the whole clock; 0 if it has none."""
     step = field.items[0].step
     return step if field.open and len(field.items) == 1 and whole % step == 0 else 0
 

@@ -56,7 +56,7 @@ def _months(parts: Parts) -> list[str]:
 
 
 def _times(parts: Parts) -> list[str]:
-    """The times of the day of a rule for days; what is narrowed down or spelled out, for a more frequent one."""
+    """The times of the day of a daily or less frequent rule; the restrictions of a more frequent one."""
     if parts.frequency <= DAILY:
         count = len(parts.hours) * len(parts.minutes) * len(parts.seconds)
         if count <= _MOST_TIMES:

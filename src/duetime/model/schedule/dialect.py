@@ -1,7 +1,7 @@
-"""What other programs write for a schedule, where it can mean only one thing here.
+"""Other programs' syntax for schedules, where it is unambiguous here.
 
-CRON_TZ=Europe/Berlin 0 9 * * *      a zone before the line, as cronie and Kubernetes take it (TZ= as well)
-@every 90s                           an interval, as Go's cron libraries take it
+CRON_TZ=Europe/Berlin 0 9 * * *      a zone before the line, as in cronie and Kubernetes (TZ= as well)
+@every 90s                           an interval, as in Go's cron libraries
 rate(5 minutes)                      an interval of EventBridge, counted from creation; a day has 24 hours
 cron(0 10 ? * 2-6 *)                 a line of EventBridge: the year last, and days of week from 1, which is SUN
 """
@@ -29,8 +29,8 @@ def is_dialect(text: str) -> bool:
 
 
 def read_cron(text: str, zone: str | None = None) -> Cron | Every:
-    """The schedule of a cron line, or of what other programs take for one. Without a zone, and none in the text, it
-    goes by UTC."""
+    """The schedule of a cron line, or of another program's syntax for one. Without a zone, here or in the text, it uses
+    UTC."""
     if not isinstance(text, str):
         return make_cron(text, zone or "UTC")
     given = " ".join(text.split())

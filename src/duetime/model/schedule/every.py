@@ -1,8 +1,8 @@
-"""At an interval from an anchor: exact seconds, or steps through the calendar of a zone.
+"""An interval from an anchor: exact seconds, or steps through the calendar of a zone.
 
-The n-th fire is counted from the anchor, never from the fire before it. So nothing drifts, a month that was too short
-does not shorten those after it (31 January, 28 February, 31 March), and the last of a counted series is known from the
-start.
+The n-th fire is counted from the anchor, never from the previous fire. So nothing drifts, a month that was too short
+does not shorten those after it (31 January, 28 February, 31 March), and the last fire of a counted series is known from
+the start.
 """
 
 from datetime import datetime, timedelta
@@ -23,22 +23,22 @@ class Every(Recurrence, frozen=True, tag="every", omit_defaults=True):
     interval: timedelta
     """The exact part of the interval."""
     anchor: datetime | None = None
-    """Set when the job is stored; with no `start_at` it is the moment of creation, which itself does not fire."""
+    """Set when the job is stored. Without `start_at` it is the moment of creation, which itself does not fire."""
     months: int = 0
     days: int = 0
     zone: str = "UTC"
-    """Whose calendar `months` and `days` walk, and whose days `exclude` leaves out."""
+    """The zone whose calendar `months` and `days` follow, and whose days `exclude` excludes."""
     first: int = 0
     """The number of the first fire: 1 when the anchor itself does not fire."""
     count: int | None = None
-    """How many fires there are, counted by number."""
+    """The number of fires."""
 
     @property
     def period(self) -> Period:
         return Period(self.months, self.days, self.interval)
 
     def anchored(self, moment: datetime) -> "Every":
-        """Counted from this moment, unless it has an anchor already."""
+        """Counted from this moment, unless it already has an anchor."""
         return self if self.anchor is not None else msgspec.structs.replace(self, anchor=moment, first=1)
 
     def settled(self, moment: datetime, seed: str) -> "Every":

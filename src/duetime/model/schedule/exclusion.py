@@ -1,7 +1,7 @@
-"""Days on which a job shall not run: dates, days of the week and the tenant's calendars, in the job's zone.
+"""Excluded days: dates, days of the week and the tenant's calendars, in the job's zone.
 
-What would have run on such a day is skipped, or runs at the same wall time on the next allowed day; two that come to
-the same moment there are one. A day that the zone itself skipped is not allowed either, but nothing is owed for it.
+An occurrence on such a day is skipped, or runs at the same wall time on the next allowed day; two that come to the same
+moment there are one. A day that the zone itself skipped is not allowed either, but nothing is owed for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _PARTS = ("dates", "weekdays", "calendars")
 
 
 class Exclusion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The days to leave out. Use `make_exclusion`, which checks them and brings them in order."""
+    """The excluded days. Use `make_exclusion`, which validates and sorts them."""
 
     dates: tuple[date, ...] = ()
     weekdays: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Exclusion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     calendars: tuple[str, ...] = ()
     """The tenant's calendars, by name."""
     held: tuple[date, ...] = ()
-    """The dates of those calendars, as the store found them: a schedule computes without asking anybody."""
+    """The dates of those calendars, as the store found them: a schedule computes without any I/O."""
 
     def holding(self, dates: Iterable[date]) -> "Exclusion":
         """The same, with these as the dates of its calendars."""
@@ -45,7 +45,7 @@ def make_exclusion(
     instead: Instead = "skip",
     calendars: Iterable[str] = (),
 ) -> Exclusion:
-    """Check the days to leave out, or say which of them cannot be used."""
+    """Validate the excluded days, or refuse the invalid ones."""
     for part, given in zip(_PARTS, (dates, weekdays, calendars), strict=True):
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise InvalidInput(
@@ -61,7 +61,7 @@ def make_exclusion(
         )
     listed = check_dates(dates, "exclude.dates")
     if not listed and not days and not names:
-        raise InvalidInput("names no day", field="exclude", remedy="give dates, weekdays, calendars, or leave it out")
+        raise InvalidInput("contains no day", field="exclude", remedy="set dates, weekdays or calendars, or omit it")
     if instead not in get_args(Instead):
         raise InvalidInput(f"{str(instead)[:20]!r} is not known", field="exclude.instead", remedy="skip or next_day")
     return Exclusion(listed, tuple(sorted(days, key=WEEKDAY_NAMES.index)), instead, tuple(names))

@@ -1,4 +1,4 @@
-"""From what a caller wrote, option by option, to a schedule; or a refusal that names the option at fault."""
+"""From a caller's options to a schedule; errors name the invalid option."""
 
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -19,9 +19,9 @@ from duetime.model.schedule.zone import check_zone
 Length = timedelta | str | float
 DayMatch = Literal["either", "both"]
 KINDS = ("run_at", "run_in", "cron", "every", "when", "rrule")
-"""The options that say when; a schedule has one of them."""
+"""The options that say when; a schedule has exactly one of them."""
 BOUNDS = ("tz", "start_at", "end_at", "exclude", "day_match")
-"""The options that go with one of them."""
+"""The options that accompany one of them."""
 
 
 def make_schedule(
@@ -39,18 +39,16 @@ def make_schedule(
     exclude: Exclusion | dict[str, Any] | None = None,
     now: datetime | None = None,
 ) -> Schedule:
-    """Turn what a caller wrote into a schedule, or say which part cannot be used.
+    """Build a schedule from a caller's options, or refuse the invalid one.
 
-    `now` is for what is counted from the day on which it is said: see `needs_now`.
+    `now` is for schedules that depend on the current day: see `needs_now`.
     """
     kinds = zip(KINDS, (run_at, run_in, cron, every, when, rrule), strict=True)
     given = [name for name, value in kinds if value is not None]
     if len(given) > 1:
-        raise InvalidInput(f"{' and '.join(given)} exclude each other", field=given[1], remedy="give one of them")
+        raise InvalidInput(f"{' and '.join(given)} cannot be combined", field=given[1], remedy="give one of them")
     if tz is not None and (not given or given == ["run_at"]):
-        raise InvalidInput(
-            "a time zone goes with cron, rrule, every, when or run_in", field="tz", remedy="leave it out"
-        )
+        raise InvalidInput("a time zone requires cron, rrule, every, when or run_in", field="tz", remedy="omit it")
     zone = "UTC" if tz is None else check_zone(tz)
     schedule: Schedule = NOW
     if cron is not None:
@@ -72,29 +70,33 @@ def make_schedule(
         return bounded(schedule, **bounds)
     for name, value in bounds.items():
         if value is not None:
-            raise InvalidInput("goes with what repeats: cron, rrule, every or when", field=name, remedy="leave it out")
+            raise InvalidInput(
+                "requires a recurring schedule: cron, rrule, every or when", field=name, remedy="omit it"
+            )
     return schedule
 
 
 def needs_now(*, run_in: Length | None = None, when: str | None = None, tz: str | None = None) -> bool:
-    """Whether these options mean something else on another day: words, and delays in days or months of a calendar."""
+    """Whether these options mean something else on another day: words, and delays in calendar days or months."""
     if when is not None:
         return True
     return run_in is not None and counts_in_calendar(run_in, "UTC" if tz is None else check_zone(tz))
 
 
 def match_days(schedule: Schedule, match: object) -> Schedule:
-    """A cron line whose day of month and day of week must both match, or either of them, as it is by itself."""
+    """A cron line whose day of month and day of week must both match, or either of them, which is the default."""
     if match not in ("either", "both"):
         raise InvalidInput(f"{str(match)[:20]!r} is not known", field="day_match", remedy="either or both")
     if not isinstance(schedule, Cron) or (schedule.said is not None and not is_hashed(schedule.line)):
-        raise InvalidInput("goes with a cron line", field="day_match", remedy="leave it out")
+        raise InvalidInput("requires a cron line", field="day_match", remedy="omit it")
     return schedule if match == "either" else make_cron(on_both_days(schedule.line), schedule.zone)
 
 
 def _said(text: str, zone: str | None, now: datetime | None) -> Schedule:
     if now is None:
-        raise InvalidInput("words need to know the day", field="when", remedy="give now=, or cron, every or run_at")
+        raise InvalidInput(
+            "words require the current day", field="when", remedy="set now=, or use cron, every or run_at"
+        )
     try:
         return parse_schedule(text, zone=zone, now=now)
     except InvalidInput as error:

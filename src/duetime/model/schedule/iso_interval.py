@@ -1,6 +1,6 @@
 """Repeating intervals of ISO 8601: `R5/2026-01-01T00:00:00Z/PT1H` fires five times, the first at its start.
 
-`R/…` repeats without end. Without a start (`R5/PT1H`) it is counted from creation, as every interval is.
+`R/…` repeats without end. Without a start (`R5/PT1H`) it is counted from creation, like every interval.
 """
 
 import re

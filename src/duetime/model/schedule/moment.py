@@ -1,4 +1,4 @@
-"""Moments that a schedule may name, and the error for a schedule that cannot be computed any more."""
+"""Valid moments of a schedule, and the errors for a schedule that cannot be computed."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,8 @@ class UnusableSchedule(Exception):
 
 
 class UnknownHere(UnusableSchedule):
-    """A stored schedule says something that this release or its time zone database does not know. A node with a newer
-    one may know it, so its job is left to the other nodes."""
+    """A stored schedule contains something that this release or its time zone database does not know. A node with a
+    newer one may know it, so its job is left to the other nodes."""
 
 
 def check_moment(value: object, field: str) -> datetime:

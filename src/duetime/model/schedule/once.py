@@ -11,7 +11,7 @@ class Once(msgspec.Struct, frozen=True, tag="once", omit_defaults=True):
     at: datetime | None = None
     delay: timedelta | None = None
     asked: datetime | None = None
-    """The wall time that was asked for, where a change of the clocks of `place` makes it missing or double."""
+    """The requested wall time, if a clock change of `place` makes it missing or ambiguous."""
     place: str | None = None
 
 

@@ -1,4 +1,5 @@
-"""One text, any kind: a cron line, a recurrence rule, a duration, a repeating interval, a moment or plain words."""
+"""Parses one text of any kind: a cron line, a recurrence rule, a duration, a repeating interval, a moment or plain
+words."""
 
 import re
 from datetime import datetime
@@ -24,9 +25,9 @@ _DURATION = re.compile(r"P[0-9T].*|(?:[0-9.]+ ?(?:w|d|h|ms|m|s) ?)+")
 
 def parse_schedule(text: str, *, zone: str | None = None, now: datetime) -> Schedule:
     """The schedule that a text means: `0 9 * * MON`, `PT15M` (every 15 minutes), `R5/2026-01-01T00:00:00Z/PT1H`,
-    `2026-11-15T09:00:00+01:00`, or words such as "every weekday at 9am". What `exact_form` writes is read back.
+    `2026-11-15T09:00:00+01:00`, or words such as "every weekday at 9am". It reads back what `exact_form` writes.
 
-    What was told in words and repeats remembers them, for the same words mean the same schedule whenever they are said.
+    A recurring schedule in words keeps its words: equal words mean an equal schedule, whenever they are submitted.
     """
     place = "UTC" if zone is None else check_zone(zone)
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
@@ -50,7 +51,7 @@ def parse_schedule(text: str, *, zone: str | None = None, now: datetime) -> Sche
 
 
 def _is_cron(parts: list[str]) -> bool:
-    """Words never start with three fields of a cron line, nor do they hold a star."""
+    """Words never start with three fields of a cron line, nor do they contain a star."""
     if any("*" in part for part in parts):
         return True
     return len(parts) in (5, 6, 7) and all(_CRON_FIELD.fullmatch(part) for part in parts[:3])

@@ -1,4 +1,4 @@
-"""The pieces that schedules are made of: intervals, delays and bounds, each checked."""
+"""The parts of schedules: intervals, delays and bounds, each validated."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,15 +29,15 @@ def make_every(every: timedelta | str | float, zone: str) -> Every:
 
 
 def delayed(run_in: timedelta | str | float, zone: str, now: datetime | None) -> Once:
-    """After a delay. One of exact length is counted on the database's clock, one in the calendar from `now`."""
+    """After a delay. An exact delay is counted on the database's clock, a calendar delay from `now`."""
     period = _delay(run_in, zone)
     if not period.in_calendar:
         return Once(delay=period.exact)
     if now is None:
         raise InvalidInput(
-            f"{run_in!r} counts in the calendar, which needs to know the day",
+            f"{run_in!r} counts in calendar units, which requires the current day",
             field="run_in",
-            remedy="give run_at, or a length in hours",
+            remedy="use run_at, or a duration in hours",
         )
     try:
         wall = walk_calendar(wall_of(now, zone_named(zone)), period.months, period.days).replace(fold=0)
@@ -62,7 +62,7 @@ def bounded(
     end_at: datetime | str | None = None,
     exclude: Exclusion | dict[str, Any] | None = None,
 ) -> Recurring:
-    """The same schedule with bounds and days to leave out. An interval without an anchor starts at `start_at`."""
+    """The same schedule with bounds and excluded days. An interval without an anchor starts at `start_at`."""
     changes: dict[str, Any] = {}
     start = None if start_at is None else check_moment(start_at, "start_at")
     if start is not None:
@@ -70,11 +70,11 @@ def bounded(
         if unanchored:
             changes["anchor"] = start
         if not unanchored or schedule.said is not None:
-            changes["start_at"] = start  # with words, it tells what was asked from where they begin by themselves
+            changes["start_at"] = start  # with words, their own start is kept apart from the requested one
     if end_at is not None:
         changes["end_at"] = end = check_moment(end_at, "end_at")
         if start is not None and end < start:
-            raise InvalidInput("lies before start_at", field="end_at")
+            raise InvalidInput("is before start_at", field="end_at")
     if exclude is not None:
         changes["exclude"] = exclusion = check_exclusion(exclude)
         if isinstance(schedule, Every) and schedule.interval and exclusion.instead == "next_day":
@@ -93,7 +93,7 @@ def bounded(
 
 
 def counts_in_calendar(run_in: timedelta | str | float, zone: str) -> bool:
-    """Whether a delay can only be counted by somebody who knows the day."""
+    """Whether a delay depends on the current day."""
     return _delay(run_in, zone).in_calendar
 
 

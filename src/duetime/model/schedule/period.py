@@ -1,4 +1,4 @@
-"""Lengths of time that may count in calendar units.
+"""Durations that may count in calendar units.
 
     PT15M  90s  1h30m  a number of seconds          exact: hours, minutes and seconds
     P1D  P2W  P1M  P1Y  1d  2w                      days, weeks, months and years of the calendar
@@ -54,7 +54,7 @@ class Period(NamedTuple):
 
 
 def parse_period(value: timedelta | str | float, field: str) -> Period:
-    """Read a length of time, or say what cannot be read."""
+    """Parse a duration that may count in calendar units, or refuse it."""
     if isinstance(value, str) and (match := _matched(value)):
         parts = match.groupdict()
         count = {name: int(parts.get(name) or 0) for name in ("years", "months", "weeks", "days")}
@@ -76,7 +76,7 @@ def parse_period(value: timedelta | str | float, field: str) -> Period:
 
 
 def walk_calendar(wall: datetime, months: int, days: int) -> datetime:
-    """This many months and days later; the last day of the month where the month is too short."""
+    """This many months and days later; the last day of the month if the month is too short."""
     if months:
         year, month = divmod(wall.year * 12 + wall.month - 1 + months, 12)
         if year > _LAST_YEAR:
@@ -109,7 +109,7 @@ def _rest(match: re.Match[str]) -> str:
 
 
 def parse_exact(value: timedelta | str | float, field: str) -> timedelta:
-    """Read a length of exact time."""
+    """Parse an exact duration."""
     try:
         return parse_duration(value)
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What a schedule will do: its next fires, in local time and UTC, and what clock changes make of them."""
+"""Previews a schedule: its next fires, in local time and UTC, and the effects of clock changes."""
 
 from datetime import UTC, datetime
 
@@ -15,19 +15,19 @@ MOST = 1000
 
 
 class ComingFire(msgspec.Struct, frozen=True):
-    """One fire to come."""
+    """One future fire."""
 
     local: datetime
     utc: datetime
     change: ClockChange | None = None
-    """What a change of the clocks makes of it: its time does not exist and it runs right after the gap; or its time
-    comes twice, and this is the first or the second."""
+    """The effect of a clock change on it: its time does not exist and it runs right after the gap; or its time comes
+    twice, and this is the first or the second."""
     note: str | None = None
     """The same for people."""
 
 
 def preview(schedule: Schedule, zone: str, start: datetime, count: int) -> list[ComingFire]:
-    """The next fires from `start` on, shown in `zone`. What is not anchored yet is counted from `start`."""
+    """The next fires from `start` on, shown in `zone`. An interval without an anchor is counted from `start`."""
     if isinstance(schedule, Once):
         due = schedule.at or start + (schedule.delay or 0 * MICROSECOND)
         return [_told(due, zone, once_note(schedule))] if due >= start and count else []
@@ -51,19 +51,19 @@ def _told(fire: datetime, zone: str, note: tuple[ClockChange, str] | None) -> Co
 
 
 def why_nothing(schedule: Schedule, start: datetime) -> str:
-    """Why a schedule that has no fires from `start` on has none."""
+    """Why a schedule has no fires from `start` on."""
     if isinstance(schedule, Once):
-        return "that time is over"
+        return "that time has passed"
     if isinstance(schedule, After):
         return "it has no times of its own: it runs after another job"
     schedule, moment = schedule.settled(start, ""), max(start, EARLIEST) - MICROSECOND
     if schedule.exclude is not None:
         schedule = msgspec.structs.replace(schedule, exclude=None)
         if schedule.next_after(moment) is not None:
-            return "every time that it names falls on a day that exclude leaves out"
+            return "every time that it names falls on an excluded day"
     if schedule.end_at is not None:
         schedule = msgspec.structs.replace(schedule, end_at=None)
         if schedule.next_after(moment) is not None:
-            return "end_at lies before its next time"
+            return "end_at is before its next time"
     last = schedule.latest_until(moment)
     return "no time is left" if last is None else f"no time is left: the last was {last.isoformat(' ', 'seconds')}"

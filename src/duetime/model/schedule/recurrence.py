@@ -1,4 +1,4 @@
-"""What every recurring schedule has in common: bounds, and days that it leaves out."""
+"""What every recurring schedule has in common: bounds, and excluded days."""
 
 from collections.abc import Iterable
 from datetime import date, datetime
@@ -17,8 +17,8 @@ R = TypeVar("R", bound="Recurrence")
 class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A pure function from a moment to the next fire after it.
 
-    `next_after` grows with its moment, and answers the same for every moment up to the fire it names. `latest_until`
-    is its counterpart: the greatest fire that is not after the moment.
+    `next_after` grows with its moment, and returns the same fire for every moment before it. `latest_until` is its
+    counterpart: the greatest fire that is not after the moment.
     """
 
     start_at: datetime | None = None
@@ -27,7 +27,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """No fire after it."""
     exclude: Exclusion | None = None
     said: str | None = None
-    """The words that it was made from: the same words mean the same schedule, whenever they are said."""
+    """The words that it was made from: equal words mean an equal schedule, whenever they are submitted."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         if self.start_at is not None and moment < self.start_at:
@@ -42,7 +42,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return None if found is None or (self.start_at is not None and found < self.start_at) else found
 
     def count_between(self, after: datetime, until: datetime, most: int) -> int | None:
-        """How many fires lie after one moment and not after the other; None where that takes more than `most` steps."""
+        """The number of fires in `(after, until]`; None if that takes more than `most` steps."""
         if self.start_at is not None and after < self.start_at:
             after = self.start_at - MICROSECOND
         if self.end_at is not None and until > self.end_at:
@@ -55,7 +55,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     @property
     def calendars(self) -> tuple[str, ...]:
-        """The tenant's calendars whose days it leaves out."""
+        """The tenant's calendars whose days it excludes."""
         return () if self.exclude is None else self.exclude.calendars
 
     def holding(self: R, dates: Iterable[date]) -> R:
@@ -65,22 +65,22 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return msgspec.structs.replace(self, exclude=self.exclude.holding(dates))
 
     def as_asked(self: R) -> R:
-        """Without what the store added: what two requests are compared by."""
+        """Without what the store added: the form in which two requests are compared."""
         return self.holding(())
 
     def settled(self: R, moment: datetime, seed: str) -> R:
         """With what is only known when a job is stored: the moment that an interval is counted from, and the `seed`
-        (the job's key, or its id) that the values of `H` in a cron line are computed from."""
+        (the job's key, or its id) for the values of `H` in a cron line."""
         return self
 
     @property
     def goes_by_zone(self) -> bool:
-        """Whether its fires depend on when the clocks of a zone are changed."""
+        """Whether its fires depend on the clock changes of a zone."""
         raise NotImplementedError
 
     @cached_property
     def _walk(self) -> Walk:
-        # Kept with the schedule: to look it up means to hash ten thousand excluded dates, at each of its fires.
+        # Cached on the schedule: a lookup would hash ten thousand excluded dates at each fire.
         return self._make_walk()
 
     def _make_walk(self) -> Walk:

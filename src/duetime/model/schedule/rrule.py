@@ -1,4 +1,4 @@
-"""On a recurrence rule of iCalendar: at the wall times that it names, in a time zone."""
+"""A recurrence rule of iCalendar: fires at the wall times that it names, in a time zone."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,7 +15,7 @@ from duetime.model.schedule.zone import check_zone, wall_of, zone_named
 
 
 class RRule(Recurrence, frozen=True, tag="rrule", omit_defaults=True):
-    """Runs at the wall-clock times that a recurrence rule names."""
+    """Runs at the wall times that a recurrence rule names."""
 
     rule: str
     """`DTSTART:20260105T090000 RRULE:FREQ=WEEKLY`: DTSTART is a wall time of the zone."""
@@ -27,7 +27,7 @@ class RRule(Recurrence, frozen=True, tag="rrule", omit_defaults=True):
 
     @property
     def can_move_days(self) -> bool:
-        """Whether its times are the same on every day, so that one day's can be kept on another."""
+        """Whether its times are the same on every day, so that an occurrence can keep its time on another day."""
         return not isinstance(_times(self.rule).times, Steps)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class RRule(Recurrence, frozen=True, tag="rrule", omit_defaults=True):
 
 
 def make_rrule(text: str, zone: str | None = None, start_at: datetime | None = None) -> RRule:
-    """Check a rule. Its zone is that of its DTSTART, or the given one; its DTSTART may be given as `start_at`."""
+    """Validate a rule. Its zone is that of its DTSTART, or the given one; `start_at` may replace its DTSTART."""
     written = split_rule(text)
     if written.zone is not None:
         named = _checked(written.zone)
@@ -61,7 +61,7 @@ def make_rrule(text: str, zone: str | None = None, start_at: datetime | None = N
 
 @lru_cache(maxsize=16_384)
 def rrule_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
-    """The one walk for all jobs with this rule, zone and calendar."""
+    """The shared walk of all jobs with this rule, zone and calendar."""
     zone = zone_named(zone_name)
     try:
         parts, times = _parts(text), _times(text)
@@ -72,7 +72,7 @@ def rrule_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
         if allowed.moves and isinstance(times.times, Steps):
             raise UnusableSchedule("a rule with other times every day has no wall time to keep on another day")
         if allowed.moves and parts.most is not None and times.end < ENDLESS:
-            # The last of a counted series runs as well, though on another day.
+            # The last occurrence of a counted series runs as well, though on another day.
             times = times._replace(end=datetime.combine(allowed.first_from(times.end.date()), times.end.time()))
         times = times.on_days(FilteredDays(times.times.days, allowed))
     walk = (Rhythm if parts.frequency > DAILY else FixedTimes)(times, zone)
@@ -99,7 +99,7 @@ def _begin(written: Written, zone: str) -> datetime | None:
         refuse("DTSTART has both a TZID and a Z", "leave out the Z: it is a time of that zone")
     wall = wall_of(begin.astimezone(UTC), zone_named(zone))
     if wall.fold:
-        # The wall time alone would begin the rule an hour early, in the first pass.
+        # The wall time alone would start the rule an hour early, in the first pass.
         refuse(
             f"DTSTART {written.begin} is the second {wall:%H:%M} of that day in {zone}",
             f"a time of the wall, which is the first: DTSTART:{wall:%Y%m%dT%H%M%S}; or one that comes once",

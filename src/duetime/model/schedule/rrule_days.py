@@ -1,8 +1,8 @@
 """The days of a recurrence rule.
 
-dateutil says which days of a year a rule names. It stops looking only at the end of its calendar, in 9999: a rule that
-names no day would keep it busy for minutes. So it is asked about the last 28 years of that calendar, which end soon,
-and in which every kind of year occurs. Kinds of years differ in their first weekday and in leap days; nothing else
+dateutil computes which days of a year a rule names. It stops searching only at the end of its calendar, in 9999: a rule
+that names no day would keep it busy for minutes. So it is asked about the last 28 years of that calendar, which end
+soon, and which contain every kind of year. Kinds of years differ in their first weekday and in leap days. Nothing else
 matters to a rule but its INTERVAL, which is arithmetic. So any year is found without walking there from DTSTART.
 """
 
@@ -25,7 +25,7 @@ _FIRST_YEAR, _LAST_YEAR = 9971, 9998
 _YEARS_KEPT = 64
 _EVERY_DAY = tuple(range(1, 32))
 _FREQUENCIES: tuple[Literal[0, 1, 2], ...] = (0, 1, 2)
-"""As dateutil numbers them: the same way."""
+"""The same numbers as dateutil's."""
 _MONTHLY, _WEEKLY = FREQUENCIES.index("MONTHLY"), FREQUENCIES.index("WEEKLY")
 
 
@@ -101,7 +101,7 @@ class RRuleDays:
         if found is None:
             first = _years()[kind]
             ahead = self._look(first, first)
-            if not ahead:  # it has looked at all the years that follow: look at all once, and never again
+            if not ahead:  # it has searched all following years: search all years once, and never again
                 ahead = self._look(_FIRST_YEAR, _LAST_YEAR)
                 self._by_kind = {_kind(each): () for each in range(_FIRST_YEAR, _LAST_YEAR + 1)}
             self._by_kind |= {_kind(each): tuple(days) for each, days in ahead.items()}
@@ -109,10 +109,10 @@ class RRuleDays:
         return found
 
     def _look(self, first: int, last: int) -> dict[int, list[int]]:
-        """The days that the rule names in these years of the end of the calendar, by year."""
+        """The days that the rule names in these last years of the calendar, by year."""
         parts = self._parts
         start, month_days = date(first, 1, 1), parts.month_days
-        # The days of all months that fit are those of all days that fit, and take a thirtieth of the work.
+        # The days of all matching months are those of all matching days, for a thirtieth of the work.
         frequency = _MONTHLY if parts.frequency >= DAILY else parts.frequency
         if parts.frequency >= DAILY and not (month_days or parts.weekdays):
             month_days = _EVERY_DAY
@@ -150,5 +150,5 @@ def _kind(year: int) -> YearKind:
 
 @cache
 def _years() -> dict[YearKind, int]:
-    """A year of each kind: the last one, after which least is left to look at."""
+    """A year of each kind: the last one, after which least is left to search."""
     return {_kind(year): year for year in range(_FIRST_YEAR, _LAST_YEAR + 1)}

@@ -1,7 +1,7 @@
 """A recurrence rule of iCalendar (RFC 5545) as text and as its parts: `DTSTART:20260105T090000 RRULE:FREQ=WEEKLY`.
 
-What a rule does not say comes from its DTSTART; without one it must say it itself. What is ambiguous in the RFC, or
-read differently by the programs that write rules, is refused by the name of the part.
+A rule takes what it does not name from its DTSTART; without one it must name everything. Parts that are ambiguous in
+the RFC, or that programs interpret differently, are refused by name.
 """
 
 import re
@@ -52,7 +52,7 @@ class Written(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a rule says, with what it takes from its DTSTART."""
+    """The parts of a rule, with what it takes from its DTSTART."""
 
     frequency: int
     interval: int
@@ -73,7 +73,7 @@ class Parts(NamedTuple):
     hours: tuple[int, ...]
     minutes: tuple[int, ...]
     seconds: tuple[int, ...]
-    """Without values: any, for what is more frequent than that."""
+    """Empty: any, for a more frequent rule."""
 
 
 def looks_like_a_rule(text: str) -> bool:
@@ -99,7 +99,7 @@ def split_rule(text: object) -> Written:
 
 @lru_cache(maxsize=16_384)
 def read_parts(rule: str, begin: datetime | None) -> Parts:
-    """Read a rule that starts at a wall time, or say which part cannot be used."""
+    """Parse a rule that starts at a wall time, or refuse the invalid part."""
     given: dict[str, str] = {}
     for part in rule.split(";"):
         name, equals, value = part.partition("=")
@@ -108,14 +108,14 @@ def read_parts(rule: str, begin: datetime | None) -> Parts:
         if not equals or not value:
             refuse(f"{name} has no value", f"such as {name}=1")
         if name in given:
-            refuse(f"{name} stands twice", "give it once, with commas between its values")
+            refuse(f"{name} appears twice", "give it once, with commas between its values")
         given[name] = value
     if given.get("FREQ") not in FREQUENCIES:
         refuse(f"FREQ is {given.get('FREQ', 'missing')}", ", ".join(FREQUENCIES))
     frequency = FREQUENCIES.index(given["FREQ"])
     numbers = {name: _numbers(name, given.get(name, "")) for name in NUMBERS}
     if "COUNT" in given and "UNTIL" in given:
-        refuse("COUNT and UNTIL exclude each other", "give one of them")
+        refuse("COUNT and UNTIL cannot be combined", "give one of them")
     week_start = given.get("WKST", "MO")
     if week_start not in WEEKDAYS:
         refuse(f"WKST is {week_start[:10]}", ", ".join(WEEKDAYS))
@@ -141,7 +141,7 @@ def read_parts(rule: str, begin: datetime | None) -> Parts:
 
 
 def read_time(name: str, text: str) -> datetime:
-    """A time as iCalendar writes it: a moment with Z, a wall time without."""
+    """A time in iCalendar's format: a moment with Z, a wall time without."""
     try:
         found = datetime.strptime(text[:15], "%Y%m%dT%H%M%S") if _TIME.fullmatch(text) else None  # noqa: DTZ007
     except ValueError:
@@ -189,20 +189,20 @@ def _weekdays(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _check(parts: Parts) -> None:
-    """Combinations that the RFC forbids, or that programs read differently."""
+    """Combinations that the RFC forbids, or that programs interpret differently."""
     frequency = FREQUENCIES[parts.frequency]
     if any(number for _, number in parts.weekdays) and (parts.frequency > 1 or parts.weeks):
         refuse(f"BYDAY has a number, beside FREQ={frequency}{' and BYWEEKNO' if parts.weeks else ''}", "MO, not 1MO")
     if parts.month_days and frequency == "WEEKLY":
-        refuse("BYMONTHDAY does not go with FREQ=WEEKLY", "FREQ=MONTHLY, or FREQ=DAILY with BYDAY")
+        refuse("BYMONTHDAY cannot be combined with FREQ=WEEKLY", "FREQ=MONTHLY, or FREQ=DAILY with BYDAY")
     if parts.month_days and frequency == "YEARLY" and not parts.months:
         refuse("BYMONTHDAY is ambiguous with FREQ=YEARLY", "add BYMONTH, or FREQ=MONTHLY for every month")
     if parts.year_days and frequency in ("MONTHLY", "WEEKLY", "DAILY"):
-        refuse(f"BYYEARDAY does not go with FREQ={frequency}", "FREQ=YEARLY")
+        refuse(f"BYYEARDAY cannot be combined with FREQ={frequency}", "FREQ=YEARLY")
     if parts.weeks and frequency != "YEARLY":
-        refuse(f"BYWEEKNO does not go with FREQ={frequency}", "FREQ=YEARLY")
+        refuse(f"BYWEEKNO cannot be combined with FREQ={frequency}", "FREQ=YEARLY")
     if parts.positions and parts.frequency >= DAILY:
-        refuse(f"BYSETPOS does not go with FREQ={frequency}", "name the time itself, such as BYMINUTE=45")
+        refuse(f"BYSETPOS cannot be combined with FREQ={frequency}", "name the time itself, such as BYMINUTE=45")
     if parts.positions and max(len(parts.hours), 1) * max(len(parts.minutes), 1) * max(len(parts.seconds), 1) > 1:
         refuse("BYSETPOS counts days, and the rule has several times of the day", "a job for each time")
     if parts.begin is None and parts.interval > 1:
@@ -237,5 +237,5 @@ def _completed(parts: Parts) -> Parts:
 
 def _start(begin: datetime | None, missing: str) -> datetime:
     if begin is None:
-        refuse(f"says neither {missing} nor DTSTART", f"add {missing}, DTSTART:20260105T090000 or start_at")
+        refuse(f"has neither {missing} nor DTSTART", f"add {missing}, DTSTART:20260105T090000 or start_at")
     return begin

@@ -27,7 +27,7 @@ _CENTURY = timedelta(days=366 * HORIZON)
 
 
 class Steps(NamedTuple):
-    """Times that are so many seconds apart on the wall, counted from the first. Every day has one at least."""
+    """Wall times at an even distance in seconds, counted from the first. Every day has at least one."""
 
     begin: datetime
     step: timedelta
@@ -86,7 +86,7 @@ class RRuleTimes(NamedTuple):
 
 
 def times_of(parts: Parts) -> RRuleTimes:
-    """The wall times of a rule, or a refusal if it has none."""
+    """The wall times of a rule; refuses a rule without any."""
     days = RRuleDays(parts)
     times = _times(parts, days)
     begin = parts.begin or datetime(1900, 1, 1)  # noqa: DTZ001 - a wall time
@@ -148,7 +148,7 @@ def _steps(parts: Parts, days: Days) -> Steps:
     ]
     if given:
         refuse(
-            f"{given[0]} does not go with FREQ={frequency};INTERVAL={interval}, which has other times every day",
+            f"{given[0]} cannot be combined with FREQ={frequency};INTERVAL={interval}, which has other times every day",
             "an interval that goes into a day or an hour evenly",
         )
     return Steps(begin, timedelta(seconds=step), days)
@@ -162,7 +162,9 @@ def _last_of(times: CronLine | Steps, days: RRuleDays, first: datetime, count: i
     """The wall time with this number, counted from the first; the end of time if a century has fewer."""
     if isinstance(times, Steps):
         if not days.every_day:
-            refuse("COUNT does not go with an interval that has other times every day and leaves out days", "UNTIL")
+            refuse(
+                "COUNT cannot be combined with an interval that has other times every day and leaves out days", "UNTIL"
+            )
         return times.begin + (count - 1) * times.step if (count - 1) * times.step < _CENTURY else ENDLESS
     hours, minutes, seconds = times.hour.values, times.minute.values, times.second.values
     per_day = len(hours) * len(minutes) * len(seconds)

@@ -17,11 +17,11 @@ _YEARS = timedelta(days=366 * HORIZON)
 _SLACK = 3 * DAY
 """More than all the clock changes of a zone can move a fire."""
 _NEAR = 2 * DAY
-"""So near, the next step of a day or more is found sooner than the moment at which the next allowed day begins."""
+"""Within this distance, the next step of a day or more is found sooner than the start of the next allowed day."""
 
 
 class ExactSteps(Walk):
-    """Steps of real time, which know no clock changes."""
+    """Steps of real time, independent of clock changes."""
 
     def __init__(self, anchor: datetime, interval: timedelta, first: int, count: int | None) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ExactSteps(Walk):
 
 
 class ExactStepsOnAllowedDays(Walk):
-    """Exact steps without those that fall on a day that is left out."""
+    """Exact steps without those on excluded days."""
 
     def __init__(self, steps: ExactSteps, allowed: AllowedDays, zone: ZoneInfo) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class ExactStepsOnAllowedDays(Walk):
             morning = reach(_midnight(following), self._zone)
             change = change_at(wall, self._zone)
             if change is not None and not wall.fold:
-                morning = min(morning, change.at)  # clocks that go back over midnight return to the day before
+                morning = min(morning, change.at)  # clocks that go back over midnight return to the previous day
             found = self._steps.next_after(max(morning - MICROSECOND, found))
         return None
 
@@ -123,7 +123,7 @@ class CalendarSteps(Walk):
         self._allowed = allowed
         self._moves = allowed is not None and allowed.moves
         self._skips = None if allowed is None or allowed.moves or period.exact else allowed
-        """What it leaves out, where the wall time of a fire tells whether it is left out."""
+        """The excluded days, if a fire's wall time alone decides whether it is excluded."""
         self._shortest = period.months * 28 * DAY + period.days * DAY + period.exact
         self._longest = period.months * 31 * DAY + period.days * DAY + period.exact
 
@@ -174,7 +174,7 @@ class CalendarSteps(Walk):
     def _fire(self, number: int) -> datetime:
         named = self._named(number)
         if number == 0 and named == self._wall:
-            return self._anchor  # a moment that was given, be it the second of two
+            return self._anchor  # a given moment, even if it is the second of two
         return reach(named, self._zone) + number * self._period.exact
 
     def _named(self, number: int) -> datetime:
@@ -195,7 +195,7 @@ class CalendarSteps(Walk):
 def exact_steps(
     anchor: datetime, interval: timedelta, zone: str, first: int, count: int | None, exclude: Exclusion | None
 ) -> Walk:
-    # Every job has an anchor of its own: there is little to remember, and little to compute.
+    # Every job has its own anchor: there is little to cache, and little to compute.
     if exclude is None:
         return ExactSteps(anchor, interval, first, count)
     return _exact_steps_on(anchor, interval, zone, first, count, exclude)

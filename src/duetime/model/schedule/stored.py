@@ -1,4 +1,4 @@
-"""How a schedule is stored: as JSON that says its kind, and only what differs from the default."""
+"""How a schedule is stored: as JSON with its kind and its non-default fields."""
 
 from functools import lru_cache
 
@@ -27,15 +27,15 @@ def decode_schedule(body: bytes) -> Schedule:
     try:
         return _decoder.decode(body)
     except msgspec.ValidationError as error:
-        # It is JSON, but no schedule that this release knows: a newer one may have written it.
+        # It is JSON, but not a schedule that this release knows: a newer one may have written it.
         raise UnknownHere(f"this release cannot read the stored schedule: {error}") from error
     except msgspec.DecodeError as error:
         raise UnusableSchedule(f"the stored schedule cannot be read: {error}") from error
 
 
 def shown_schedule(body: bytes) -> Schedule:
-    """For those who only look. One that cannot be read, such as that of a newer release, shows as none at all; the
-    scanner leaves its job alone and says why. One row must not keep a whole list from being read."""
+    """For display. A schedule that cannot be read, such as that of a newer release, shows as none; the scanner leaves
+    its job alone and reports why. One row must not make a whole list unreadable."""
     try:
         return decode_schedule(body)
     except UnusableSchedule:
@@ -43,11 +43,12 @@ def shown_schedule(body: bytes) -> Schedule:
 
 
 def same_schedule(one: Schedule, other: Schedule) -> bool:
-    """Whether two requests ask for the same schedule. What is counted from the moment of asking never is."""
+    """Whether two requests ask for the same schedule. A schedule that is counted from the moment of the request never
+    is."""
     if isinstance(one, Once) or isinstance(other, Once):
         return one == other and isinstance(one, Once) and one.at is not None
     first, second = one.as_asked(), other.as_asked()
     if first.said is None or first.said != second.said:
         return first == second
-    # The same words said on another day may be counted from another day.
+    # The same words may be counted from another day.
     return all(getattr(first, name) == getattr(second, name) for name in ("zone", "start_at", "end_at", "exclude"))

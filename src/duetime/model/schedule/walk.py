@@ -6,11 +6,11 @@ The contract for clock changes, the same for every kind of schedule:
   exist at all is skipped.
 - A wall time that exists twice fires once, when it comes first.
 - A cron line with a rhythm (`*` or a step in minute or hour) fires whenever the clock shows one of its times, in both
-  passes of a repeated hour. A time that a gap swallowed needs no making up if the line fires anyway at the moment at
-  which that time would have come on unchanged clocks: 02:15 of `15 * * * *` is then called 03:15.
+  passes of a repeated hour. A missing time inside a gap is not made up if the line fires anyway at the moment at
+  which that time would have come without the change: 02:15 of `15 * * * *` is then called 03:15.
 
-Each walk remembers its last answers. What follows a moment is also what follows every later moment up to that fire, so
-a herd of jobs with one schedule computes once.
+Each walk caches its last answers. The fire after a moment is also the fire after every later moment before it, so
+thousands of jobs with one schedule compute it once.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ from duetime.model.schedule.zone import (
 
 
 class Walk(ABC):
-    """The fires of one schedule. Never looks at anything but the moment."""
+    """The fires of one schedule. They depend only on the moment."""
 
     def __init__(self) -> None:
         self._ahead: tuple[datetime, datetime] | None = None
@@ -72,7 +72,7 @@ class Walk(ABC):
         return found
 
     def count_between(self, after: datetime, until: datetime, most: int) -> int | None:
-        """How many fires lie after one moment and not after the other; None where that takes more than `most` steps."""
+        """The number of fires in `(after, until]`; None if that takes more than `most` steps."""
         found, fire = 0, self.next_after(after)
         while fire is not None and fire <= until:
             found += 1
@@ -89,15 +89,15 @@ class Walk(ABC):
 
     @abstractmethod
     def asked(self, fire: datetime) -> datetime | None:
-        """The wall time that the schedule names for one of its fires: another than the clock shows, if that time does
-        not exist. None where fires have no wall time of their own."""
+        """The wall time that the schedule names for one of its fires: not what the clock shows, if that time does not
+        exist. None if fires have no wall time of their own."""
 
 
 class LineWalk(Walk):
     """The fires of a cron line in a zone.
 
-    Most of the time nobody changes a clock, neither around the moment that is asked for nor around the fire that is
-    found. Then what the clock shows is a sum. What lies in between does not matter: the line names no time there.
+    Most of the time there is no clock change around the given moment or around the fire that is found. Then the wall
+    time is a simple addition. What lies in between does not matter: the line names no time there.
     """
 
     def __init__(self, line: WallTimes, zone: ZoneInfo) -> None:
@@ -174,7 +174,7 @@ class FixedTimes(LineWalk):
 
 
 class Rhythm(LineWalk):
-    """A cron line that goes by the minute or the hour: it fires whenever the clock shows one of its times."""
+    """A cron line that repeats by the minute or the hour: it fires whenever the clock shows one of its times."""
 
     def _next_by_clock(self, moment: datetime) -> datetime | None:
         wall = wall_of(moment, self._zone).replace(microsecond=0)
@@ -252,7 +252,7 @@ class Until(Walk):
 
 
 class Together(Walk):
-    """Several lines as one schedule: the fires of all of them, of which two at one moment are one."""
+    """Several lines as one schedule: the fires of all of them; two at one moment are one."""
 
     def __init__(self, walks: Sequence[Walk]) -> None:
         super().__init__()
@@ -266,13 +266,13 @@ class Together(Walk):
 
     def asked(self, fire: datetime) -> datetime | None:
         named = [walk.asked(fire) for walk in self._walks if walk.latest_until(fire) == fire]
-        # A time that is on the clock is told before one that a change of the clocks has moved to it.
+        # Prefer a time that the clock shows over one that a clock change has moved to it.
         return max((wall for wall in named if wall is not None), default=None)
 
 
 @lru_cache(maxsize=16_384)
 def cron_walk(text: str, zone_name: str, exclude: Exclusion | None) -> Walk:
-    """The one walk for all jobs with this line, zone and calendar."""
+    """The shared walk of all jobs with this line, zone and calendar."""
     zone = zone_named(zone_name)
     try:
         lines = read_lines(settled_line(text, ""))

@@ -1,4 +1,4 @@
-"""The clock on the wall of a time zone, and the moments at which it is changed.
+"""The wall clock of a time zone, and its clock changes.
 
 A *wall time* is a naive datetime: what that clock shows. Clocks that go forward leave a gap of wall times that do not
 exist; clocks that go back show some wall times twice; a zone that crosses the date line forward loses a whole day.
@@ -22,20 +22,21 @@ from duetime.text.suggestions import patience
 
 _OFFSET = re.compile(r"(?:UTC|GMT)? ?([+-])0?([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"[A-Z]{2,5}")
-"""Those that look alike are hours apart: CEST is not close to EST."""
+"""Abbreviations that look alike are hours apart: CEST is not close to EST."""
 # Not names of places: they mean something else on every machine, or count leap seconds.
 _NOT_ZONES = ("localtime", "posixrules", "Factory", "right/", "posix/")
 
 
-# What keeps a process from reading any file for now. Other errors are about the name: that of a folder, or too long.
+# Errors that temporarily keep a process from reading any file. Other errors are about the name: that of a folder, or
+# too long.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.ESTALE})
 
 _PROBE = timedelta(hours=6)
-"""Clocks that were changed are left alone for longer than this."""
+"""Two clock changes are further apart than this."""
 
 
 class Change(NamedTuple):
-    """Clocks are changed at `at`: where they would have shown `before`, they show `after`."""
+    """A clock change at `at`: where the clock would have shown `before`, it shows `after`."""
 
     at: datetime
     before: datetime
@@ -51,7 +52,7 @@ class Change(NamedTuple):
 
 
 def check_zone(zone: object) -> str:
-    """A name in the time zone database."""
+    """A name from the time zone database."""
     if isinstance(zone, str):
         try:
             zone_named(zone)
@@ -67,11 +68,12 @@ def check_zone(zone: object) -> str:
 
 
 def _remedy(name: str) -> str:
-    """What to write instead. An offset is not close to any name; and the names with an offset have the other sign."""
+    """What to write instead. An offset is not close to any name, and the names with an offset have the opposite
+    sign."""
     if (offset := _OFFSET.fullmatch(name)) is not None:
         hours, minutes = int(offset[2]), int(offset[3] or 0)
         if minutes or not 1 <= hours <= (14 if offset[1] == "+" else 12):
-            return "a name such as Asia/Kolkata: a zone has a name, which tells when its clocks are changed"
+            return "a name such as Asia/Kolkata: only a name determines when the clocks change"
         named = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{hours}"
         side = "ahead of" if offset[1] == "+" else "behind"
         return f"a name such as Europe/Berlin; or {named}, which is always {hours} h {side} UTC"
@@ -81,7 +83,7 @@ def _remedy(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> ZoneInfo:
-    """Raises `UnknownHere`, or `OSError` when this process cannot read files for now."""
+    """Raises `UnknownHere`, or `OSError` when this process temporarily cannot read files."""
     if not name.startswith(_NOT_ZONES):
         try:
             return ZoneInfo(name)
@@ -95,7 +97,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=1024)
 def _nearest(name: str) -> str | None:
-    """The zone that was probably meant. A search takes milliseconds, and one misspelling often stands in many jobs."""
+    """The zone that was probably meant. A search takes milliseconds, and one misspelling is often repeated in many
+    jobs."""
     for each in zone_names():
         if each.casefold() == name.casefold():
             return each
@@ -124,14 +127,14 @@ def reach(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def change_at(wall: datetime, zone: ZoneInfo) -> Change | None:
-    """The change that makes this wall time missing or double; None for an ordinary time."""
+    """The change that makes this wall time missing or ambiguous; None for an ordinary time."""
     first, second = offsets(wall, zone)
     return None if first == second else _change(wall, first, second, zone)
 
 
 def offsets(wall: datetime, zone: ZoneInfo) -> tuple[timedelta, timedelta]:
-    """The offsets of the two readings of a wall time. They are equal for an ordinary time; the second is smaller for
-    a time that exists twice, and greater for one that does not exist."""
+    """The offsets of the two readings of a wall time. They are equal for an ordinary time; the second is smaller for a
+    time that exists twice, and greater for one that does not exist."""
     first = wall.replace(tzinfo=zone, fold=0).utcoffset()
     second = wall.replace(tzinfo=zone, fold=1).utcoffset()
     assert first is not None and second is not None
@@ -144,12 +147,12 @@ def day_exists(day: date, zone: ZoneInfo) -> bool:
 
 
 def quiet_offset(moment: datetime, zone: ZoneInfo) -> timedelta | None:
-    """The one offset of the days around this moment (or wall time), if no clock is changed on any of them."""
+    """The only offset of the days around this moment (or wall time), if the clocks do not change on any of them."""
     return _quiet_offset(zone, moment.toordinal() >> 3)
 
 
 def offset_between(start: datetime, end: datetime, zone: ZoneInfo) -> timedelta | None:
-    """The one offset of all days from one moment to another, if no clock is changed on any of them."""
+    """The only offset of all days from one moment to another, if the clocks do not change on any of them."""
     first, last = start.toordinal() >> 3, end.toordinal() >> 3
     offset = _quiet_offset(zone, first)
     for week in range(first + 1, last + 1):
@@ -160,7 +163,7 @@ def offset_between(start: datetime, end: datetime, zone: ZoneInfo) -> timedelta 
 
 @lru_cache(maxsize=65_536)
 def _quiet_offset(zone: ZoneInfo, week: int) -> timedelta | None:
-    # Eight days, and two on both sides: what a clock shows is never farther than that from the moment.
+    # Eight days, and two on both sides: a wall time is never further than that from its moment.
     start = datetime.combine(date.fromordinal(max(week << 3, 4)) - 2 * DAY, time(), UTC)
     offset = start.astimezone(zone).utcoffset()
     for step in range(1, 12 * 4 + 1):

@@ -1,4 +1,4 @@
-"""Which time zone database this process goes by."""
+"""Identifies the time zone database of this process."""
 
 import zoneinfo
 from functools import cache
@@ -11,7 +11,7 @@ from duetime.model.schedule.zone import zone_names
 
 @cache
 def zone_database() -> str:
-    """A name for the rules of all zones together: the same on every machine that has the same files."""
+    """A name for the rules of all zones together: the same on every machine with the same files."""
     digest = blake2b(digest_size=12)
     for name in zone_names():
         digest.update(name.encode())

@@ -1,13 +1,13 @@
 """Plain words: "every weekday at 9am" becomes a cron line, "every 2 weeks" an interval, "tomorrow at 8" a moment.
 
-docs/schedule-syntax.md describes the grammar. What it does not understand is refused with the nearest phrases that it
-does understand; what could mean two things ("monday at 9": this one, or every one?) is refused as well.
+docs/schedule-syntax.md describes the grammar. A phrase that is not understood is refused with the nearest valid
+phrases. An ambiguous one ("monday at 9": this one, or every one?) is refused as well.
 
     vocabulary    the words, and the phrases that show them at work
-    tokens        a text as a row of words
+    tokens        a text as a sequence of words
     clock, days   times of the day; days of the week, the month and the year
-    repeated      phrases that mean again and again
-    single        phrases that mean once
+    repeated      phrases for recurring schedules
+    single        phrases for one run
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ LONGEST_WORD = 20
 def parse_words(text: str, *, zone: str, now: datetime, field: str = "schedule") -> Schedule:
     """The schedule that a phrase means, for a clock in `zone` that shows `now`."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput("says nothing", field=field, remedy=f"such as {PHRASES[0]!r}")
+        raise InvalidInput("is empty", field=field, remedy=f"such as {PHRASES[0]!r}")
     if len(text) > LONGEST:
         raise InvalidInput(f"{len(text)} characters are too many", field=field, remedy=f"such as {PHRASES[0]!r}")
     place = Place(zone, now, field)
@@ -45,7 +45,7 @@ def parse_words(text: str, *, zone: str, now: datetime, field: str = "schedule")
 
 
 def nearest(text: str, place: Place) -> list[str]:
-    """The phrases nearest to this one: first itself with its spelling mended, if that is all it needs."""
+    """The phrases nearest to this one: first itself with its spelling corrected, if that is enough."""
     lowered = " ".join(text.lower().split())
     matcher = SequenceMatcher(b=lowered)
 
@@ -76,7 +76,7 @@ def _understand(text: str, place: Place) -> Schedule:
 
 
 def _orders(tokens: list[str], place: Place) -> Iterator[list[str]]:
-    """As it was said; and if the time came first ("at 9am every weekday"), with the time at the end."""
+    """The original order; and if the time came first ("at 9am every weekday"), with the time at the end."""
     yield tokens
     words = Words(tokens, place)
     if words.take("at"):

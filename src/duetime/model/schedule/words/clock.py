@@ -54,13 +54,13 @@ def read_window(words: Words) -> tuple[time, time]:
 
 
 def times_at(words: Words) -> Times:
-    """What follows "at"; midnight if nothing is said."""
+    """What follows "at"; midnight if nothing does."""
     return read_times(words) if words.take("at") else MIDNIGHT
 
 
 def time_fields(times: Sequence[time], step: int = 0) -> list[str]:
-    """The time fields of the cron lines that name these times: as few as possible, for a line names each of its minutes
-    in each of its hours. Times that go by a `step` in minutes keep its rhythm in the hours that they fill."""
+    """The time fields of the cron lines that name these times: as few as possible, since a line names each of its
+    minutes in each of its hours. Times with a `step` in minutes keep its rhythm in the hours that they fill."""
     lines = []
     for second in sorted({item.second for item in times}):
         by_hour: dict[int, list[int]] = {}
@@ -85,7 +85,7 @@ def _minutes(values: tuple[int, ...], step: int) -> str:
 
 
 def _listed(values: Sequence[int]) -> str:
-    """Values with commas; three and more that follow each other as a range."""
+    """Values with commas; three or more consecutive ones as a range."""
     runs: list[list[int]] = []
     for value in values:
         if runs and runs[-1][-1] == value - 1:

@@ -56,7 +56,8 @@ def read_month_days(words: Words, *, every: bool = False) -> Days:
     """Days of the month: "the 1st and 15th", "the last day", "the first and third monday", "the last weekday".
 
     After "every" a count may mean an interval as well: "every second day" is not the 2nd of the month, and "every
-    second tuesday" may be every other one."""
+    second tuesday" may be every other one.
+    """
     words.take("the")
     numbers = [_ordinal(words)]
     while words.separator():
@@ -96,7 +97,7 @@ def read_date_of_year(words: Words) -> Days:
 
 
 def _range(first: str, last: str) -> str:
-    """The days from one to another; as a list where they pass the end of cron's week, which is Saturday."""
+    """The days from one to another; as a list if they pass the end of cron's week, which is Saturday."""
     begin, end = WEEKDAYS.index(first), WEEKDAYS.index(last)
     if begin < end:
         return f"{first}-{last}"

@@ -1,5 +1,5 @@
-"""Phrases that mean again and again. Those with a clock time or a day become cron lines; those that only count become
-intervals, which are counted from creation or from the first time that is named."""
+"""Phrases for recurring schedules. Those with a clock time or a day become cron lines; those that only count become
+intervals, which are counted from creation or from the first named time."""
 
 from collections.abc import Callable, Sequence
 from datetime import time, timedelta
@@ -54,7 +54,7 @@ def counted(words: Words) -> Recurring:
     else:
         count = _ordinal_count(words) or read_count(words)
     if count < 1:
-        raise words.place.refusal("every 0 is no interval", "1 or more")
+        raise words.place.refusal("every 0 is not an interval", "1 or more")
     period = times(count, words)
     if period.in_calendar:
         return _through_the_calendar(period, words)
@@ -85,7 +85,7 @@ def dates(words: Words) -> Recurring:
 
 
 def _days_of(name: str, words: Words) -> Days:
-    """The days of a week, month or year that follow "on"; the first of each if nothing is said (Sunday, as in cron)."""
+    """The days of a week, month or year that follow "on"; by default the first of each (Sunday, as in cron)."""
     on = bool(words.take("on"))
     if name == "day":
         if on:
@@ -100,7 +100,7 @@ def _days_of(name: str, words: Words) -> Days:
 
 
 def _past_the_hour(words: Words) -> int:
-    """Which minute of the hour: "at :15", "at 15 past", "at 15 minutes past"."""
+    """The minute of the hour: "at :15", "at 15 past", "at 15 minutes past"."""
     if not words.take("at"):
         return 0
     text = words.need()
@@ -118,7 +118,7 @@ def _past_the_hour(words: Words) -> int:
 
 
 def _ordinal_count(words: Words) -> int:
-    """The count of "every second day" and "every 5th minute"; 0 where no unit follows, or the first is meant."""
+    """The count of "every second day" and "every 5th minute"; 0 if no unit follows, or the first is meant."""
     number = ordinal_of(words.peek()) or 0
     if number < 2 or words.peek(1) not in UNIT_NAMES:
         return 0
@@ -127,7 +127,7 @@ def _ordinal_count(words: Words) -> int:
 
 
 def read_weekdays_on(words: Words) -> Days:
-    """Days of the week that follow "on"; every day if nothing is said."""
+    """Days of the week that follow "on"; by default every day."""
     return read_weekdays(words, every=True) if words.take("on") else Days()
 
 
@@ -161,7 +161,7 @@ def _narrowed(step: int, past: int | None, words: Words) -> Recurring:
 
 
 def _between(first: time, last: time, step: int, past: int | None) -> list[time]:
-    """The times from the first to the last, both of which count: by a step from the first, or past each hour."""
+    """The times from the first to the last, inclusive: by a step from the first, or past each hour."""
     begin, end = first.hour * 60 + first.minute, last.hour * 60 + last.minute
     end += 0 if end > begin else _DAY
     if past is not None:
@@ -170,7 +170,7 @@ def _between(first: time, last: time, step: int, past: int | None) -> list[time]
 
 
 def _through_the_calendar(period: Period, words: Words) -> Every:
-    """Counted from creation; or, when a day or a time is named, from the first such time to come."""
+    """Counted from creation; or, when a day or a time is named, from the first such time in the future."""
     days = Days()
     if period.days % 7 == 0 and period.days and words.take("on"):
         days = Days(of_week=read_weekday(words))
@@ -184,7 +184,7 @@ def _through_the_calendar(period: Period, words: Words) -> Every:
 
 
 def _counted_from(period: Period, days: Days, words: Words) -> Every:
-    """Counted from the first such day and time to come."""
+    """Counted from the first such day and time in the future."""
     at = times_at(words)
     if len(at) > 1:
         raise words.place.refusal("an interval of days has one time", "make a job for each time")

@@ -1,4 +1,4 @@
-"""Phrases that mean one run: "now", "in 2 hours", "tomorrow at 8", "next monday at 9am", "on 2030-12-24 at 18:00"."""
+"""Phrases for one run: "now", "in 2 hours", "tomorrow at 8", "next monday at 9am", "on 2030-12-24 at 18:00"."""
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -24,7 +24,7 @@ def at_once(words: Words) -> Once:
 
 
 def after_a_while(words: Words) -> Once:
-    """In a length of time: exact, or through the calendar when it counts in days or more."""
+    """In a duration: exact, or through the calendar when it counts in days or more."""
     words.need("in")
     period = read_length(words)
     while words.separator():
@@ -34,7 +34,7 @@ def after_a_while(words: Words) -> Once:
 
 
 def at_a_time(words: Words) -> Once:
-    """At a time of the day: the next one that comes."""
+    """At a time of the day: the next one."""
     words.need("at")
     at = read_time(words)
     today = _today(words)
@@ -43,12 +43,12 @@ def at_a_time(words: Words) -> Once:
 
 
 def on_a_day(words: Words) -> Once:
-    """On a day that is named, at a time."""
+    """On a named day, at a time."""
     day = _read_day(words)
     words.need("at")
     found = _once(day, read_time(words), words)
     if found.at is not None and found.at <= words.place.now:
-        raise words.place.refusal("that time is over", "name one that is to come")
+        raise words.place.refusal("that time has passed", "name a future time")
     return found
 
 
@@ -97,7 +97,7 @@ def _read_day(words: Words) -> date:
         try:
             return date.fromisoformat(words.take())
         except ValueError:
-            raise words.place.refusal("there is no such day") from None
+            raise words.place.refusal("that day does not exist") from None
     words.take("the")
     for word in ("day", "after", "tomorrow"):
         words.need(word)
@@ -112,7 +112,7 @@ def _once(day: date, at: time, words: Words) -> Once:
     try:
         return once_at(datetime.combine(day, at), words.place.zone, words.place.field)
     except OverflowError:
-        raise words.place.refusal("there is no such day") from None
+        raise words.place.refusal("that day does not exist") from None
 
 
 SINGLE: tuple[Callable[[Words], Once], ...] = (at_once, after_a_while, at_a_time, on_a_day)

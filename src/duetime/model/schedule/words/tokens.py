@@ -1,4 +1,4 @@
-"""A text as a row of words, read from left to right."""
+"""A text as a sequence of words, read from left to right."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ _DOTTED = re.compile(r"\b([ap])\.m\.?")
 
 
 class NotUnderstood(Exception):
-    """This is not the phrase that was looked for."""
+    """The words do not match the tried phrase."""
 
 
 class Place(NamedTuple):
-    """Where and when the words are said."""
+    """The zone and the time at which the words are read."""
 
     zone: str
     now: datetime
     field: str
 
     def refusal(self, message: str, remedy: str | None = None) -> InvalidInput:
-        """For what was understood, but cannot be."""
+        """For words that are understood, but invalid."""
         return InvalidInput(message, field=self.field, remedy=remedy)
 
 
@@ -45,7 +45,7 @@ def split(text: str) -> list[str]:
 
 
 class Words:
-    """A row of words and how far it has been read. What is asked for and not there raises `NotUnderstood`."""
+    """A sequence of words and the read position. A required word that is missing raises `NotUnderstood`."""
 
     def __init__(self, tokens: Sequence[str], place: Place) -> None:
         self._tokens = tokens
@@ -53,12 +53,12 @@ class Words:
         self.place = place
 
     def peek(self, ahead: int = 0) -> str:
-        """The next word, or one that is further ahead; empty at the end."""
+        """The next word, or one further ahead; empty at the end."""
         at = self._position + ahead
         return self._tokens[at] if at < len(self._tokens) else ""
 
     def take(self, *words: str) -> str:
-        """The next word if it is one of these (any, if none is named); empty if it is not."""
+        """The next word if it is one of these (any, if none is named); otherwise empty."""
         word = self.peek()
         if word and (not words or word in words):
             self._position += 1
@@ -72,7 +72,7 @@ class Words:
         return word
 
     def look_up(self, meanings: Mapping[str, T]) -> T | None:
-        """What the next word means, if it is one of these."""
+        """The meaning of the next word, if it is one of these."""
         meaning = meanings.get(self.peek())
         if meaning is not None:
             self._position += 1
@@ -89,7 +89,7 @@ class Words:
         return bool(self.take(",")) | bool(self.take("and"))
 
     def rest_first(self) -> list[str]:
-        """The words that are left, followed by those that have been read."""
+        """The unread words, followed by the read ones."""
         return [*self._tokens[self._position :], *self._tokens[: self._position]]
 
     def end(self) -> None:
