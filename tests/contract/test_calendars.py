@@ -65,7 +65,7 @@ async def test_what_falls_on_such_a_day_can_run_on_the_next_allowed_one(store: S
 
 async def test_a_calendar_that_is_not_there_is_refused(store: Store) -> None:
     await store.set_calendar(STRANGER, "holidays", (TODAY,))
-    with pytest.raises(InvalidInput, match="no calendar 'holidays'") as caught:
+    with pytest.raises(InvalidInput, match="the calendar 'holidays' does not exist") as caught:
         await submit(store, job(), daily("holidays"))
     assert caught.value.field == "exclude.calendars"
     assert (await store.counts()).runs == 0

@@ -150,7 +150,7 @@ async def test_an_edit_names_what_becomes_different() -> None:
         ),
         (
             lambda app, _: app.schedule("note", cron="* * * * *", start_at=NINE, end_at=NINE - HOUR),
-            "end_at: lies before",
+            "end_at: is before",
         ),
         (lambda app, _: app.submit("note", when="every hour"), "when: 'every hour' means again and again"),
         (lambda app, _: app.submit("note", run_in="P1M", end_at=NINE), "end_at: `end_at` is not an option here"),
