@@ -11,7 +11,7 @@ import pytest
 from duetime.api import decoding
 from duetime.ids import new_id
 from duetime.model.schedule import words, zone
-from duetime.text.suggestions import AT_ONCE, SHARE, Patience
+from duetime.text.suggestions import AT_ONCE, SHARE, SearchBudget
 from tests.support.served import Served
 
 
@@ -33,7 +33,7 @@ async def test_it_is_looked_for_once(
         return search(word, *args, **given)
 
     monkeypatch.setattr(where, "get_close_matches", counted)
-    monkeypatch.setattr(where, "patience", Patience())
+    monkeypatch.setattr(where, "search_budget", SearchBudget())
     refused = await api.post("/v1/jobs/batch", [{"task": "t"} | mistake] * 50)
     assert refused.status == 422
     assert {problem["remedy"] for problem in refused.json["errors"]} == {remedy}
@@ -52,7 +52,7 @@ async def test_others_have_their_turn_between_mistakes(api: Served, monkeypatch:
             took[turns] = took.get(turns, 0.0) + thread_time() - began
 
     monkeypatch.setattr(zone, "get_close_matches", noted)
-    monkeypatch.setattr(zone, "patience", Patience())
+    monkeypatch.setattr(zone, "search_budget", SearchBudget())
     fresh = new_id().hex[-8:]  # what another test has looked for is remembered
     jobs = [{"task": "t", "cron": "* * * * *", "tz": f"Europe/{fresh}{index}"} for index in range(100)]
     asked = asyncio.create_task(api.post("/v1/jobs/batch", jobs))
@@ -77,7 +77,7 @@ async def test_many_mistakes_are_searched_for_a_moment(
     api: Served, monkeypatch: pytest.MonkeyPatch, where: ModuleType, mistake: Any
 ) -> None:
     """A thousand mistakes in one batch cost a fraction of a second: those after that get no suggestion."""
-    monkeypatch.setattr(where, "patience", Patience())
+    monkeypatch.setattr(where, "search_budget", SearchBudget())
     searches = 0
 
     def slow(*args: Any, **given: Any) -> list[str]:

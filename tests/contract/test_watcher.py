@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duetime.engine.watcher import PATIENCE, Watcher
+from duetime.engine.watcher import GRACE, Watcher
 from duetime.ids import new_id
 from duetime.model.event import EventKind, EventMark
 from duetime.model.schedule import Once
@@ -32,7 +32,7 @@ async def test_runs_that_nobody_can_take_are_told_once(store: Store, time: Time)
     await enter(store, tasks=("known",))
     await watcher.tick()
     assert await heard(store, mark) == []
-    time.advance(seconds=PATIENCE.total_seconds())
+    time.advance(seconds=GRACE.total_seconds())
     await watcher.tick()
     await watcher.tick()
     assert await heard(store, mark) == [(TENANT, 1)]
@@ -44,7 +44,7 @@ async def test_a_worker_for_other_queues_or_tenants_does_not_count(store: Store,
     await submit(store, job(task="known", queue="slow"))
     await enter(store, tasks=("known",), queues=("quick",))
     await enter(store, tasks=("known",), tenant_id=TENANT + 1)
-    time.advance(seconds=PATIENCE.total_seconds())
+    time.advance(seconds=GRACE.total_seconds())
     await watcher.tick()
     assert await heard(store, mark) == [(TENANT, 1)]
     await enter(store, tasks=("known",), queues=("slow",), tenant_id=TENANT)

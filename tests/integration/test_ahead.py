@@ -68,8 +68,8 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(backlog, "PATIENCE", seconds)
-    monkeypatch.setattr(executor, "PATIENCE", seconds)
+    monkeypatch.setattr(backlog, "LONGEST_WAIT", seconds)
+    monkeypatch.setattr(executor, "LONGEST_WAIT", seconds)
 
 
 async def are_claimed(app: App, receipts: list[Receipt]) -> None:

@@ -145,7 +145,7 @@ async def test_a_child_that_was_told_to_die_gets_no_other_run(app: App, monkeypa
             worker.kill()
         told(self, worker, kind, order, content)
 
-    monkeypatch.setattr(processes.ProcessExecutor, "_told", strike)
+    monkeypatch.setattr(processes.ProcessExecutor, "_on_message", strike)
     monkeypatch.setattr(prefetch, "_LEAST_COUNTED", 1)
     monkeypatch.setattr(prefetch, "_MOMENT", 60.0)
     async with working(app, processes=1):

@@ -158,7 +158,7 @@ async def test_more_notes_than_the_server_takes_at_once(
     async with remote_worker(app, served) as worker:
         receipt = await talk.submit()
         await eventually(lambda: worker._attempts.under_way())
-        notes, (running,) = worker._attempts.notes, worker._attempts.under_way()
+        notes, (running,) = worker._attempts.progress_reports, worker._attempts.under_way()
         for number in range(2500):
             message = "x" * 501 if number == 1500 else None
             notes.remember(running.session.id, RunNote(new_id(), 1, 0.1, message))

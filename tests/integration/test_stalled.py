@@ -72,20 +72,20 @@ def test_where_the_event_loop_stands_is_told_once_each_time(caplog: pytest.LogCa
         pulse = Pulse()
         assert (pulse.stalled, pulse.is_dead) == (0.0, False)
         now += 100
-        pulse.tell()
+        pulse.log_stall()
         assert caplog.messages == [], "it has not begun"
-        pulse.beat()
+        pulse.stamp()
         now += 6
-        pulse.tell()
-        pulse.tell()
+        pulse.log_stall()
+        pulse.log_stall()
         [told] = caplog.messages
         assert "been blocked for 6.0 s" in told and "process=True" in told
         assert "test_where_the_event_loop_stands_is_told_once_each_time" in told, "the stack is there"
         assert not pulse.is_dead
         now += 25
         assert pulse.is_dead
-        pulse.beat()
+        pulse.stamp()
         assert "runs again, after 31.0 s" in caplog.messages[-1] and not pulse.is_dead
         now += 6
-        pulse.tell()
+        pulse.log_stall()
         assert "been blocked" in caplog.messages[-1]

@@ -38,7 +38,7 @@ def main(folder: Path, how: str) -> None:
     start_logging(settings, json=True)
     app.configure(settings)
     node = Node(settings, app=app, migrate=True)
-    node.meters.pulse.tell_after = node.meters.pulse.patience = 1.0
+    node.meters.pulse.log_after = node.meters.pulse.dead_after = 1.0
 
     async def ready(store: Store, server: object) -> None:
         print(node.metrics_port, flush=True)

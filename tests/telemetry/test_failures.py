@@ -156,7 +156,7 @@ async def test_the_hook_gets_the_attempt_and_the_exception(app: App) -> None:
     seen: list[FailedAttempt] = []
 
     @app.on_failure
-    async def tell(failed: FailedAttempt) -> None:
+    async def log_stall(failed: FailedAttempt) -> None:
         seen.append(failed)
 
     async with working(app):

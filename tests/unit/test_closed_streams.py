@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from duetime.cli.server_commands import Talk, read_lines
+from duetime.cli.server_commands import ServerCommand, read_lines
 from duetime.errors import InvalidInput
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stderr"])
 def test_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
     monkeypatch.setattr(sys, closed, None)
-    assert Talk(cast(Any, None), json=False).asks(yes=False) is False
+    assert ServerCommand(cast(Any, None), json=False).asks(yes=False) is False
 
 
 def test_nothing_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

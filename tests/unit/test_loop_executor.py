@@ -11,7 +11,7 @@ from duetime.model.lane import LaneKey
 from duetime.model.outcome import Outcome, Succeeded
 from duetime.store.address import store_in_memory
 from duetime.worker.executor import LoopExecutor
-from duetime.worker.progress_reports import Notes
+from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.task import define
@@ -32,7 +32,7 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_never_takes_it_a
     executor = LoopExecutor(
         1,
         store,
-        Notes(store, lambda: ()),
+        ProgressReports(store, lambda: ()),
         lambda running, outcome: ended.put_nowait((running, outcome)),
         lambda _: None,
         1000,

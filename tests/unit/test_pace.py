@@ -7,7 +7,7 @@ import pytest
 from duetime.ids import new_id
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey
-from duetime.worker.prefetch import Pace
+from duetime.worker.prefetch import Prefetch
 from duetime.worker.running_attempt import Running
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
@@ -25,7 +25,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     now = 0.0
     said: list[int] = []
     monkeypatch.setattr("duetime.worker.prefetch.monotonic", lambda: now)
-    pace = Pace(2, 200, said.append)
+    pace = Prefetch(2, 200, said.append)
 
     def end(count: int, seconds: float, options: bytes | None = None) -> list[int]:
         nonlocal now

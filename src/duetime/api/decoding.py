@@ -19,7 +19,7 @@ import msgspec
 
 from duetime.api.problems import INVALID_INPUT, INVALID_JSON, TOO_LARGE, Problem
 from duetime.api.type_lookup import allowed_values, with_integers
-from duetime.text.suggestions import patience
+from duetime.text.suggestions import search_budget
 
 T = TypeVar("T")
 _ENTRY = re.compile(r"\$\.(\w+)\[\.\.\.\]")
@@ -329,7 +329,7 @@ def _meant(name: str, to: Any) -> str | None:
     known: tuple[str, ...] = getattr(to, "__struct_encode_fields__", ())
     if name in ELSEWHERE:
         return f"here it is {ELSEWHERE[name]}"
-    close = patience.search(_nearest, name[:_LONGEST_NAME], known)
+    close = search_budget.search(_nearest, name[:_LONGEST_NAME], known)
     if close is not None:
         return f"did you mean {close}?"
     return f"known are: {', '.join(known)}"[:400] if known else None

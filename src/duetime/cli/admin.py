@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import Talk, Yes, limited, talks
+from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
 from duetime.errors import InvalidInput
 
 tenants = group("Tenants: list, create, change. Needs a root key.")
@@ -39,8 +39,8 @@ Root = Annotated[bool, typer.Option("--root", help="A root key instead of a tena
 
 
 @tenants.command("list")
-@talks
-def list_tenants(talk: Talk) -> None:
+@server_command
+def list_tenants(command: ServerCommand) -> None:
     """List the tenants."""
     columns = {
         "tenant": lambda tenant: tenant.name,
@@ -52,20 +52,20 @@ def list_tenants(talk: Talk) -> None:
         "submissions/s": lambda tenant: tenant.limits.submissions_per_second,
         "fires/s": lambda tenant: tenant.limits.fires_per_second,
     }
-    talk.table(talk.client.tenants(), columns)
+    command.table(command.client.tenants(), columns)
 
 
 @tenants.command()
-@talks
-def show(talk: Talk, name: TenantName) -> None:
+@server_command
+def show(command: ServerCommand, name: TenantName) -> None:
     """Show a tenant with all its limits."""
-    talk.show(talk.client.get_tenant(name))
+    command.show(command.client.get_tenant(name))
 
 
 @tenants.command()
-@talks
+@server_command
 def create(
-    talk: Talk,
+    command: ServerCommand,
     name: TenantName,
     tier: Tier = None,
     weight: Weight = None,
@@ -84,13 +84,13 @@ def create(
         submissions_per_second=submissions_per_second,
         fires_per_second=fires_per_second,
     )
-    talk.show(talk.client.create_tenant(name, tier=tier, weight=weight, limits=limits, encrypt_args=encrypt_args))
+    command.show(command.client.create_tenant(name, tier=tier, weight=weight, limits=limits, encrypt_args=encrypt_args))
 
 
 @tenants.command()
-@talks
+@server_command
 def change(
-    talk: Talk,
+    command: ServerCommand,
     name: TenantName,
     state: Annotated[str | None, typer.Option("--state", help="ACTIVE or SUSPENDED.")] = None,
     tier: Tier = None,
@@ -111,12 +111,12 @@ def change(
         fires_per_second=fires_per_second,
     )
     changes = {"state": state, "tier": tier, "weight": weight, "limits": limits, "encrypt_args": encrypt_args}
-    talk.show(talk.client.change_tenant(name, **changes))
+    command.show(command.client.change_tenant(name, **changes))
 
 
 @keys.command("list")
-@talks
-def list_keys(talk: Talk, root: Root = False) -> None:
+@server_command
+def list_keys(command: ServerCommand, root: Root = False) -> None:
     """List the keys of the tenant. The text of a key is shown once, when it is created."""
     columns = {
         "key id": lambda key: key.key_id,
@@ -129,13 +129,13 @@ def list_keys(talk: Talk, root: Root = False) -> None:
         "expires": lambda key: key.expires_at,
         "revoked": lambda key: key.revoked_at,
     }
-    talk.table(talk.client.keys(root=root), columns)
+    command.table(command.client.keys(root=root), columns)
 
 
 @keys.command("create")
-@talks
+@server_command
 def create_key(
-    talk: Talk,
+    command: ServerCommand,
     role: Annotated[str, typer.Argument(help="admin, operator, submitter, viewer, worker or root.")],
     name: Annotated[str, typer.Argument(help="A name for the key, such as its owner.")],
     queue: Annotated[list[str] | None, typer.Option("--queue", help="Bind a worker key to a queue.")] = None,
@@ -144,16 +144,16 @@ def create_key(
     network: Networks = None,
 ) -> None:
     """Create a key. Its text is shown once."""
-    expiry = _expiry(talk, expires_at, expires_in)
-    talk.show(
-        talk.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expiry, networks=_networks(network))
+    expiry = _expiry(command, expires_at, expires_in)
+    command.show(
+        command.client.create_key(role, name, queues=tuple(queue or ()), expires_at=expiry, networks=_networks(network))
     )
 
 
 @keys.command()
-@talks
+@server_command
 def rotate(
-    talk: Talk,
+    command: ServerCommand,
     key_id: KeyId,
     overlap: Annotated[str | None, typer.Option("--overlap", help="How long the old key stays valid.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="A name for the new key.")] = None,
@@ -163,28 +163,28 @@ def rotate(
     root: Root = False,
 ) -> None:
     """Create a key that replaces another one."""
-    expiry = _expiry(talk, expires_at, expires_in)
-    talk.show(
-        talk.client.rotate_key(
+    expiry = _expiry(command, expires_at, expires_in)
+    command.show(
+        command.client.rotate_key(
             key_id, overlap=overlap, name=name, expires_at=expiry, networks=_networks(network), root=root
         )
     )
 
 
 @keys.command()
-@talks
-def revoke(talk: Talk, key_id: KeyId, root: Root = False, yes: Yes = False) -> None:
+@server_command
+def revoke(command: ServerCommand, key_id: KeyId, root: Root = False, yes: Yes = False) -> None:
     """Revoke a key. It is refused from then on."""
-    if talk.asks(yes=yes):
-        names = [key.name for key in talk.client.keys(root=root) if key.key_id == key_id]
+    if command.must_confirm(yes=yes):
+        names = [key.name for key in command.client.keys(root=root) if key.key_id == key_id]
         whose = f" of {names[0]!r}" if names else ""
-        talk.agree(f"Revoke {key_id}{whose}? Its requests are refused from then on.")
-    talk.show(talk.client.revoke_key(key_id, root=root))
+        command.confirm(f"Revoke {key_id}{whose}? Its requests are refused from then on.")
+    command.show(command.client.revoke_key(key_id, root=root))
 
 
-@talks
+@server_command
 def audit(
-    talk: Talk,
+    command: ServerCommand,
     all: Annotated[bool, typer.Option("--all", help="Show all tenants; requires a root key.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of entries.")] = 50,
 ) -> None:
@@ -197,10 +197,10 @@ def audit(
         "detail": lambda entry: entry.detail,
         "key id": lambda entry: entry.key_id,
     }
-    talk.table(limited(talk.client.audit(all=all, page_size=min(limit, 200)), limit), columns)
+    command.table(limited(command.client.audit(all=all, page_size=min(limit, 200)), limit), columns)
 
 
-def _expiry(talk: Talk, at: str | None, length: str | None) -> str | None:
+def _expiry(command: ServerCommand, at: str | None, length: str | None) -> str | None:
     if at is not None and length is not None:
         raise typer.BadParameter("give --expires-at or --expires-in, not both", param_hint="--expires-at")
     if length is None:
@@ -208,7 +208,7 @@ def _expiry(talk: Talk, at: str | None, length: str | None) -> str | None:
     from duetime.spec.kinds import read_duration
 
     # The server's clock decides when the key expires.
-    return (talk.client.get_me().now + read_duration(length, "--expires-in")).isoformat()
+    return (command.client.get_me().now + read_duration(length, "--expires-in")).isoformat()
 
 
 def _networks(given: list[str] | None) -> tuple[str, ...] | None:

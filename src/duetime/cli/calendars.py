@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import Talk, read_lines, talks
+from duetime.cli.server_commands import ServerCommand, read_lines, server_command
 from duetime.errors import InvalidInput
 
 application = group("Calendars: days that jobs exclude, such as holidays.")
@@ -15,8 +15,8 @@ CalendarName = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @application.command("list")
-@talks
-def list_calendars(talk: Talk) -> None:
+@server_command
+def list_calendars(command: ServerCommand) -> None:
     """List the calendars, with the number of jobs that exclude their days."""
     columns = {
         "calendar": lambda calendar: calendar.name,
@@ -25,20 +25,20 @@ def list_calendars(talk: Talk) -> None:
         "last": lambda calendar: max(calendar.dates, default=None),
         "jobs": lambda calendar: calendar.jobs,
     }
-    talk.table(talk.client.list_calendars().items, columns)
+    command.table(command.client.list_calendars().items, columns)
 
 
 @application.command()
-@talks
-def show(talk: Talk, name: CalendarName) -> None:
+@server_command
+def show(command: ServerCommand, name: CalendarName) -> None:
     """Show one calendar, with its days."""
-    talk.show(talk.client.get_calendar(name))
+    command.show(command.client.get_calendar(name))
 
 
 @application.command()
-@talks
+@server_command
 def put(
-    talk: Talk,
+    command: ServerCommand,
     name: CalendarName,
     dates: Annotated[list[str] | None, typer.Argument(metavar="DATE…", help="Its days, such as 2026-12-25.")] = None,
     file: Annotated[
@@ -52,14 +52,14 @@ def put(
         raise InvalidInput("at least one day is required", field="dates", remedy="give days, --file or --empty")
     if days and empty:
         raise InvalidInput("cannot be combined with days", field="empty", remedy="give one of them")
-    talk.show(talk.client.put_calendar(name, days))
+    command.show(command.client.put_calendar(name, days))
 
 
 @application.command()
-@talks
-def delete(talk: Talk, name: CalendarName) -> None:
+@server_command
+def delete(command: ServerCommand, name: CalendarName) -> None:
     """Delete a calendar that no job uses."""
-    talk.show(talk.client.delete_calendar(name))
+    command.show(command.client.delete_calendar(name))
 
 
 def _days(file: Path) -> list[str]:

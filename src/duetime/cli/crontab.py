@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from duetime.cli.crontab_lines import Entry, LeftOut, read_crontab
 from duetime.cli.output import err, out
-from duetime.cli.server_commands import Talk, read_lines, talks
+from duetime.cli.server_commands import ServerCommand, read_lines, server_command
 from duetime.errors import InvalidInput
 
 _NAME = 80
@@ -25,9 +25,9 @@ class Planned(msgspec.Struct, frozen=True):
     command: str
 
 
-@talks
+@server_command
 def import_crontab(
-    talk: Talk,
+    command: ServerCommand,
     file: Annotated[Path, typer.Argument(help="The crontab; - reads standard input: crontab -l | duetime …")],
     task: Annotated[str, typer.Option("--task", help="The task that runs a command.")] = "shell",
     system: Annotated[bool, typer.Option("--system", help="Lines name a user, as in /etc/crontab.")] = False,
@@ -41,25 +41,25 @@ def import_crontab(
     them). Importing the same file again changes nothing.
     """
     entries, left_out = read_crontab(read_lines(file), system=system)
-    good, planned = _plan(talk, entries, left_out, tz)
+    good, planned = _plan(command, entries, left_out, tz)
     columns = {
         "line": lambda each: each.line,
         "when": lambda each: each.sentence,
         "next run": lambda each: each.next_run,
         "command": lambda each: each.command,
     }
-    talk.table(planned, columns)
+    command.table(planned, columns)
     for each in sorted(left_out, key=lambda each: each.line):
         err.print(
             f"[yellow]line {each.line} is skipped[/] ({escape(each.reason)}): {escape(each.text)}", soft_wrap=True
         )
     if not good:
         raise InvalidInput("contains no line to import", field="file")
-    if not yes and (talk.json or not _agreed(len(good))):
+    if not yes and (command.json or not _agreed(len(good))):
         return
-    answer = talk.client.create_jobs([_job(entry, task, tz, queue) for entry in good])
+    answer = command.client.create_jobs([_job(entry, task, tz, queue) for entry in good])
     fresh = sum(1 for item in answer.items if item.job is not None and item.job.created)
-    talk.say(
+    command.say(
         f"stored {fresh} jobs, {answer.stored - fresh} existed already",
         stored=fresh,
         known=answer.stored - fresh,
@@ -68,13 +68,13 @@ def import_crontab(
 
 
 def _plan(
-    talk: Talk, entries: list[Entry], left_out: list[LeftOut], tz: str | None
+    command: ServerCommand, entries: list[Entry], left_out: list[LeftOut], tz: str | None
 ) -> tuple[list[Entry], list[Planned]]:
     """The entries that can be stored, and their meaning; the rest is added to `left_out`."""
     good, planned = [], []
     for entry in entries:
         try:
-            preview = talk.client.preview_schedule(cron=entry.cron, tz=entry.tz or tz, count=1)
+            preview = command.client.preview_schedule(cron=entry.cron, tz=entry.tz or tz, count=1)
         except InvalidInput as error:
             left_out.append(LeftOut(entry.line, f"{entry.cron} {entry.command}", error.message))
             continue

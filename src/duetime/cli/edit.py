@@ -5,7 +5,7 @@ from typing import Annotated, Any, Unpack
 import typer
 
 from duetime.cli.job_options import Args, Arguments, read_arguments
-from duetime.cli.server_commands import Talk, talks
+from duetime.cli.server_commands import ServerCommand, server_command
 from duetime.errors import InvalidInput
 from duetime.spec.derived import OF_EDITS
 from duetime.spec.options import EditOptions
@@ -20,9 +20,9 @@ _NOTHING: dict[str, Any] = {
 """What `--without` can remove, and the value that is left."""
 
 
-@talks
+@server_command
 def edit(
-    talk: Talk,
+    command: ServerCommand,
     job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id: job_…")],
     arguments: Arguments = None,
     args: Args = None,
@@ -39,7 +39,7 @@ def edit(
     changes: dict[str, Any] = {**options, **({} if replaced is None else {"args": replaced}), **_removed(without)}
     if not changes:
         raise InvalidInput("no change was given", field="jobs edit", remedy="see duetime jobs edit --help")
-    talk.show(talk.client.change_job(job, version=version, **changes))
+    command.show(command.client.change_job(job, version=version, **changes))
 
 
 def _removed(names: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.output import out
-from duetime.cli.server_commands import Talk, talks
+from duetime.cli.server_commands import ServerCommand, server_command
 
 if TYPE_CHECKING:
     from duetime.wire.encryption import EncryptionView
@@ -23,16 +23,16 @@ def new_key() -> None:
 
 
 @application.command()
-@talks
-def status(talk: Talk) -> None:
+@server_command
+def status(command: ServerCommand) -> None:
     """Show the current key, the progress of the last re-encryption, and which keys can be retired."""
-    talk.show(talk.client.get_encryption())
+    command.show(command.client.get_encryption())
 
 
 @application.command("re-encrypt")
-@talks
+@server_command
 def re_encrypt(
-    talk: Talk,
+    command: ServerCommand,
     restart: Annotated[bool, typer.Option("--restart", help="Start over instead of continuing.")] = False,
     fresh_data_key: Annotated[
         bool, typer.Option("--fresh-data-key", help="With a key provider: create a new data key first.")
@@ -43,24 +43,24 @@ def re_encrypt(
     It continues where it was stopped, a few rows at a time while normal work goes on, until nothing is left. Then it
     shows which keys can be retired.
     """
-    seen = talk.client.re_encrypt(restart=restart, fresh_data_key=fresh_data_key)
+    seen = command.client.re_encrypt(restart=restart, fresh_data_key=fresh_data_key)
     while not seen.done:
-        _tell(talk, seen, f"round {seen.round}, {seen.table}: read {seen.looked_at:,} rows")
-        seen = talk.client.re_encrypt()
-    _tell(talk, seen, f"done: read {seen.looked_at:,} rows in {seen.round} rounds")
+        _show(command, seen, f"round {seen.round}, {seen.table}: read {seen.looked_at:,} rows")
+        seen = command.client.re_encrypt()
+    _show(command, seen, f"done: read {seen.looked_at:,} rows in {seen.round} rounds")
     for name, count in seen.left.items():
-        _tell(
-            talk,
+        _show(
+            command,
             seen,
             f"{count:,} values need the key {name!r}, which the server does not have: add it and run this again",
         )
     for name in seen.known:
         can = "can be retired: nothing is encrypted with it" if name in seen.retirable else "is still in use"
-        _tell(talk, seen, f"the key {name!r} {can}")
+        _show(command, seen, f"the key {name!r} {can}")
     if seen.left:
         raise typer.Exit(1)
 
 
-def _tell(talk: Talk, seen: "EncryptionView", text: str) -> None:
+def _show(command: ServerCommand, seen: "EncryptionView", text: str) -> None:
     facts = {"table": seen.table, "looked_at": seen.looked_at, "resealed": seen.resealed, "done": seen.done}
-    talk.say(escape(f"{text}; {seen.resealed:,} values re-encrypted" if not seen.done else text), **facts)
+    command.say(escape(f"{text}; {seen.resealed:,} values re-encrypted" if not seen.done else text), **facts)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from duetime.cli.groups import group
 from duetime.cli.job_options import check_object
 from duetime.cli.jobs import Limit
-from duetime.cli.server_commands import Talk, Yes, limited, read_lines, talks
+from duetime.cli.server_commands import ServerCommand, Yes, limited, read_lines, server_command
 from duetime.errors import InvalidInput
 from duetime.wire.graphs import GraphView
 
@@ -20,8 +20,8 @@ GraphId = Annotated[str, typer.Argument(metavar="GRAPH", help="The graph's id: g
 
 
 @graphs.command("list")
-@talks
-def list_graphs(talk: Talk, limit: Limit = 50) -> None:
+@server_command
+def list_graphs(command: ServerCommand, limit: Limit = 50) -> None:
     """List graphs, newest first."""
     columns = {
         "graph id": lambda graph: graph.graph_id,
@@ -31,13 +31,13 @@ def list_graphs(talk: Talk, limit: Limit = 50) -> None:
         "created": lambda graph: graph.created_at,
         "ended": lambda graph: graph.ended_at,
     }
-    talk.table(limited(talk.client.graphs(page_size=min(limit, 200)), limit), columns)
+    command.table(limited(command.client.graphs(page_size=min(limit, 200)), limit), columns)
 
 
 @graphs.command()
-@talks
+@server_command
 def submit(
-    talk: Talk,
+    command: ServerCommand,
     file: Annotated[Path, typer.Argument(help="A JSON file with name and nodes (- reads standard input).")],
 ) -> None:
     """Submit a graph: all of its nodes, or none."""
@@ -50,38 +50,38 @@ def submit(
         raise InvalidInput("must contain `nodes`, and optionally `name`", field=str(file), remedy="see docs/graphs.md")
     for name, node in body["nodes"].items():
         check_object(node, f"nodes.{name}", """such as {"task": "greet"}""")
-    _show(talk, talk.client.create_graph(body["nodes"], name=body.get("name")))
+    _show(command, command.client.create_graph(body["nodes"], name=body.get("name")))
 
 
 @graphs.command()
-@talks
-def show(talk: Talk, graph: GraphId) -> None:
+@server_command
+def show(command: ServerCommand, graph: GraphId) -> None:
     """Show a graph: its nodes, their states and durations."""
-    _show(talk, talk.client.get_graph(graph))
+    _show(command, command.client.get_graph(graph))
 
 
 @graphs.command()
-@talks
-def cancel(talk: Talk, graph: GraphId, yes: Yes = False) -> None:
+@server_command
+def cancel(command: ServerCommand, graph: GraphId, yes: Yes = False) -> None:
     """Cancel the nodes that wait, and ask running ones to stop."""
-    if talk.asks(yes=yes):
-        left = sum(node.finished_at is None for node in talk.client.get_graph(graph).nodes)
-        talk.agree(f"Cancel {graph}, with {left:,} nodes that have not ended?")
-    _show(talk, talk.client.cancel_graph(graph))
+    if command.must_confirm(yes=yes):
+        left = sum(node.finished_at is None for node in command.client.get_graph(graph).nodes)
+        command.confirm(f"Cancel {graph}, with {left:,} nodes that have not ended?")
+    _show(command, command.client.cancel_graph(graph))
 
 
 @graphs.command()
-@talks
-def rerun(talk: Talk, graph: GraphId) -> None:
+@server_command
+def rerun(command: ServerCommand, graph: GraphId) -> None:
     """Rerun the nodes that did not succeed, and all that depend on them."""
-    _show(talk, talk.client.rerun_graph(graph))
+    _show(command, command.client.rerun_graph(graph))
 
 
-def _show(talk: Talk, graph: GraphView) -> None:
-    if talk.json:
-        talk.show(graph)
+def _show(command: ServerCommand, graph: GraphView) -> None:
+    if command.json:
+        command.show(graph)
         return
-    talk.say(escape(f"{graph.graph_id}  {graph.name or ''}  {graph.status}"))
+    command.say(escape(f"{graph.graph_id}  {graph.name or ''}  {graph.status}"))
     parents: dict[str, list[str]] = {}
     for edge in graph.edges:
         parents.setdefault(edge.child, []).append(edge.parent)
@@ -93,4 +93,4 @@ def _show(talk: Talk, graph: GraphView) -> None:
         "after": lambda node: parents.get(node.name, []),
         "run id": lambda node: node.run_id,
     }
-    talk.table(graph.nodes, columns)
+    command.table(graph.nodes, columns)

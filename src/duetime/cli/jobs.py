@@ -7,7 +7,7 @@ import typer
 from duetime.cli.edit import edit
 from duetime.cli.groups import group
 from duetime.cli.options import IdempotencyKey
-from duetime.cli.server_commands import Talk, Yes, limited, talks
+from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
 
 application = group("Inspect and control jobs.")
 
@@ -18,9 +18,9 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number
 
 
 @application.command("list")
-@talks
+@server_command
 def list_jobs(
-    talk: Talk,
+    command: ServerCommand,
     status: Annotated[str | None, typer.Option("--status", help="Such as PENDING, FAILED, ACTIVE.")] = None,
     task: Annotated[str | None, typer.Option("--task")] = None,
     queue: Annotated[str | None, typer.Option("--queue")] = None,
@@ -31,7 +31,7 @@ def list_jobs(
 ) -> None:
     """List jobs, newest first."""
     page_size = min(limit, 200)
-    found = talk.client.jobs(
+    found = command.client.jobs(
         status=status, task=task, queue=queue, owner=owner, name=name, tag=tag, page_size=page_size
     )
     columns = {
@@ -42,55 +42,55 @@ def list_jobs(
         "schedule": lambda job: job.schedule.sentence if job.recurring else "once",
         "name": lambda job: job.name,
     }
-    talk.table(limited(found, limit), columns)
+    command.table(limited(found, limit), columns)
 
 
 @application.command()
-@talks
-def show(talk: Talk, job: JobId) -> None:
+@server_command
+def show(command: ServerCommand, job: JobId) -> None:
     """Show one job."""
-    talk.show(talk.client.get_job(job))
+    command.show(command.client.get_job(job))
 
 
 @application.command()
-@talks
-def status(talk: Talk, job: JobId) -> None:
+@server_command
+def status(command: ServerCommand, job: JobId) -> None:
     """Show the state of a job: its last run, its next one, and why it failed."""
-    talk.show(talk.client.get_job_status(job))
+    command.show(command.client.get_job_status(job))
 
 
 @application.command()
-@talks
-def cancel(talk: Talk, job: JobId) -> None:
+@server_command
+def cancel(command: ServerCommand, job: JobId) -> None:
     """Cancel a job; a running run is asked to stop."""
-    talk.show(talk.client.cancel_job(job))
+    command.show(command.client.cancel_job(job))
 
 
 @application.command()
-@talks
-def pause(talk: Talk, job: JobId) -> None:
+@server_command
+def pause(command: ServerCommand, job: JobId) -> None:
     """Pause a job until it is resumed."""
-    talk.show(talk.client.pause_job(job))
+    command.show(command.client.pause_job(job))
 
 
 @application.command()
-@talks
-def resume(talk: Talk, job: JobId) -> None:
+@server_command
+def resume(command: ServerCommand, job: JobId) -> None:
     """Resume a job. Its misfire policy decides about missed occurrences."""
-    talk.show(talk.client.resume_job(job))
+    command.show(command.client.resume_job(job))
 
 
 @application.command()
-@talks
-def trigger(talk: Talk, job: JobId, idempotency_key: IdempotencyKey = None) -> None:
+@server_command
+def trigger(command: ServerCommand, job: JobId, idempotency_key: IdempotencyKey = None) -> None:
     """Start an extra run now."""
-    talk.show(talk.client.trigger_job(job, idempotency_key=idempotency_key))
+    command.show(command.client.trigger_job(job, idempotency_key=idempotency_key))
 
 
 @application.command()
-@talks
+@server_command
 def backfill(
-    talk: Talk,
+    command: ServerCommand,
     job: JobId,
     start: Annotated[str, typer.Argument(help="Start of the range (RFC 3339).")],
     end: Annotated[str, typer.Argument(help="End of the range (RFC 3339).")],
@@ -99,14 +99,14 @@ def backfill(
     idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Create the runs of a past range."""
-    talk.show(talk.client.backfill_job(job, start, end, limit=limit, rate=rate, idempotency_key=idempotency_key))
+    command.show(command.client.backfill_job(job, start, end, limit=limit, rate=rate, idempotency_key=idempotency_key))
 
 
 @application.command()
-@talks
-def delete(talk: Talk, job: JobId, yes: Yes = False) -> None:
+@server_command
+def delete(command: ServerCommand, job: JobId, yes: Yes = False) -> None:
     """Delete a job; its history stays until its retention ends."""
-    if talk.asks(yes=yes):
-        found = talk.client.get_job(job)
-        talk.agree(f"Delete {job} ({' '.join(filter(None, (found.task, found.name)))})?")
-    talk.show(talk.client.delete_job(job))
+    if command.must_confirm(yes=yes):
+        found = command.client.get_job(job)
+        command.confirm(f"Delete {job} ({' '.join(filter(None, (found.task, found.name)))})?")
+    command.show(command.client.delete_job(job))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import Talk, shown, talks
+from duetime.cli.server_commands import ServerCommand, server_command, shown
 from duetime.errors import InvalidInput
 from duetime.wire.notifications import FigureName
 
@@ -17,8 +17,8 @@ Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Only this queu
 
 
 @subscriptions.command("list")
-@talks
-def list_subscriptions(talk: Talk) -> None:
+@server_command
+def list_subscriptions(command: ServerCommand) -> None:
     """List the subscriptions."""
     columns = {
         "name": lambda each: each.name,
@@ -27,13 +27,13 @@ def list_subscriptions(talk: Talk) -> None:
         "queues": lambda each: each.queues or "all",
         "paused": lambda each: each.paused,
     }
-    talk.table(talk.client.list_subscriptions().items, columns)
+    command.table(command.client.list_subscriptions().items, columns)
 
 
 @subscriptions.command("set")
-@talks
+@server_command
 def set_subscription(
-    talk: Talk,
+    command: ServerCommand,
     name: Name,
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Such as run.dead; '*' for all.")],
     webhook: Annotated[str | None, typer.Option("--webhook", help="A URL that gets signed requests.")] = None,
@@ -53,23 +53,23 @@ def set_subscription(
         raise InvalidInput("a destination is required", field="to", remedy="give one of --webhook, --slack and --email")
     ((kind, where),) = ways.items()
     to = {"type": kind, "address" if kind == "email" else "url": where}
-    talk.show(
-        talk.client.put_subscription(
+    command.show(
+        command.client.put_subscription(
             name, to, topics, queues=queue or (), tags=tag or (), late_after=late_after, paused=paused
         )
     )
 
 
 @subscriptions.command("delete")
-@talks
-def delete_subscription(talk: Talk, name: Name) -> None:
+@server_command
+def delete_subscription(command: ServerCommand, name: Name) -> None:
     """Delete a subscription."""
-    talk.show(talk.client.delete_subscription(name))
+    command.show(command.client.delete_subscription(name))
 
 
 @alerts.command("list")
-@talks
-def list_alerts(talk: Talk) -> None:
+@server_command
+def list_alerts(command: ServerCommand) -> None:
     """List the alert rules and their states."""
     columns = {
         "name": lambda each: each.name,
@@ -80,13 +80,13 @@ def list_alerts(talk: Talk) -> None:
         "state": lambda each: "open" if each.open else "",
         "since": lambda each: shown(each.changed_at),
     }
-    talk.table(talk.client.list_alerts().items, columns)
+    command.table(command.client.list_alerts().items, columns)
 
 
 @alerts.command("set")
-@talks
+@server_command
 def set_alert(
-    talk: Talk,
+    command: ServerCommand,
     name: Name,
     figure: Annotated[FigureName, typer.Argument(metavar="FIGURE")],
     threshold: Annotated[float, typer.Argument(metavar="THRESHOLD")],
@@ -95,11 +95,11 @@ def set_alert(
     queue: Queue = None,
 ) -> None:
     """Create or replace an alert rule on dead_letters, lag_p95, backlog, workers, free_slots, duration or unserved."""
-    talk.show(talk.client.put_alert(name, figure, threshold, until=until, for_seconds=for_seconds, queue=queue))
+    command.show(command.client.put_alert(name, figure, threshold, until=until, for_seconds=for_seconds, queue=queue))
 
 
 @alerts.command("delete")
-@talks
-def delete_alert(talk: Talk, name: Name) -> None:
+@server_command
+def delete_alert(command: ServerCommand, name: Name) -> None:
     """Delete an alert rule."""
-    talk.show(talk.client.delete_alert(name))
+    command.show(command.client.delete_alert(name))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from duetime.store.protocol.store import Store
 
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000
-_PATIENCE = 2.0
+_EXIT_TIMEOUT = 2.0
 """Seconds for remaining threads and tasks to end, once everything has stopped."""
 
 
@@ -110,14 +110,14 @@ def up(
             )
             if not json:
                 say(f"API on {server.url}, with the key in {escape(str(settings.data_dir / ADMIN_KEY))}", json=False)
-                say(await _way_in(store, server, key.hash), json=False)
+                say(await _login_line(store, server, key.hash), json=False)
 
         run_until_stopped(node.run(ready), json=json)
         if settings.sqlite_file is None:
             (settings.data_dir / SERVER_URL).unlink(missing_ok=True)
 
 
-async def _way_in(store: "Store", server: "HttpServer", key_hash: bytes) -> str:
+async def _login_line(store: "Store", server: "HttpServer", key_hash: bytes) -> str:
     """How a browser logs in. The link is as powerful as the root key, so it is printed only on a terminal: redirected
     output is a log that others may read."""
     key = await store.key_by_hash(key_hash) if is_terminal(sys.stdout) else None
@@ -175,7 +175,7 @@ def run_until_stopped(running: Coroutine[Any, Any, None], *, json: bool) -> None
         say("stopped; all jobs are stored", json=json, event="stopped")
         # The event loop and the interpreter wait for every task and thread, and some never end. Their runs were handed
         # back by now, so nothing is lost by exiting without them.
-        leaving = threading.Timer(_PATIENCE, os._exit, (0,))
+        leaving = threading.Timer(_EXIT_TIMEOUT, os._exit, (0,))
         leaving.daemon = True
         leaving.start()
 

@@ -9,7 +9,7 @@ from duetime.cli.groups import group
 from duetime.cli.jobs import Limit
 from duetime.cli.options import IdempotencyKey
 from duetime.cli.output import err
-from duetime.cli.server_commands import Talk, Yes, limited, talks
+from duetime.cli.server_commands import ServerCommand, Yes, limited, server_command
 from duetime.clock import monotonic
 from duetime.errors import DuetimeError
 from duetime.wire.runs import LONGEST_DELAY
@@ -34,9 +34,9 @@ AT_ONCE = 1000
 
 
 @runs.command("list")
-@talks
+@server_command
 def list_runs(
-    talk: Talk,
+    command: ServerCommand,
     job: Job = None,
     status: Annotated[str | None, typer.Option("--status", help="Such as RUNNING, FAILED.")] = None,
     task: Task = None,
@@ -46,9 +46,9 @@ def list_runs(
     """List runs, newest first."""
     page_size = min(limit, 200)
     found = (
-        talk.client.runs(status=status, task=task, queue=queue, page_size=page_size)
+        command.client.runs(status=status, task=task, queue=queue, page_size=page_size)
         if job is None
-        else talk.client.runs_of_job(job, status=status, page_size=page_size)
+        else command.client.runs_of_job(job, status=status, page_size=page_size)
     )
     columns = {
         "run id": lambda run: run.run_id,
@@ -59,34 +59,34 @@ def list_runs(
         "lag": lambda run: None if run.lag is None else f"{run.lag:.3f} s",
         "error": lambda run: first_line(run.error),
     }
-    talk.table(limited(found, limit), columns)
+    command.table(limited(found, limit), columns)
 
 
 @runs.command()
-@talks
-def show(talk: Talk, run: RunId) -> None:
+@server_command
+def show(command: ServerCommand, run: RunId) -> None:
     """Show a run with its attempts, logs and result."""
-    talk.show(talk.client.get_run(run))
+    command.show(command.client.get_run(run))
 
 
 @runs.command()
-@talks
-def cancel(talk: Talk, run: RunId) -> None:
+@server_command
+def cancel(command: ServerCommand, run: RunId) -> None:
     """Cancel a run that waits, or ask a running one to stop."""
-    talk.show(talk.client.cancel_run(run))
+    command.show(command.client.cancel_run(run))
 
 
 @runs.command()
-@talks
-def retry(talk: Talk, run: RunId, idempotency_key: IdempotencyKey = None) -> None:
+@server_command
+def retry(command: ServerCommand, run: RunId, idempotency_key: IdempotencyKey = None) -> None:
     """Retry a run. A run that has ended is repeated once, by a new run."""
-    talk.show(talk.client.retry_run(run, idempotency_key=idempotency_key))
+    command.show(command.client.retry_run(run, idempotency_key=idempotency_key))
 
 
 @dead.command("list")
-@talks
+@server_command
 def list_dead(
-    talk: Talk,
+    command: ServerCommand,
     task: Task = None,
     queue: Queue = None,
     job: Job = None,
@@ -96,7 +96,7 @@ def list_dead(
 ) -> None:
     """List dead letters, newest first."""
     wanted = {"task": task, "queue": queue, "job_id": job, "error": error, "fingerprint": fingerprint}
-    found = talk.client.dead_letters(**wanted, page_size=min(limit, 200))
+    found = command.client.dead_letters(**wanted, page_size=min(limit, 200))
     columns = {
         "run id": lambda letter: letter.run_id,
         "task": lambda letter: letter.task,
@@ -105,12 +105,12 @@ def list_dead(
         "fingerprint": lambda letter: letter.fingerprint,
         "error": lambda letter: first_line(letter.error),
     }
-    talk.table(limited(found, limit), columns)
+    command.table(limited(found, limit), columns)
 
 
 @dead.command("groups")
-@talks
-def list_groups(talk: Talk, limit: Limit = 50) -> None:
+@server_command
+def list_groups(command: ServerCommand, limit: Limit = 50) -> None:
     """Group dead letters by error, the largest groups first."""
     columns = {
         "fingerprint": lambda group: group.fingerprint,
@@ -120,13 +120,13 @@ def list_groups(talk: Talk, limit: Limit = 50) -> None:
         "last": lambda group: group.last_died_at,
         "error": lambda group: first_line(group.error),
     }
-    talk.table(talk.client.group_dead_letters(limit=min(limit, 200)).groups, columns)
+    command.table(command.client.group_dead_letters(limit=min(limit, 200)).groups, columns)
 
 
 @dead.command()
-@talks
+@server_command
 def replay(
-    talk: Talk,
+    command: ServerCommand,
     run: MaybeRun = None,
     task: Task = None,
     queue: Queue = None,
@@ -137,10 +137,10 @@ def replay(
     rate: Annotated[float, typer.Option("--rate", min=0.001, max=10_000, help="Runs per second.")] = 100.0,
 ) -> None:
     """Replay dead letters as new runs: one, those that match, or --all."""
-    wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
+    wanted = _until_now(command, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
     count, more, began = 0, True, monotonic()
     try:
-        with Progress(console=err, transient=True, disable=talk.json) as progress:
+        with Progress(console=err, transient=True, disable=command.json) as progress:
             under_way = progress.add_task("replaying", total=None)
             while more:
                 # Each request starts where the previous one ends: together they keep to the rate.
@@ -150,20 +150,20 @@ def replay(
                         "at this rate the next run would start more than a day from now",
                         remedy="raise --rate, or repeat the command when these have started",
                     )
-                answer = talk.client.replay_dead_letters(limit=AT_ONCE, rate=rate, delay=delay, **wanted)
+                answer = command.client.replay_dead_letters(limit=AT_ONCE, rate=rate, delay=delay, **wanted)
                 count, more = count + len(answer.runs), answer.more and bool(answer.runs)
                 progress.update(under_way, completed=count)
     except DuetimeError:
         if count:
-            talk.say(f"replayed {count:,}; the others were not", replayed=count)
+            command.say(f"replayed {count:,}; the others were not", replayed=count)
         raise
-    talk.say(f"replayed {count:,}", replayed=count)
+    command.say(f"replayed {count:,}", replayed=count)
 
 
 @dead.command()
-@talks
+@server_command
 def discard(
-    talk: Talk,
+    command: ServerCommand,
     run: MaybeRun = None,
     task: Task = None,
     queue: Queue = None,
@@ -174,26 +174,26 @@ def discard(
     yes: Yes = False,
 ) -> None:
     """Remove dead letters: one, those that match, or --all. Asks for confirmation before it removes more than one."""
-    wanted = _until_now(talk, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
-    if run is None and talk.asks(yes=yes):
-        _agree_to_discard(talk, wanted)
+    wanted = _until_now(command, _wanted(run, task, queue, job, error, fingerprint, everything=everything))
+    if run is None and command.must_confirm(yes=yes):
+        _agree_to_discard(command, wanted)
     count = 0
-    while discarded := talk.client.discard_dead_letters(limit=AT_ONCE, **wanted).discarded:
+    while discarded := command.client.discard_dead_letters(limit=AT_ONCE, **wanted).discarded:
         count += discarded
-    talk.say(f"removed {count:,}", discarded=count)
+    command.say(f"removed {count:,}", discarded=count)
 
 
-def _agree_to_discard(talk: Talk, wanted: dict[str, Any]) -> None:
-    found = len(limited(talk.client.dead_letters(**wanted, page_size=200), _COUNTED + 1))
+def _agree_to_discard(command: ServerCommand, wanted: dict[str, Any]) -> None:
+    found = len(limited(command.client.dead_letters(**wanted, page_size=200), _COUNTED + 1))
     if found:
         counted = f"more than {_COUNTED:,}" if found > _COUNTED else f"{found:,}"
-        talk.agree(f"Remove {counted} dead letters? They cannot be replayed afterwards.")
+        command.confirm(f"Remove {counted} dead letters? They cannot be replayed afterwards.")
 
 
-def _until_now(talk: Talk, wanted: dict[str, Any]) -> dict[str, Any]:
+def _until_now(command: ServerCommand, wanted: dict[str, Any]) -> dict[str, Any]:
     """Restrict the filter to runs that are dead by now, on the server's clock. While the cause persists, replayed runs
     die again, and would be replayed forever."""
-    return wanted | {"end_time": talk.client.get_me().now}
+    return wanted | {"end_time": command.client.get_me().now}
 
 
 def first_line(text: str | None) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import Talk, talks
+from duetime.cli.server_commands import ServerCommand, server_command
 
 application = group("Secrets that headers of targets reference.")
 
@@ -14,8 +14,8 @@ SecretName = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @application.command("list")
-@talks
-def list_secrets(talk: Talk) -> None:
+@server_command
+def list_secrets(command: ServerCommand) -> None:
     """List the secrets, where they may be sent and which roles may use them. Their values are never shown."""
     columns = {
         "secret": lambda secret: secret.name,
@@ -23,13 +23,13 @@ def list_secrets(talk: Talk) -> None:
         "roles": lambda secret: secret.roles or ("all that submit",),
         "changed": lambda secret: secret.changed_at,
     }
-    talk.table(talk.client.list_secrets().items, columns)
+    command.table(command.client.list_secrets().items, columns)
 
 
 @application.command()
-@talks
+@server_command
 def put(
-    talk: Talk,
+    command: ServerCommand,
     name: SecretName,
     host: Annotated[
         list[str],
@@ -44,11 +44,11 @@ def put(
     arguments."""
     asked = sys.stdin.isatty()
     value = typer.prompt("Value", hide_input=True, err=True) if asked else sys.stdin.read().rstrip("\r\n")
-    talk.show(talk.client.put_secret(name, value, hosts=host, roles=role or ()))
+    command.show(command.client.put_secret(name, value, hosts=host, roles=role or ()))
 
 
 @application.command()
-@talks
-def delete(talk: Talk, name: SecretName) -> None:
+@server_command
+def delete(command: ServerCommand, name: SecretName) -> None:
     """Delete a secret: attempts that need it fail from now on."""
-    talk.show(talk.client.delete_secret(name))
+    command.show(command.client.delete_secret(name))

@@ -44,7 +44,7 @@ _WIDE = 1000
 _LONGEST = 60
 
 
-class Talk:
+class ServerCommand:
     """A command's connection to the server: the client, and how to show its answers."""
 
     def __init__(self, client: "Client", *, json: bool) -> None:
@@ -54,11 +54,11 @@ class Talk:
     def say(self, text: str, **facts: Any) -> None:
         say(text, json=self.json, **facts)
 
-    def asks(self, *, yes: bool) -> bool:
+    def must_confirm(self, *, yes: bool) -> bool:
         """Whether to ask for confirmation before an irreversible action: only if a person is at the terminal."""
         return not yes and is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
-    def agree(self, question: str) -> None:
+    def confirm(self, question: str) -> None:
         """Continue only if the answer is yes."""
         typer.confirm(visible(question), abort=True, err=True)
 
@@ -92,7 +92,7 @@ class Talk:
             out.print("[dim]none[/]")
 
 
-def talks(function: Callable[..., None]) -> Callable[..., None]:
+def server_command(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function whose first parameter is the `Talk` into a command. It gets --url, --key, --tenant, --data-dir
     and --json, and its errors become one line and an exit code. `**options: Unpack[…]` becomes a flag for each
     option."""
@@ -119,7 +119,7 @@ def talks(function: Callable[..., None]) -> Callable[..., None]:
             try:
                 with Client(address, found, tenant=tenant, tls=ClientTls.of(settings)) as client:
                     options = read_flags({name: given.pop(flag.name) for name, flag in flags.items()})
-                    function(Talk(client, json=json), *args, **given, **options)
+                    function(ServerCommand(client, json=json), *args, **given, **options)
             except TimeoutError as error:
                 raise DuetimeError(str(error)) from None
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from duetime.cli.groups import group
 from duetime.cli.output import err
-from duetime.cli.server_commands import Talk, shown, talks
+from duetime.cli.server_commands import ServerCommand, server_command, shown
 
 queues = group("Inspect, limit, pause and resume queues.")
 
@@ -17,8 +17,8 @@ QueueName = Annotated[str, typer.Argument(metavar="QUEUE")]
 
 
 @queues.command("list")
-@talks
-def list_queues(talk: Talk) -> None:
+@server_command
+def list_queues(command: ServerCommand) -> None:
     """List the queues, with their waiting runs."""
     columns = {
         "queue": lambda queue: queue.name,
@@ -31,13 +31,13 @@ def list_queues(talk: Talk) -> None:
         "rate": lambda queue: queue.rate or "",
         "held back": lambda queue: queue.held_back,
     }
-    talk.table(talk.client.list_queues().items, columns)
+    command.table(command.client.list_queues().items, columns)
 
 
 @queues.command()
-@talks
+@server_command
 def limit(
-    talk: Talk,
+    command: ServerCommand,
     queue: QueueName,
     running: Annotated[str | None, typer.Option("--running", help="Maximum running runs; none: no limit.")] = None,
     rate: Annotated[
@@ -52,29 +52,29 @@ def limit(
         said["running"] = None if running == "none" else int(running)
     if rate is not None:
         said["rate"] = None if rate == "none" else rate
-    talk.show(talk.client.put_queue(queue, **said) if said else talk.client.get_queue(queue))
+    command.show(command.client.put_queue(queue, **said) if said else command.client.get_queue(queue))
 
 
 @queues.command()
-@talks
-def pause(talk: Talk, queue: QueueName) -> None:
+@server_command
+def pause(command: ServerCommand, queue: QueueName) -> None:
     """Start no more runs from a queue; running ones go on."""
-    known = {each.name for each in talk.client.list_queues().items}
-    talk.show(talk.client.pause_queue(queue))
-    if queue not in known and not talk.json:
+    known = {each.name for each in command.client.list_queues().items}
+    command.show(command.client.pause_queue(queue))
+    if queue not in known and not command.json:
         err.print(f"[yellow]the queue {escape(queue)} has never had a job: check the spelling[/]", soft_wrap=True)
 
 
 @queues.command()
-@talks
-def resume(talk: Talk, queue: QueueName) -> None:
+@server_command
+def resume(command: ServerCommand, queue: QueueName) -> None:
     """Start the runs of a paused queue again."""
-    talk.show(talk.client.resume_queue(queue))
+    command.show(command.client.resume_queue(queue))
 
 
 @breakers.command("list")
-@talks
-def list_breakers(talk: Talk) -> None:
+@server_command
+def list_breakers(command: ServerCommand) -> None:
     """List the open breakers, and the targets that were called within 30 seconds."""
     columns = {
         "target": lambda breaker: breaker.target,
@@ -85,18 +85,18 @@ def list_breakers(talk: Talk) -> None:
         "failed": lambda breaker: breaker.failed,
         "retried": lambda breaker: breaker.retried,
     }
-    talk.table(talk.client.list_breakers().items, columns)
+    command.table(command.client.list_breakers().items, columns)
 
 
 @breakers.command()
-@talks
-def reset(talk: Talk, target: Annotated[str, typer.Argument(metavar="TARGET")]) -> None:
+@server_command
+def reset(command: ServerCommand, target: Annotated[str, typer.Argument(metavar="TARGET")]) -> None:
     """Close a breaker now: its target is called again, and counting starts over."""
-    talk.show(talk.client.reset_breaker(target))
+    command.show(command.client.reset_breaker(target))
 
 
-@talks
-def workers(talk: Talk) -> None:
+@server_command
+def workers(command: ServerCommand) -> None:
     """List the workers, with their tasks and slots."""
     columns = {
         "worker id": lambda worker: worker.worker_id,
@@ -108,22 +108,22 @@ def workers(talk: Talk) -> None:
         "queues": lambda worker: worker.queues or "all",
         "tasks": lambda worker: worker.tasks,
     }
-    talk.table(talk.client.list_workers().items, columns)
+    command.table(command.client.list_workers().items, columns)
 
 
-@talks
+@server_command
 def tail(
-    talk: Talk,
+    command: ServerCommand,
     after: Annotated[str | None, typer.Option("--after", help="Continue after this event.")] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Exit after this many events.")] = None,
 ) -> None:
     """Follow events as they happen. Ctrl-C ends it."""
     seen = 0
     try:
-        for change in talk.client.watch_events(after):
+        for change in command.client.watch_events(after):
             ids = [*change.job_ids, *change.run_ids]
             names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-            talk.say(
+            command.say(
                 f"[dim]{shown(change.at)}[/]  {escape(change.kind.lower()):<10} {escape(names)}",
                 id=change.id,
                 kind=change.kind,

@@ -6,16 +6,16 @@ import typer
 from rich.markup import escape
 
 from duetime.cli.groups import group
-from duetime.cli.server_commands import Talk, Yes, talks
+from duetime.cli.server_commands import ServerCommand, Yes, server_command
 from duetime.errors import InvalidInput
 
 sessions = group("Browser sessions: list, revoke.")
 
 
 @sessions.command("list")
-@talks
+@server_command
 def list_sessions(
-    talk: Talk,
+    command: ServerCommand,
     of: Annotated[str | None, typer.Option("--of", help="key (this one), tenant (all its keys) or all.")] = None,
 ) -> None:
     """List the active sessions, newest first."""
@@ -29,13 +29,13 @@ def list_sessions(
         "expires": lambda session: session.expires_at,
         "browser": lambda session: session.user_agent,
     }
-    talk.table(talk.client.sessions(of=of), columns)
+    command.table(command.client.sessions(of=of), columns)
 
 
 @sessions.command()
-@talks
+@server_command
 def revoke(
-    talk: Talk,
+    command: ServerCommand,
     session_ids: Annotated[
         list[str] | None, typer.Argument(metavar="SESSION…", help="The sessions' ids: ses_…")
     ] = None,
@@ -47,16 +47,16 @@ def revoke(
     """End sessions: those browsers must log in again."""
     if bool(session_ids) == bool(of):
         raise InvalidInput("is required", field="session", remedy="give ids or --all-of")
-    found = session_ids or [session.session_id for session in talk.client.sessions(of=of)]
-    if of and talk.asks(yes=yes):
-        talk.agree(f"End {len(found)} sessions? Those browsers must log in again.")
+    found = session_ids or [session.session_id for session in command.client.sessions(of=of)]
+    if of and command.must_confirm(yes=yes):
+        command.confirm(f"End {len(found)} sessions? Those browsers must log in again.")
     for session_id in found:
-        talk.show(talk.client.revoke_session(session_id))
+        command.show(command.client.revoke_session(session_id))
 
 
-@talks
-def login_link(talk: Talk) -> None:
+@server_command
+def login_link(command: ServerCommand) -> None:
     """Print a link that logs a browser in once, with this command's key. It expires after an hour."""
-    made = talk.client.create_login_link()
-    url = f"{talk.client.url}{made.path}"
-    talk.say(escape(url), url=url, expires_at=made.expires_at)
+    made = command.client.create_login_link()
+    url = f"{command.client.url}{made.path}"
+    command.say(escape(url), url=url, expires_at=made.expires_at)

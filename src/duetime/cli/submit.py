@@ -11,7 +11,7 @@ from rich.progress import Progress
 from duetime.cli.job_options import Args, Arguments, check_object, read_arguments, read_json
 from duetime.cli.local_zone import fires_by_another_clock, local_zone
 from duetime.cli.output import err
-from duetime.cli.server_commands import Talk, read_lines, shown, talks
+from duetime.cli.server_commands import ServerCommand, read_lines, server_command, shown
 from duetime.errors import DuetimeError, InvalidInput
 from duetime.spec.kinds import read_duration
 from duetime.spec.options import ScheduleOptions, SubmitOptions
@@ -27,9 +27,9 @@ TargetJson = Annotated[
 CallbackUrl = Annotated[str | None, typer.Option("--callback-url", help="POST the arguments to this URL.")]
 
 
-@talks
+@server_command
 def submit(
-    talk: Talk,
+    command: ServerCommand,
     task: MaybeTask = None,
     arguments: Arguments = None,
     args: Args = None,
@@ -43,9 +43,9 @@ def submit(
 ) -> None:
     """Run a task once: now, at a time, or after a delay."""
     # Parsed before the job is created: otherwise an error would leave a job that the caller does not know of.
-    patience = None if wait is None else read_duration(wait, "wait").total_seconds()
+    timeout = None if wait is None else read_duration(wait, "wait").total_seconds()
     if file is not None:
-        _submit_file(talk, file)
+        _submit_file(command, file)
         return
     if target is not None or callback_url is not None:
         # With a target there is no task, so the first word is an argument too.
@@ -53,29 +53,29 @@ def submit(
     elif task is None:
         remedy = "give a task, --target, --callback-url or --file"
         raise InvalidInput("is required", field="task", remedy=remedy)
-    receipt = talk.client.create_job(
+    receipt = command.client.create_job(
         task,
         target=None if target is None else read_json(target, "target"),
         callback_url=callback_url,
         args=read_arguments(arguments, args),
         **options,
     )
-    _warn(talk, receipt.warnings)
-    if patience is None:
-        talk.show(receipt)
+    _warn(command, receipt.warnings)
+    if timeout is None:
+        command.show(receipt)
         return
     try:
-        run = talk.client.wait(receipt.job_id, patience)
+        run = command.client.wait(receipt.job_id, timeout)
     except DuetimeError as error:
         raise _retold(error, f"{receipt.job_id} is stored, but waiting for it failed: {error.message}") from None
-    talk.show(run)
+    command.show(run)
     if run.status != "SUCCEEDED":
         raise typer.Exit(1)
 
 
-@talks
+@server_command
 def schedule(
-    talk: Talk,
+    command: ServerCommand,
     task: TaskName,
     timing: Annotated[
         str | None,
@@ -97,7 +97,7 @@ def schedule(
         options["when"] = timing
     elif options.keys().isdisjoint(("cron", "every", "when", "rrule", "after")):
         raise InvalidInput("WHEN is required", field="when", remedy="""such as 'every weekday at 9am', or --cron""")
-    receipt = talk.client.create_job(
+    receipt = command.client.create_job(
         wanted,
         target=None if target is None else read_json(target, "target"),
         callback_url=callback_url,
@@ -107,23 +107,23 @@ def schedule(
     told = options.get("when") or options.get("cron") or options.get("rrule")
     zone = local_zone() if "tz" not in options and told is not None else None
     meant = zone is not None and told is not None and fires_by_another_clock(told, zone)
-    _warn(talk, (*receipt.warnings, *([f"its times are UTC; use --tz {zone} for your time zone"] if meant else [])))
-    talk.show(receipt)
+    _warn(command, (*receipt.warnings, *([f"its times are UTC; use --tz {zone} for your time zone"] if meant else [])))
+    command.show(receipt)
 
 
-def _submit_file(talk: Talk, file: Path) -> None:
+def _submit_file(command: ServerCommand, file: Path) -> None:
     numbered = {number: _job(line, f"line {number}") for number, line in enumerate(read_lines(file), 1) if line.strip()}
     lines, jobs = list(numbered), list(numbered.values())
-    with Progress(console=err, transient=True, disable=talk.json or not err.is_terminal) as progress:
+    with Progress(console=err, transient=True, disable=command.json or not err.is_terminal) as progress:
         under_way = progress.add_task("submitting", total=len(jobs))
         for start in range(0, len(jobs), _BATCH):
             batch = jobs[start : start + _BATCH]
             try:
-                talk.client.create_jobs(batch)
+                command.client.create_jobs(batch)
             except DuetimeError as error:
                 raise _in_file(error, lines[start:], stored=start) from None
             progress.advance(under_way, len(batch))
-    talk.say(f"stored {len(jobs):,} jobs", stored=len(jobs))
+    command.say(f"stored {len(jobs):,} jobs", stored=len(jobs))
 
 
 def _job(line: str, field: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _retold(error: DuetimeError, message: str, field: str | None = None, remedy:
     return type(error)(message, field=field or error.field, remedy=remedy or error.remedy)
 
 
-def _warn(talk: Talk, warnings: tuple[str, ...]) -> None:
-    if not talk.json:
+def _warn(command: ServerCommand, warnings: tuple[str, ...]) -> None:
+    if not command.json:
         for warning in warnings:
             err.print(f"[yellow]{escape(shown(warning))}[/]", soft_wrap=True)

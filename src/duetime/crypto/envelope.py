@@ -16,7 +16,7 @@ from duetime.clock import monotonic
 from duetime.errors import KeyUnknown
 
 _KEY = 32
-_LOOK_EVERY = 5.0
+_CHECK_EVERY = 5.0
 
 
 class WrappedKey(NamedTuple):
@@ -29,7 +29,7 @@ class WrappedKey(NamedTuple):
     created_at: datetime
 
 
-class KeyShelf(Protocol):
+class KeyStorage(Protocol):
     """Stores wrapped data keys."""
 
     async def data_keys(self) -> Sequence[WrappedKey]:
@@ -61,20 +61,20 @@ class Envelope:
 
     def __init__(self, provider: KeyProvider) -> None:
         self._provider = provider
-        self._shelf: KeyShelf | None = None
+        self._storage: KeyStorage | None = None
         self._keys: dict[str, bytes] = {}
         self._current: WrappedKey | None = None
-        self._looked_at = 0.0
+        self._read_at = 0.0
 
-    def keep_on(self, shelf: KeyShelf) -> None:
-        self._shelf = shelf
+    def keep_on(self, shelf: KeyStorage) -> None:
+        self._storage = shelf
 
     async def current(self) -> tuple[bytes, bytes]:
         """The name and the bytes of the newest data key; the first one is created on demand."""
-        if self._current is None or monotonic() - self._looked_at > _LOOK_EVERY:
+        if self._current is None or monotonic() - self._read_at > _CHECK_EVERY:
             stored = await self._stored()
             self._current = stored[0] if stored else await self._make()
-            self._looked_at = monotonic()
+            self._read_at = monotonic()
         return self._current.name.encode(), await self._unwrapped(self._current)
 
     async def find(self, name: bytes) -> bytes | None:
@@ -87,27 +87,27 @@ class Envelope:
     async def renew(self) -> None:
         """Seal with a new data key from now on, wrapped by the current wrapping key."""
         self._current = await self._make()
-        self._looked_at = monotonic()
+        self._read_at = monotonic()
 
     async def rewrap(self) -> int:
         """Wrap every data key with the provider's current key, so that older wrapping keys can be removed; returns how
         many were changed."""
-        assert self._shelf is not None
+        assert self._storage is not None
         others = [key for key in await self._stored() if key.wrapped_by != self._provider.key_id]
         for key in others:
             wrapped_by, wrapped = await self._provider.wrap(await self._unwrapped(key))
-            await self._shelf.rewrap_data_key(key.name, key.wrapped, wrapped_by, wrapped)
+            await self._storage.rewrap_data_key(key.name, key.wrapped, wrapped_by, wrapped)
         return len(others)
 
     async def _stored(self) -> Sequence[WrappedKey]:
-        assert self._shelf is not None, "no storage for data keys was set"
-        return await self._shelf.data_keys()
+        assert self._storage is not None, "no storage for data keys was set"
+        return await self._storage.data_keys()
 
     async def _make(self) -> WrappedKey:
-        assert self._shelf is not None
+        assert self._storage is not None
         name, key = f"dk-{os.urandom(8).hex()}", os.urandom(_KEY)
         wrapped_by, wrapped = await self._provider.wrap(key)
-        await self._shelf.add_data_key(name, wrapped_by, wrapped)
+        await self._storage.add_data_key(name, wrapped_by, wrapped)
         self._keys[name] = key
         return next(stored for stored in await self._stored() if stored.name == name)
 

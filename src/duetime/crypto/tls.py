@@ -21,7 +21,7 @@ from duetime.settings import Settings
 
 log = logging.getLogger("duetime")
 
-_LOOK_EVERY = 1.0
+_CHECK_EVERY = 1.0
 """Seconds between two checks of the files."""
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -36,7 +36,7 @@ class ReloadedContext:
         self._files = files
         self._fields = fields
         self._stamp = self._told = _stamp(files)
-        self._look_at = monotonic() + _LOOK_EVERY
+        self._check_at = monotonic() + _CHECK_EVERY
         try:
             self._context = make()
         except (OSError, ValueError) as error:  # `ssl.SSLError` is an `OSError`
@@ -50,8 +50,8 @@ class ReloadedContext:
     def current(self) -> ssl.SSLContext:
         """The context for a new connection."""
         now = monotonic()
-        if now >= self._look_at:
-            self._look_at = now + _LOOK_EVERY
+        if now >= self._check_at:
+            self._check_at = now + _CHECK_EVERY
             self._follow()
         return self._context
 

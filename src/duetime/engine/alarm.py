@@ -16,9 +16,9 @@ EVERY = timedelta(seconds=5)
 
 
 class Alarm:
-    def __init__(self, store: Store, letters: Outbox, *, every: timedelta = EVERY) -> None:
+    def __init__(self, store: Store, outbox: Outbox, *, every: timedelta = EVERY) -> None:
         self._store = store
-        self._letters = letters
+        self._outbox = outbox
         self._every = every
 
     async def tick(self) -> float:
@@ -29,11 +29,11 @@ class Alarm:
             for alert in alerts:
                 value = await readings.of(alert)
                 after, turn = judge(alert, value, now)
-                if turn is None or await self._tell(after, turn):
+                if turn is None or await self._notify(after, turn):
                     await self._store.keep_alert(after, alert.version)
         return self._every.total_seconds() / 2
 
-    async def _tell(self, alert: Alert, turn: Turn) -> bool:
+    async def _notify(self, alert: Alert, turn: Turn) -> bool:
         rule = alert.rule
         assert alert.changed_at is not None
         data = {
@@ -45,10 +45,10 @@ class Alarm:
             "threshold": rule.threshold,
         }
         message = Message(TOPICS[rule.figure], alert.changed_at, sentence(alert, turn), data)
-        letters = [
-            self._letters.write(alert.tenant_id, subscription, message, f"{rule.name}/{alert.version}")
+        notifications = [
+            self._outbox.write(alert.tenant_id, subscription, message, f"{rule.name}/{alert.version}")
             for _, subscription in await self._store.subscriptions(alert.tenant_id)
             if subscription.wants(message.topic)
             and (not subscription.queues or rule.queue is None or rule.queue in subscription.queues)
         ]
-        return await self._letters.send(alert.tenant_id, letters)
+        return await self._outbox.send(alert.tenant_id, notifications)

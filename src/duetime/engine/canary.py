@@ -29,7 +29,7 @@ from duetime.telemetry.meters import Meters
 log = logging.getLogger("duetime.canary")
 
 TASK = QUEUE = "duetime.canary"
-_PATIENCE = timedelta(minutes=1)
+_TIMEOUT = timedelta(minutes=1)
 _AT_ONCE = 10
 _SOON, _LATER = 0.02, 0.25
 _LEASE = timedelta(minutes=1)
@@ -62,8 +62,8 @@ class Canary:
         await self._serve()
         run = await self._find(run_id)
         if run is not None and run.state.is_end:
-            await self._came_through(run, submitted)
-        elif now - due > _PATIENCE:
+            await self._succeeded(run, submitted)
+        elif now - due > _TIMEOUT:
             self._failed(run_id, "it was not fired" if run is None else f"it is {run.state.name}")
         else:
             return _SOON if now - due < timedelta(seconds=1) else _LATER
@@ -110,7 +110,7 @@ class Canary:
         except NotFound:
             return None
 
-    async def _came_through(self, run: Run, submitted: datetime) -> None:
+    async def _succeeded(self, run: Run, submitted: datetime) -> None:
         if run.state is not RunState.SUCCEEDED or run.started_at is None or run.finished_at is None:
             self._failed(run.id, f"it is {run.state.name}")
             return

@@ -52,9 +52,9 @@ class ClockGuard:
 
     async def may_judge_leases(self) -> bool:
         """Whether every live worker has had time to renew its lease since the clock last stepped forward."""
-        seen, at, doubt = await self._look()
+        seen, at, doubt = await self._read()
         if self._steady_at is None:
-            stepped, went_back = self._first_look(seen, at)
+            stepped, went_back = self._first_reading(seen, at)
         else:
             least, most = self._watch.step(seen.now, at, doubt=doubt)
             if least <= _STEP and most > self._lease * _HARMLESS and doubt > self._lease * _HARMLESS / 2:
@@ -72,18 +72,18 @@ class ClockGuard:
 
     async def trusted_now(self) -> datetime:
         """The time from which ages are counted back."""
-        seen, at, _ = await self._look()
+        seen, at, _ = await self._read()
         trusted = self._ages.count_from(seen.now, at, seen.trusted_at)
         await self._store.keep_trusted(trusted, seen.now)
         return trusted
 
-    async def _look(self) -> tuple[ClockSeen, float, float]:
+    async def _read(self) -> tuple[ClockSeen, float, float]:
         before = monotonic()
         seen = await self._store.clock_seen()
         doubt = (monotonic() - before) / 2
         return seen, before + doubt, doubt
 
-    def _first_look(self, seen: ClockSeen, at: float) -> tuple[bool, bool]:
+    def _first_reading(self, seen: ClockSeen, at: float) -> tuple[bool, bool]:
         """Whether the clock may have stepped forward since the last recorded reading, and whether it stepped back."""
         unseen = None if seen.seen_at is None else (seen.now - seen.seen_at).total_seconds()
         if unseen is None or unseen > self._lease * _HARMLESS:

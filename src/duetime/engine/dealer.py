@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from duetime.clock import monotonic
-from duetime.engine.wait_queue import Capabilities, Line, Turn, Waiting
+from duetime.engine.wait_queue import Capabilities, ClaimAnswer, WaitingClaim, WaitQueue
 from duetime.errors import LeaseLost, StoreUnavailable
 from duetime.model.attempt import Claimed
 from duetime.model.completion import complete, not_tried
@@ -28,9 +28,9 @@ MOST = 1000
 _GATHER = 0.003
 _RULES_EVERY = 0.4
 _RULES_HOLD = 0.8
-"""Seconds after which nothing is dealt before pauses and rules have been read again."""
-_KEEP_LINES = 1000
-_NOBODY = 3600.0
+"""Seconds after which paused queues and rules must be read again before the next claim."""
+_KEEP_WAIT_QUEUES = 1000
+_IDLE = 3600.0
 _SERVED_WITHIN = 5.0
 _ASKED_WITHIN = 1.0
 _SPREAD = 0.1
@@ -41,7 +41,7 @@ class Dealer:
         self._store = store
         self._strict = strict
         self._poll = poll.total_seconds()
-        self._lines: dict[Capabilities, Line] = {}
+        self._wait_queues: dict[Capabilities, WaitQueue] = {}
         self._lanes = KnownLanes(store, rules_every=_RULES_EVERY)
         self._stop_asked = False
         self._closed = False
@@ -54,115 +54,117 @@ class Dealer:
             self._lanes.hint()
         self.loop.wake()
 
-    async def wait(self, wants: Capabilities, waiting: Waiting, within: float, gone: asyncio.Future[None]) -> Turn:
+    async def wait(
+        self, capabilities: Capabilities, waiting: WaitingClaim, within: float, gone: asyncio.Future[None]
+    ) -> ClaimAnswer:
         """Wait until the worker gets an answer, `within` seconds have passed, or the connection is `gone`."""
         if self._closed:
             raise StoreUnavailable("this server is shutting down", remedy="retry")
-        line = self._line(wants)
+        wait_queue = self._wait_queue(capabilities)
         key = (waiting.worker_id, waiting.claim_no)
         # A worker that reconnects with the same claim may still be in the queue.
-        waiting = line.waiting.setdefault(key, waiting)
+        waiting = wait_queue.waiting.setdefault(key, waiting)
         self.loop.wake()
-        either: set[asyncio.Future[Any]] = {waiting.turn, gone}
+        either: set[asyncio.Future[Any]] = {waiting.answer, gone}
         # An earlier claim of this worker may hold runs that it does not know of. Leave time to ask the store.
         within = max(within, _ASKED_WITHIN) if waiting.unanswered else within
         # Spread the timeouts: thousands of workers reconnect together after a restart.
         await asyncio.wait(either, timeout=spread(within, _SPREAD), return_when=asyncio.FIRST_COMPLETED)
-        while waiting.serving is not None and not gone.done() and not waiting.turn.done():
+        while waiting.serving is not None and not gone.done() and not waiting.answer.done():
             await asyncio.wait({*either, waiting.serving}, return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.turn.done():
+        if not waiting.answer.done():
             if waiting.serving is not None:
-                return Turn([])  # the claim has a number, so the worker finds its runs again
-            self._send_away(line, waiting)
-        return waiting.turn.result()
+                return ClaimAnswer([])  # the claim has a number, so the worker finds its runs again
+            self._end_wait(wait_queue, waiting)
+        return waiting.answer.result()
 
     def close(self) -> None:
         """Answer all waiting workers now, and refuse new ones."""
         self._closed = True
-        for line in self._lines.values():
-            for waiting in [waiting for waiting in line.waiting.values() if waiting.serving is None]:
-                self._send_away(line, waiting)
+        for wait_queue in self._wait_queues.values():
+            for waiting in [waiting for waiting in wait_queue.waiting.values() if waiting.serving is None]:
+                self._end_wait(wait_queue, waiting)
 
-    async def call_out(self, worker_id: UUID, claim_no: int) -> bool:
+    async def withdraw(self, worker_id: UUID, claim_no: int) -> bool:
         """Remove a claim from its queue; false when it is not queued, or has already been served."""
-        for line in self._lines.values():
-            waiting = line.waiting.get((worker_id, claim_no))
+        for wait_queue in self._wait_queues.values():
+            waiting = wait_queue.waiting.get((worker_id, claim_no))
             if waiting is None:
                 continue
             if waiting.serving is not None:
                 await asyncio.wait({waiting.serving}, timeout=_SERVED_WITHIN)
-            if waiting.serving is not None or waiting.turn.done():
+            if waiting.serving is not None or waiting.answer.done():
                 return False
-            self._send_away(line, waiting)
+            self._end_wait(wait_queue, waiting)
             return not waiting.unanswered
         return False
 
-    def turn_away(self, worker_id: UUID) -> None:
+    def refuse_worker(self, worker_id: UUID) -> None:
         """Refuse the waiting claims of a worker whose lease has expired."""
-        for line in self._lines.values():
-            for waiting in [waiting for waiting in line.waiting.values() if waiting.worker_id == worker_id]:
-                line.leave(waiting)
+        for wait_queue in self._wait_queues.values():
+            for waiting in [waiting for waiting in wait_queue.waiting.values() if waiting.worker_id == worker_id]:
+                wait_queue.leave(waiting)
                 waiting.refuse(LeaseLost("the worker's lease has expired", remedy="register again"))
 
-    def _send_away(self, line: Line, waiting: Waiting) -> None:
+    def _end_wait(self, wait_queue: WaitQueue, waiting: WaitingClaim) -> None:
         """End the wait without runs."""
-        line.leave(waiting)
+        wait_queue.leave(waiting)
         if waiting.unanswered:
             lost = "the database did not answer: whether runs were claimed is unknown"
             waiting.refuse(StoreUnavailable(lost, remedy="retry with the same claim number"))
         else:
-            waiting.serve(Turn([]))
+            waiting.serve(ClaimAnswer([]))
 
     async def tick(self) -> float:
         began = monotonic()
-        delay = await self._serve_lines()
-        if self._lanes.read_at >= began or delay == _NOBODY:
+        delay = await self._serve_wait_queues()
+        if self._lanes.read_at >= began or delay == _IDLE:
             return delay
-        # It was too soon to read the lanes: what woke this loop may wait in a new one.
+        # The lanes were read too recently to read them again now. The hint that woke this loop may be about a new lane.
         return min(delay, self._lanes.until_read + _GATHER)
 
-    async def _serve_lines(self) -> float:
-        lines = [line for line in self._lines.values() if line.waiting]
-        if not lines:
-            return _NOBODY
-        for line in lines:
+    async def _serve_wait_queues(self) -> float:
+        wait_queues = [wait_queue for wait_queue in self._wait_queues.values() if wait_queue.waiting]
+        if not wait_queues:
+            return _IDLE
+        for wait_queue in wait_queues:
             # A look cannot see runs that an unanswered claim has already taken.
-            await self._serve(line, line.unanswered(), [])
+            await self._serve(wait_queue, wait_queue.unanswered(), [])
         if self._stop_asked:
             self._stop_asked = False
-            await self._pass_on_cancellations(lines)
-        served = [line for line in lines if any(waiting.room for waiting in line.waiting.values())]
+            await self._pass_on_cancellations(wait_queues)
+        served = [each for each in wait_queues if any(waiting.room for waiting in each.waiting.values())]
         if self._lanes.rules_age >= _RULES_HOLD:
             await self._learn()
-        # Else what is new is learned beside the look, not before it: most runs wait in lanes that are known.
+        # Read new lanes concurrently with the look, not before it: most runs wait in known lanes.
         fresh, look = await asyncio.gather(self._learn(), self._look(served))
         dealt = 0
         if look is not None:
-            for line in served:
-                dealt += await self._deal(line, look)
+            for wait_queue in served:
+                dealt += await self._deal(wait_queue, look)
         if dealt:
             return _GATHER
         return 0.0 if fresh else self._lanes.until_next(look, self._poll)
 
     async def _learn(self) -> bool:
-        """Whether there are new lanes that a line is served from."""
+        """Read which lanes are new and which are paused; true when there are new ones."""
         await self._lanes.read_rules()
         return await self._lanes.read()
 
-    async def _look(self, lines: Sequence[Line]) -> Look | None:
-        room = max((sum(waiting.room for waiting in line.waiting.values()) for line in lines), default=0)
-        return await self._lanes.look([line.planner for line in lines], min(room, MOST))
+    async def _look(self, wait_queues: Sequence[WaitQueue]) -> Look | None:
+        room = max((sum(waiting.room for waiting in each.waiting.values()) for each in wait_queues), default=0)
+        return await self._lanes.look([wait_queue.planner for wait_queue in wait_queues], min(room, MOST))
 
-    async def _deal(self, line: Line, look: Look) -> int:
-        found = line.planner.by_trust(look)
-        dealt = await self._deal_trials(line, found.on_trial)
-        dealt += await self._deal_trusted(line, found.trusted)
-        return dealt + await self._deal_alone(line, found.alone)
+    async def _deal(self, wait_queue: WaitQueue, look: Look) -> int:
+        found = wait_queue.planner.by_trust(look)
+        dealt = await self._deal_trials(wait_queue, found.on_trial)
+        dealt += await self._deal_trusted(wait_queue, found.trusted)
+        return dealt + await self._deal_alone(wait_queue, found.alone)
 
-    async def _deal_trusted(self, line: Line, look: Look) -> int:
-        asking = line.with_room()
-        line.planner.plan(look, TrialRoom())
-        takes = line.planner.deal([min(MOST, sum(waiting.room for waiting in asking))])
+    async def _deal_trusted(self, wait_queue: WaitQueue, look: Look) -> int:
+        asking = wait_queue.with_room()
+        wait_queue.planner.plan(look, TrialRoom())
+        takes = wait_queue.planner.deal([min(MOST, sum(waiting.room for waiting in asking))])
         wanted = sum(take for _, take in takes)
         chosen, room = [], 0
         for waiting in asking:
@@ -170,34 +172,35 @@ class Dealer:
                 break
             chosen.append(waiting)
             room += waiting.room
-        return await self._claim(line, chosen, takes)
+        return await self._claim(wait_queue, chosen, takes)
 
-    async def _deal_trials(self, line: Line, look: Look) -> int:
-        """Runs that are not trusted go to one worker at a time, as many as that one bears."""
-        for asking in line.with_room() if look.sights else ():
-            line.planner.plan(look, asking.trials)
-            if dealt := await self._claim(line, [asking], line.planner.deal([asking.room])):
+    async def _deal_trials(self, wait_queue: WaitQueue, look: Look) -> int:
+        """Claim untrusted runs for one worker at a time, as many as its trial room allows."""
+        for asking in wait_queue.with_room() if look.sights else ():
+            wait_queue.planner.plan(look, asking.trials)
+            if dealt := await self._claim(wait_queue, [asking], wait_queue.planner.deal([asking.room])):
                 return dealt
         return 0
 
-    async def _deal_alone(self, line: Line, look: Look) -> int:
-        """A run that is tried alone goes to a worker that holds nothing, and that nothing else could be dealt to; to
-        any worker when it has waited for long."""
-        for asking in line.with_room() if look.sights else ():
-            if asking.trials.alone and line.planner.plan_alone(look, idle=not asking.held):
-                return await self._claim(line, [asking], line.planner.deal([asking.room]))
+    async def _deal_alone(self, wait_queue: WaitQueue, look: Look) -> int:
+        """Claim a run that is tried alone for an idle worker that gets nothing else; for any worker after a long
+        wait."""
+        for asking in wait_queue.with_room() if look.sights else ():
+            if asking.trials.alone and wait_queue.planner.plan_alone(look, idle=not asking.held):
+                return await self._claim(wait_queue, [asking], wait_queue.planner.deal([asking.room]))
         return 0
 
-    async def _claim(self, line: Line, chosen: Sequence[Waiting], takes: Takes) -> int:
+    async def _claim(self, wait_queue: WaitQueue, chosen: Sequence[WaitingClaim], takes: Takes) -> int:
         if not takes or not chosen:
             return 0
-        claimed = await self._serve(line, chosen, takes)
-        line.planner.settle(takes, claimed)
+        claimed = await self._serve(wait_queue, chosen, takes)
+        wait_queue.planner.settle(takes, claimed)
         self._lanes.learn_what_is_full(takes, claimed)
         return len(claimed)
 
-    async def _serve(self, line: Line, chosen: Sequence[Waiting], takes: Takes) -> list[Claimed]:
-        """Claim for these workers, and give each what it got, now or before: a claim has a number."""
+    async def _serve(self, wait_queue: WaitQueue, chosen: Sequence[WaitingClaim], takes: Takes) -> list[Claimed]:
+        """Claim for these workers, and answer each with its runs. The claim number also finds the runs of an earlier,
+        unanswered claim."""
         if not chosen:
             return []
         serving = asyncio.get_running_loop().create_future()
@@ -207,18 +210,18 @@ class Dealer:
             dealt = await self._store.claim_many([waiting.seat for waiting in chosen], takes)
             for waiting in chosen:
                 if runs := dealt.get(waiting.worker_id):
-                    turn = Turn(await self.begin(waiting.worker_id, runs))
-                    line.leave(waiting)
-                    waiting.serve(turn)
+                    answer = ClaimAnswer(await self.begin(waiting.worker_id, runs))
+                    wait_queue.leave(waiting)
+                    waiting.serve(answer)
                 else:
-                    line.to_the_end(waiting)
+                    wait_queue.move_to_end(waiting)
                 waiting.unanswered = False
         finally:
             serving.set_result(None)
             for waiting in chosen:
                 waiting.serving = None
-                if self._closed and not waiting.turn.done():
-                    self._send_away(line, waiting)
+                if self._closed and not waiting.answer.done():
+                    self._end_wait(wait_queue, waiting)
         return [run for runs in dealt.values() for run in runs]
 
     async def begin(self, worker_id: UUID, runs: Sequence[Claimed]) -> list[tuple[LaneKey, Claimed]]:
@@ -237,25 +240,25 @@ class Dealer:
         begun.sort(key=lambda pair: (pair[0].tier, pair[1].ready, pair[1].run_id))
         return begun
 
-    async def _pass_on_cancellations(self, lines: Sequence[Line]) -> None:
-        here = {waiting.worker_id for line in lines for waiting in line.waiting.values()}
+    async def _pass_on_cancellations(self, wait_queues: Sequence[WaitQueue]) -> None:
+        here = {waiting.worker_id for wait_queue in wait_queues for waiting in wait_queue.waiting.values()}
         try:
             asked = await self._store.cancellations_of(list(here))
         except StoreUnavailable:
             self._stop_asked = True
             raise
-        for line in lines:
-            for waiting in list(line.waiting.values()):
+        for wait_queue in wait_queues:
+            for waiting in list(wait_queue.waiting.values()):
                 if waiting.worker_id in asked and waiting.serving is None:
-                    line.leave(waiting)
-                    waiting.serve(Turn([], asked[waiting.worker_id]))
+                    wait_queue.leave(waiting)
+                    waiting.serve(ClaimAnswer([], asked[waiting.worker_id]))
 
-    def _line(self, wants: Capabilities) -> Line:
-        line = self._lines.get(wants)
-        if line is None:
-            if len(self._lines) >= _KEEP_LINES:
-                self._lines = {key: line for key, line in self._lines.items() if line.waiting}
-                self._lanes.keep(line.planner for line in self._lines.values())
-            line = self._lines[wants] = Line(wants, strict=self._strict)
-            self._lanes.add(line.planner)
-        return line
+    def _wait_queue(self, wants: Capabilities) -> WaitQueue:
+        wait_queue = self._wait_queues.get(wants)
+        if wait_queue is None:
+            if len(self._wait_queues) >= _KEEP_WAIT_QUEUES:
+                self._wait_queues = {key: each for key, each in self._wait_queues.items() if each.waiting}
+                self._lanes.keep(wait_queue.planner for wait_queue in self._wait_queues.values())
+            wait_queue = self._wait_queues[wants] = WaitQueue(wants, strict=self._strict)
+            self._lanes.add(wait_queue.planner)
+        return wait_queue

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from duetime.engine.key_wait import in_turn
+from duetime.engine.key_wait import retry_while_key_is_held
 from duetime.errors import InvalidInput
 from duetime.model import json
 from duetime.model.dependency import DependsOn
@@ -40,7 +40,7 @@ class Intake:
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
         """Store all of these jobs or none. A job whose `key` another transaction holds waits for that transaction."""
         check_batch(jobs)
-        return await in_turn(lambda: self._store.submit(self._tenant_id, jobs))
+        return await retry_while_key_is_held(lambda: self._store.submit(self._tenant_id, jobs))
 
 
 def prepare(

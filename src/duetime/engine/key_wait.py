@@ -23,7 +23,7 @@ _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
 
 
-async def in_turn(store: Callable[[], Awaitable[T]]) -> T:
+async def retry_while_key_is_held(store: Callable[[], Awaitable[T]]) -> T:
     """Call `store`, and again while another transaction holds the key."""
     deadline = monotonic() + LONGEST
     bound = _FIRST_PAUSE

@@ -21,13 +21,13 @@ from duetime.store.protocol.store import Store
 PAGE = 200
 _HELD = timedelta(seconds=10)
 
-Wants = dict[int, list[Subscription]]
+Subscriptions = dict[int, list[Subscription]]
 
 
 class Notifier:
-    def __init__(self, store: Store, letters: Outbox, *, interval: timedelta = timedelta(milliseconds=500)) -> None:
+    def __init__(self, store: Store, outbox: Outbox, *, interval: timedelta = timedelta(milliseconds=500)) -> None:
         self._store = store
-        self._letters = letters
+        self._outbox = outbox
         self._interval = interval.total_seconds()
         self._id = new_id()
 
@@ -35,22 +35,22 @@ class Notifier:
         mark = await self._store.take_notifying(self._id, _HELD)
         if mark is None:
             return self._interval
-        wants: Wants = defaultdict(list)
+        wants: Subscriptions = defaultdict(list)
         for tenant_id, subscription in await self._store.subscriptions():
             wants[tenant_id].append(subscription)
         page = await self._store.events(mark, PAGE)
         if not page:
             return self._interval
-        letters: dict[int, list[NewJob]] = defaultdict(list)
+        notifications: dict[int, list[NewJob]] = defaultdict(list)
         for event in page:
-            letters[event.tenant_id] += await self._letters_about(event, wants.get(event.tenant_id, []))
-        settled = [await self._letters.send(tenant_id, jobs) for tenant_id, jobs in letters.items()]
+            notifications[event.tenant_id] += await self._notifications_for(event, wants.get(event.tenant_id, []))
+        settled = [await self._outbox.send(tenant_id, jobs) for tenant_id, jobs in notifications.items()]
         if not all(settled):
             return self._interval
         await self._store.notified(page[-1].mark)
         return 0.0 if len(page) == PAGE else self._interval
 
-    async def _letters_about(self, event: Event, subscriptions: list[Subscription]) -> list[NewJob]:
+    async def _notifications_for(self, event: Event, subscriptions: list[Subscription]) -> list[NewJob]:
         topics = OF_EVENTS.get(event.kind, ())
         interested = [each for each in subscriptions if any(each.wants(topic) for topic in topics)]
         if not interested:
@@ -62,7 +62,7 @@ class Notifier:
             for subscription in interested:
                 for message in messages(event.kind, event.at, run, subscription):
                     about = f"{run.id.hex}/{run.attempt}"
-                    written.append(self._letters.write(event.tenant_id, subscription, message, about))
+                    written.append(self._outbox.write(event.tenant_id, subscription, message, about))
         return written
 
 
@@ -72,39 +72,39 @@ class SlowRuns:
     def __init__(self, store: Store, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
         self._interval = interval.total_seconds()
-        self._told: set[tuple[int, UUID]] = set()
+        self._reported: set[tuple[int, UUID]] = set()
 
     async def tick(self) -> float:
         slow = set(await self._store.slow_runs())
-        for tenant_id, run_id in slow - self._told:
+        for tenant_id, run_id in slow - self._reported:
             await self._store.tell(EventKind.SLOW, tenant_id, [run_id])
-        self._told = slow
+        self._reported = slow
         return self._interval
 
 
 class OpenBreakers:
     """Notifies once each time a breaker opens. A breaker that opens again after a probe is not reported again."""
 
-    def __init__(self, store: Store, letters: Outbox, *, interval: timedelta = timedelta(seconds=2)) -> None:
+    def __init__(self, store: Store, outbox: Outbox, *, interval: timedelta = timedelta(seconds=2)) -> None:
         self._store = store
-        self._letters = letters
+        self._outbox = outbox
         self._interval = interval.total_seconds()
 
     async def tick(self) -> float:
-        wants: Wants = defaultdict(list)
+        wants: Subscriptions = defaultdict(list)
         for tenant_id, subscription in await self._store.subscriptions():
             if subscription.wants(Topic.BREAKER_OPENED):
                 wants[tenant_id].append(subscription)
         for tenant_id, subscriptions in wants.items():
             for breaker in await self._store.breakers(tenant_id):
                 if breaker.state is BreakerState.OPEN and breaker.trips == 1:
-                    await self._tell(breaker, subscriptions)
+                    await self._notify(breaker, subscriptions)
         return self._interval
 
-    async def _tell(self, breaker: Breaker, subscriptions: list[Subscription]) -> None:
+    async def _notify(self, breaker: Breaker, subscriptions: list[Subscription]) -> None:
         text = f"{breaker.target} is failing: its runs wait until it recovers"
         data = {"target": breaker.target, "tried": breaker.tried, "failed": breaker.failed}
         message = Message(Topic.BREAKER_OPENED, breaker.since, text, data)
         about = f"{breaker.target}/{breaker.since.isoformat()}"
-        jobs = [self._letters.write(breaker.tenant_id, each, message, about) for each in subscriptions]
-        await self._letters.send(breaker.tenant_id, jobs)
+        jobs = [self._outbox.write(breaker.tenant_id, each, message, about) for each in subscriptions]
+        await self._outbox.send(breaker.tenant_id, jobs)

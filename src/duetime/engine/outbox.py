@@ -27,7 +27,7 @@ log = logging.getLogger("duetime.notifier")
 
 _MOST = 256 * 1024
 _BATCH = 1000
-_PATIENCE = RetryPolicy(retries=33)
+_RETRY = RetryPolicy(retries=33)
 """About half a day: delays grow to an hour, and are half of that on average."""
 _FINGERPRINT = b"notification"
 """Two notifications with one key are the same, even if the quoted error was truncated at a different place."""
@@ -42,7 +42,7 @@ class Outbox:
         written."""
         name = f"{message.topic} to {subscription.name}"
         digest = blake2b(f"{subscription.name}\n{message.topic}\n{about}".encode(), digest_size=16).hexdigest()
-        task, args = _errand(subscription, message)
+        task, args = _target_of(subscription, message)
         job = prepare(
             task=task,
             args=args,
@@ -50,7 +50,7 @@ class Outbox:
             tenant_id=tenant_id,
             queue=QUEUE,
             tier=Tier.MEDIUM,
-            options=Options(name=name, retry=_PATIENCE),
+            options=Options(name=name, retry=_RETRY),
         )
         # Callers' keys are printable. The line break keeps them from colliding with a notification's key.
         return msgspec.structs.replace(job, idempotency_key=f"notification\n{digest}", fingerprint=_FINGERPRINT)
@@ -80,15 +80,17 @@ class Outbox:
         return True
 
 
-def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str, Any]]:
+def _target_of(subscription: Subscription, message: Message) -> tuple[str, dict[str, Any]]:
     text = visible(message.text)
     match subscription.to:
         case Webhook(url):
             said = {"type": message.topic, "timestamp": message.at.isoformat()}
             body = {**said, "text": text, "data": message.data}
-            return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body=body))
+            return task_for(HTTP, _host_of(url)), plain_target(HttpTarget(url=url, body=body))
         case Slack(url):
-            return task_for(HTTP, _place(url)), plain_target(HttpTarget(url=url, body={"text": _plain(text)}))
+            return task_for(HTTP, _host_of(url)), plain_target(
+                HttpTarget(url=url, body={"text": _escape_for_slack(text)})
+            )
         case Email(address):
             facts = ((name, visible_lines(str(value), indent="    ")) for name, value in message.data.items() if value)
             lines = [text, "", *(f"{name}: {value}" for name, value in facts)]
@@ -96,13 +98,13 @@ def _errand(subscription: Subscription, message: Message) -> tuple[str, dict[str
             return EMAIL, plain_target(EmailTarget(to=address, subject=subject, text="\n".join(lines)))
 
 
-def _plain(text: str) -> str:
+def _escape_for_slack(text: str) -> str:
     """Escape Slack markup: Slack reads `<!channel>` as a mention of all members and `<url|text>` as a link. All its
     markup begins with one of these three characters."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _place(url: str) -> str:
+def _host_of(url: str) -> str:
     """The host that a URL calls. The URL was checked when the subscription was created, and is checked again on each
     call."""
     parts = urlsplit(url)

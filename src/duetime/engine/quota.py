@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from duetime.clock import monotonic
 from duetime.errors import NotFound
 from duetime.model.tenant import ESTIMATED
-from duetime.process.loop import not_missed
+from duetime.process.loop import retrieve_error
 from duetime.store.protocol.service import Tenancy
 from duetime.store.rules.quotas import over_quota
 
@@ -116,7 +116,7 @@ class Quota:
         first = estimate.count is None
         if estimate.count is None:
             estimate.count = asyncio.create_task(_count_anew(store, tenant_id, kind, estimate, most))
-            estimate.count.add_done_callback(not_missed)
+            estimate.count.add_done_callback(retrieve_error)
         if first or estimate.counted_at is None:
             await asyncio.shield(estimate.count)
 

@@ -20,7 +20,7 @@ from duetime.store.protocol.store import PlanFires, Scan, Store
 
 log = logging.getLogger("duetime.scanner")
 
-_PATIENCE = 0.05
+_LOCKED_RETRY = 0.05
 _MOST_MISSED = 2_000
 """How many missed occurrences one transaction writes, as runs or as skips."""
 _PLAN_FOR = 0.2
@@ -28,7 +28,7 @@ _SLICE = 0.05
 """Seconds that a batch on an embedded file should take while others wait for its single writer."""
 _LEAST = 50
 _AT_ONCE = 3
-_IN_A_ROW = 12
+_MOST_BATCHES = 12
 
 
 class Scanner:
@@ -46,7 +46,7 @@ class Scanner:
     async def tick(self) -> float:
         try:
             scan = await self._fire()
-            _tell(scan.set_aside)
+            _log_set_aside(scan.set_aside)
             self._passed.add(scan.passed_by)
             await self._store.unblock(self._batch)
         except StoreRejected as error:
@@ -63,7 +63,7 @@ class Scanner:
         if scan.next_in is None:
             return self._interval
         # A cursor in view that the scan did not return is locked by another node.
-        least = 0.0 if scan.seen else _PATIENCE
+        least = 0.0 if scan.seen else _LOCKED_RETRY
         return min(self._interval, max(scan.next_in.total_seconds(), least))
 
     async def _fire(self) -> Scan:
@@ -74,19 +74,26 @@ class Scanner:
             return await self._fire_slice()
         if self._limit < self._batch:
             return await self._store.fire_due(self._limit, self._plan, self._passed.waiting())
-        row = _Row(self._store, self._limit, self._passed)
+        batches = _Batches(self._store, self._limit, self._passed)
         async with asyncio.TaskGroup() as group:
-            for _ in range(_IN_A_ROW):
+            for _ in range(_MOST_BATCHES):
                 found = asyncio.get_running_loop().create_future()
-                group.create_task(row.fire(found))
+                group.create_task(batches.fire(found))
                 # The batches select their jobs one after the other: two that select at the same time skip each other's
                 # rows.
-                if await found < self._limit or row.is_over:
+                if await found < self._limit or batches.is_over:
                     break
-        if row.failed:
-            _tell(row.set_aside)  # the other batches are committed
-            raise row.failed
-        return Scan(row.fired, tuple(row.set_aside), row.seen, row.next_in, tuple(row.passed_by), row.held_back)
+        if batches.failed:
+            _log_set_aside(batches.set_aside)  # the other batches are committed
+            raise batches.failed
+        return Scan(
+            batches.fired,
+            tuple(batches.set_aside),
+            batches.seen,
+            batches.next_in,
+            tuple(batches.passed_by),
+            batches.held_back,
+        )
 
     async def _fire_slice(self) -> Scan:
         """Fire a batch. While other writers wait, the batch shrinks to fit a time slice, and firing takes at most half
@@ -109,7 +116,7 @@ class Scanner:
         log.warning("the database refused a job's runs: %s", reason_of(error))
         refuse = _refuse(self._last, error.message)
         scan = await self._store.fire_due(1, refuse, self._passed.waiting())
-        _tell(scan.set_aside)
+        _log_set_aside(scan.set_aside)
         self._passed.add(scan.passed_by)
 
     def _plan(self, due: Sequence[DueJob], now: datetime) -> list[Decided]:
@@ -117,7 +124,7 @@ class Scanner:
         return plan_fires(due, now)
 
 
-class _Row:
+class _Batches:
     """A series of batches, some of them concurrent, and their combined result."""
 
     def __init__(self, store: Store, limit: int, passed: UnplannableJobs) -> None:
@@ -140,7 +147,7 @@ class _Row:
         possible."""
 
         def plan(due: Sequence[DueJob], now: datetime) -> list[Decided]:
-            _tell_once(found, len(due))
+            _resolve_once(found, len(due))
             return plan_fires(due, now)
 
         async with self._room:
@@ -159,10 +166,10 @@ class _Row:
                 self._passed.add(scan.passed_by)
                 self.next_in = scan.next_in
             finally:
-                _tell_once(found, 0)
+                _resolve_once(found, 0)
 
 
-def _tell_once(found: asyncio.Future[int], count: int) -> None:
+def _resolve_once(found: asyncio.Future[int], count: int) -> None:
     if not found.done():
         found.set_result(count)
 
@@ -180,7 +187,7 @@ def plan_fires(due: Sequence[DueJob], now: datetime) -> list[Decided]:
     return decided
 
 
-def _tell(set_aside: Sequence[SetAside]) -> None:
+def _log_set_aside(set_aside: Sequence[SetAside]) -> None:
     for item in set_aside:
         log.error("%s is set aside: %s", show("job", item.job_id), item.problem)
 

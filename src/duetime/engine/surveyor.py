@@ -124,7 +124,7 @@ class LoopLag:
         meters.gauges["duetime_event_loop_stalled_seconds"] = lambda: {(): pulse.stalled}
 
     async def tick(self) -> float:
-        self._meters.pulse.beat()
+        self._meters.pulse.stamp()
         now = monotonic()
         if self._expected is not None:
             self._meters.loop_lag.add(max(0.0, now - self._expected))

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from duetime.clock import monotonic
 from duetime.model.token_bucket import HELD, TokenAsk
-from duetime.process.loop import not_missed
+from duetime.process.loop import retrieve_error
 from duetime.store.protocol.service import Allowances
 
 _AHEAD = 0.2
@@ -88,7 +88,7 @@ class _Lease:
             filled_at = max(filled_at, self.asked_at + _ASK_AGAIN)
         return max(0.0, filled_at - now)
 
-    def look_back(self, now: float) -> None:
+    def update_forecast(self, now: float) -> None:
         """Update the forecast from what was used since the bucket was asked last."""
         self.ahead = min(self.bucket.size, 1.5 * self.spent * _AHEAD / max(now - self.asked_at, _AHEAD))
         self.spent = 0
@@ -162,10 +162,10 @@ class TokenLeases:
 
     def _ask(self, lease: _Lease, need: int, now: float) -> None:
         lease.asking = asyncio.create_task(self._asked(lease, need, now))
-        lease.asking.add_done_callback(not_missed)
+        lease.asking.add_done_callback(retrieve_error)
 
     async def _asked(self, lease: _Lease, need: int, now: float) -> None:
-        lease.look_back(now)
+        lease.update_forecast(now)
         want = max(need, lease.wanted) + math.ceil(lease.ahead)
         held = lease.live(now)
         back, lease.late = lease.late, 0

@@ -25,17 +25,17 @@ class Capabilities(NamedTuple):
     """Empty: all."""
 
 
-class Turn(NamedTuple):
+class ClaimAnswer(NamedTuple):
     """The answer to a waiting worker."""
 
     runs: list[tuple[LaneKey, Claimed]]
     cancelled: tuple[UUID, ...] = ()
 
 
-class Waiting:
+class WaitingClaim:
     """One waiting claim of a worker."""
 
-    __slots__ = ("claim_no", "held", "room", "serving", "trials", "turn", "unanswered", "worker_id")
+    __slots__ = ("answer", "claim_no", "held", "room", "serving", "trials", "unanswered", "worker_id")
 
     def __init__(self, worker_id: UUID, claim_no: int, room: int, trials: TrialRoom, held: int = 0) -> None:
         self.worker_id = worker_id
@@ -44,7 +44,7 @@ class Waiting:
         self.trials = trials
         self.held = held
         """How many runs the worker reports that it holds."""
-        self.turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
         self.serving: asyncio.Future[None] | None = None
         """Set while a claim names this worker, done with that claim: the worker must not leave without the answer."""
         self.unanswered = False
@@ -54,39 +54,39 @@ class Waiting:
     def seat(self) -> Seat:
         return Seat(self.worker_id, self.claim_no, self.room)
 
-    def serve(self, turn: Turn) -> None:
-        if not self.turn.done():
-            self.turn.set_result(turn)
+    def serve(self, answer: ClaimAnswer) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
 
     def refuse(self, error: Exception) -> None:
-        if not self.turn.done():
-            self.turn.set_exception(error)
-            self.turn.exception()  # mark it as retrieved: the caller may be gone
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # mark it as retrieved: the caller may be gone
 
 
-class Line:
+class WaitQueue:
     def __init__(self, wants: Capabilities, *, strict: bool = False) -> None:
         self.planner = Planner(dict.fromkeys(wants.tasks, 0), wants.queues, wants.tenant_id, strict=strict)
-        self.waiting: dict[tuple[UUID, int], Waiting] = {}
+        self.waiting: dict[tuple[UUID, int], WaitingClaim] = {}
 
-    def leave(self, waiting: Waiting) -> None:
+    def leave(self, waiting: WaitingClaim) -> None:
         self.waiting.pop((waiting.worker_id, waiting.claim_no), None)
 
-    def to_the_end(self, waiting: Waiting) -> None:
+    def move_to_end(self, waiting: WaitingClaim) -> None:
         key = (waiting.worker_id, waiting.claim_no)
         if self.waiting.pop(key, None) is waiting:
             self.waiting[key] = waiting
 
-    def with_room(self) -> list[Waiting]:
+    def with_room(self) -> list[WaitingClaim]:
         """The claims that can be served, one per worker, in order."""
         return self._once(waiting for waiting in self.waiting.values() if waiting.room and waiting.serving is None)
 
-    def unanswered(self) -> list[Waiting]:
+    def unanswered(self) -> list[WaitingClaim]:
         """The claims that may have taken runs unseen, one per worker."""
         return self._once(waiting for waiting in self.waiting.values() if waiting.unanswered)
 
-    def _once(self, all: Iterable[Waiting]) -> list[Waiting]:
-        found: dict[UUID, Waiting] = {}
+    def _once(self, all: Iterable[WaitingClaim]) -> list[WaitingClaim]:
+        found: dict[UUID, WaitingClaim] = {}
         for waiting in all:
             found.setdefault(waiting.worker_id, waiting)
         return list(found.values())

@@ -21,7 +21,7 @@ from duetime.store.shared.awake_lanes import LaneFollower
 
 log = logging.getLogger("duetime.watcher")
 
-PATIENCE = timedelta(seconds=5)
+GRACE = timedelta(seconds=5)
 """Leaves a restarting worker time to come back."""
 
 
@@ -30,12 +30,12 @@ class Watcher:
         self._store = store
         self._interval = interval.total_seconds()
         self._lanes = LaneFollower(store)
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     @property
     def unserved(self) -> int:
         """How many lanes hold due runs that no worker can take."""
-        return len(self._told)
+        return len(self._reported)
 
     async def tick(self) -> float:
         await self._lanes.read()
@@ -44,7 +44,7 @@ class Watcher:
         others = {lane_id: lane for lane_id, lane in lanes.items() if lane.key.tenant_id != INTERNAL_TENANT}
         waiting = await unserved_lanes(self._store, others)
         by_tenant: dict[int, list[UUID]] = defaultdict(list)
-        for lane_id in waiting.keys() - self._told:
+        for lane_id in waiting.keys() - self._reported:
             key, run_id = others[lane_id].key, waiting[lane_id]
             by_tenant[key.tenant_id].append(run_id)
             log.warning(
@@ -55,7 +55,7 @@ class Watcher:
             )
         for tenant_id, run_ids in by_tenant.items():
             await self._store.tell(EventKind.NO_WORKER, tenant_id, run_ids)
-        self._told = set(waiting)
+        self._reported = set(waiting)
         return self._interval
 
 
@@ -67,7 +67,7 @@ async def unserved_lanes(store: Store, lanes: Mapping[int, Lane]) -> dict[int, U
     if not unserved:
         return {}
     look = await store.look(unserved, 1)
-    return {sight.lane_id: sight.run_ids[0] for sight in look.sights if sight.ready_at[0] <= look.now - PATIENCE}
+    return {sight.lane_id: sight.run_ids[0] for sight in look.sights if sight.ready_at[0] <= look.now - GRACE}
 
 
 def _is_served(lane: Lane, workers: Iterable[Worker]) -> bool:

@@ -15,7 +15,7 @@ from duetime.clock import monotonic
 from duetime.engine.dealer import Dealer
 from duetime.engine.heartbeat_batcher import HeartbeatBatcher
 from duetime.engine.report_batcher import Reports
-from duetime.engine.wait_queue import Capabilities, Turn, Waiting
+from duetime.engine.wait_queue import Capabilities, ClaimAnswer, WaitingClaim
 from duetime.errors import InvalidInput, LeaseLost, NotFound
 from duetime.ids import show
 from duetime.model.attempt import Completion, RunNote
@@ -49,14 +49,14 @@ class WorkerGateway:
         self._targets: dict[UUID, tuple[Target, int]] = {}
         """The target and the attempt number of the runs that were claimed here."""
         self._dealer = Dealer(store, poll, strict=strict)
-        self._beats = HeartbeatBatcher(store)
+        self._heartbeats = HeartbeatBatcher(store)
         self._reports = Reports(store)
         self._workers: dict[UUID, Worker] = {}
         self._seen: dict[UUID, float] = {}
         self._claims: dict[UUID, int] = {}
         """The highest claim number of each worker: a claim that is not above it may have been answered before."""
         reporter = Reporter(store.report_attempts, self._health, breakers)
-        self.loops = (self._dealer.loop, Loop("desk", self._forget), reporter.loop)
+        self.loops = (self._dealer.loop, Loop("desk", self._drop_idle), reporter.loop)
 
     def hint(self, hint: Hint) -> None:
         self._dealer.hint(hint)
@@ -82,7 +82,7 @@ class WorkerGateway:
             worker.key_id,
             worker.token_hash,
         )
-        self._remember(known)
+        self._cache(known)
         self._claims[worker.id] = 0
         return known
 
@@ -93,7 +93,7 @@ class WorkerGateway:
         if known is None:
             known = await self._store.worker(worker_id)
             if known.tenant_id == tenant_id:
-                self._remember(known)
+                self._cache(known)
         knows_token = known.token_hash is not None and compare_digest(known.token_hash, token_hash)
         if known.tenant_id != tenant_id or known.key_id != key_id or not knows_token:
             raise NotFound(f"worker {show('wrk', worker_id)} does not exist")
@@ -104,23 +104,23 @@ class WorkerGateway:
         self,
         worker: Worker,
         tasks: Sequence[str] | None,
-        waiting: Waiting,
+        waiting: WaitingClaim,
         wait: float,
         gone: asyncio.Future[None],
-    ) -> Turn:
+    ) -> ClaimAnswer:
         """Wait for runs for a worker, or for a request to cancel some of its runs."""
         worker_id = worker.id
         if waiting.claim_no:
             if not waiting.room:
-                return await self._what_became_of(worker_id, waiting.claim_no)
+                return await self._abandoned_claim(worker_id, waiting.claim_no)
             if waiting.claim_no <= self._claims.get(worker_id, waiting.claim_no):
-                before = await self._claimed_before(worker_id, waiting.claim_no)
+                before = await self._earlier_claim(worker_id, waiting.claim_no)
                 if before.runs:
                     return before
                 waiting.unanswered = True  # the earlier claim may still be in progress
             self._claims[worker_id] = max(waiting.claim_no, self._claims.get(worker_id, 0))
         elif asked := await self._store.cancellations(worker_id):
-            return Turn([], asked)
+            return ClaimAnswer([], asked)
         chosen = frozenset(worker.tasks)
         if tasks is not None:
             if unknown := sorted(set(tasks) - chosen):
@@ -129,25 +129,25 @@ class WorkerGateway:
                 )
             chosen = frozenset(tasks)
         assert worker.tenant_id is not None
-        wants = Capabilities(worker.tenant_id, chosen, frozenset(worker.queues))
-        turn = await self._dealer.wait(wants, waiting, wait, gone)
-        for lane, run in turn.runs:
+        capabilities = Capabilities(worker.tenant_id, chosen, frozenset(worker.queues))
+        answer = await self._dealer.wait(capabilities, waiting, wait, gone)
+        for lane, run in answer.runs:
             self._targets[run.run_id] = (target_of(lane, run.options), run.attempt)
-        return turn
+        return answer
 
     async def renew(self, worker_id: UUID, lease: timedelta, open_claims: Sequence[int], answered: int = 0) -> Renewal:
         try:
-            return await self._beats.renew(worker_id, lease, open_claims, answered)
+            return await self._heartbeats.renew(worker_id, lease, open_claims, answered)
         except LeaseLost:
-            self._forget_worker(worker_id)
-            self._dealer.turn_away(worker_id)
+            self._drop_worker(worker_id)
+            self._dealer.refuse_worker(worker_id)
             raise
 
     async def complete(
         self, worker_id: UUID, ended: Sequence[Completion], judged: Sequence[Reported], closed: Sequence[int]
     ) -> Completed:
         """Take reports: those that need no decision, and those that the job's retry policy judges."""
-        completions = [self._weighed(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
+        completions = [self._counted(item.run_id, _ENDED.get(item.verdict.event), item) for item in ended]
         unknown: list[UUID] = []
         if judged:
             held = {run.run_id: run for run in await self._store.held_runs(worker_id, [item[0] for item in judged])}
@@ -156,13 +156,13 @@ class WorkerGateway:
                 if run is None or run.fence != fence:
                     unknown.append(run_id)
                 else:
-                    completions.append(self._weighed(run_id, outcome, complete(run, outcome, logs)))
+                    completions.append(self._counted(run_id, outcome, complete(run, outcome, logs)))
         refused: frozenset[UUID] = frozenset(unknown)
         if completions or closed:
             refused |= (await self._reports.complete(worker_id, completions, closed)).refused
         return Completed(refused)
 
-    def _weighed(self, run_id: UUID, outcome: Outcome | None, completion: Completion) -> Completion:
+    def _counted(self, run_id: UUID, outcome: Outcome | None, completion: Completion) -> Completion:
         """Count the outcome for the target's health, if the target is known."""
         target, attempt = self._targets.pop(run_id, (None, 0))
         if target is None or outcome is None:
@@ -196,32 +196,32 @@ class WorkerGateway:
 
     async def leave(self, worker_id: UUID) -> None:
         await self._store.leave(worker_id)
-        self._forget_worker(worker_id)
-        self._dealer.turn_away(worker_id)
+        self._drop_worker(worker_id)
+        self._dealer.refuse_worker(worker_id)
 
-    async def _what_became_of(self, worker_id: UUID, claim_no: int) -> Turn:
+    async def _abandoned_claim(self, worker_id: UUID, claim_no: int) -> ClaimAnswer:
         """Whether a claim that the worker gave up has taken runs."""
-        if await self._dealer.call_out(worker_id, claim_no):
-            return Turn([])
-        return await self._claimed_before(worker_id, claim_no)
+        if await self._dealer.withdraw(worker_id, claim_no):
+            return ClaimAnswer([])
+        return await self._earlier_claim(worker_id, claim_no)
 
-    async def _claimed_before(self, worker_id: UUID, claim_no: int) -> Turn:
+    async def _earlier_claim(self, worker_id: UUID, claim_no: int) -> ClaimAnswer:
         """The runs of an earlier claim whose answer was lost."""
-        return Turn(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
+        return ClaimAnswer(await self._dealer.begin(worker_id, await self._store.claim(worker_id, claim_no, [])))
 
-    def _remember(self, worker: Worker) -> None:
+    def _cache(self, worker: Worker) -> None:
         self._workers[worker.id] = worker
         self._seen[worker.id] = monotonic()
 
-    def _forget_worker(self, worker_id: UUID) -> None:
+    def _drop_worker(self, worker_id: UUID) -> None:
         for book in (self._workers, self._seen, self._claims):
             book.pop(worker_id, None)
 
-    async def _forget(self) -> float:
+    async def _drop_idle(self) -> float:
         """Drop idle workers from the cache; they are read from the store when they come back."""
         before = monotonic() - _FORGET_AFTER
         if len(self._targets) > _MOST_TARGETS:
             self._targets.clear()  # their workers never came back; an uncounted outcome opens no breaker
         for worker_id in [worker_id for worker_id, seen in self._seen.items() if seen < before]:
-            self._forget_worker(worker_id)
+            self._drop_worker(worker_id)
         return _FORGET_EVERY

@@ -123,19 +123,19 @@ def places_of(parents: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
                     field=f"nodes.{child}.depends_on",
                 )
         found.append(tuple(dict.fromkeys(places[name] for name in names)))
-    circle = find_circle(found)
-    if circle:
+    cycle = find_cycle(found)
+    if cycle:
         names = list(parents)
-        shown = [names[place] for place in circle[:_SHOWN]] + (["…"] if len(circle) > _SHOWN else [])
+        shown = [names[place] for place in cycle[:_SHOWN]] + (["…"] if len(cycle) > _SHOWN else [])
         raise InvalidInput(
-            f"its nodes form a cycle: {' → '.join([*shown, names[circle[0]]])}",
-            field=f"nodes.{names[circle[0]]}.depends_on",
+            f"its nodes form a cycle: {' → '.join([*shown, names[cycle[0]]])}",
+            field=f"nodes.{names[cycle[0]]}.depends_on",
             remedy="remove one of these dependencies",
         )
     return found
 
 
-def find_circle(parents: Sequence[Sequence[int]]) -> list[int]:
+def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
     """Nodes that form a cycle, each followed by one that it depends on; empty if there is none."""
     unseen, on_path, done = 0, 1, 2
     seen = [unseen] * len(parents)

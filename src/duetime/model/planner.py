@@ -18,7 +18,7 @@ from duetime.model.attempt import Claimed
 from duetime.model.claim_plan import Agenda
 from duetime.model.lane import Lane, Look, Sight, Trial
 from duetime.model.shares import Shares, Takes
-from duetime.model.suspicion import PATIENCE, Suspicion, TaskOf, TrialRoom
+from duetime.model.suspicion import IDLE_WORKER_TIMEOUT, Suspicion, TaskOf, TrialRoom
 from duetime.model.target import kind_of
 
 
@@ -99,7 +99,7 @@ class Planner:
         """Where a run has to be tried alone, deal out nothing else: to a worker that is `idle`, or to any worker when
         the run has waited for long. False when there is no such run, or it has to wait for an idle worker."""
         found = self._suspicion.alone(self._seen(look), self.lanes, look.now)
-        if not found or not (idle or found[0][1] > PATIENCE):
+        if not found or not (idle or found[0][1] > IDLE_WORKER_TIMEOUT):
             return False
         self.plan(replace(look, sights=(found[0][0],)), TrialRoom(alone=1), claimed)
         return True

@@ -25,7 +25,7 @@ from duetime.model.lane import Lane, LaneKey, Sight, Trial, trial_after
 FORGET_JOBS = timedelta(hours=1)
 FORGET_TASKS = timedelta(minutes=10)
 """How long a loss is remembered, if nothing clears it."""
-PATIENCE = 15.0
+IDLE_WORKER_TIMEOUT = 15.0
 """Seconds after which a run no longer waits for an idle worker, but is given to one that then takes nothing else."""
 _FIRST_PAUSE = 5.0
 _LONGEST_PAUSE = 60.0

@@ -53,12 +53,12 @@ from duetime.worker.worker import Worker
 log = logging.getLogger("duetime")
 
 
-_PATIENCE = 15.0
+_FILE_TIMEOUT = 15.0
 """Seconds that a node waits for an embedded file that an app uses briefly."""
 Ready = Callable[[Store, HttpServer | None], Awaitable[None]]
 
 
-class Seen(TypedDict, total=False):
+class Observers(TypedDict, total=False):
     """The observers of a worker."""
 
     observe: Observer | None
@@ -96,7 +96,7 @@ class RemoteNode:
         shown = metrics_shown(registry_of(meters), meters.pulse, *where)
         try:
             with stopped_by_signals(self.stop), shown:
-                async with _looking_at_itself(meters), asyncio.TaskGroup() as group:
+                async with _measuring_loop_lag(meters), asyncio.TaskGroup() as group:
                     group.create_task(worker.run(), name="duetime worker")
                     self._starting = group.create_task(self._start(ready), name="duetime start hooks")
         finally:
@@ -159,7 +159,7 @@ class Node:
 
     async def run(self, ready: Ready = _nothing) -> None:
         """Run until a signal, or `stop`; `ready` is called once everything is up, with the server if there is one."""
-        own = store_for(self._settings, serves=self._serve, patience=_PATIENCE)
+        own = store_for(self._settings, serves=self._serve, patience=_FILE_TIMEOUT)
         observed = ObservedStore(own, self.meters, self._tracer)
         store = observed.as_store
         try:
@@ -214,7 +214,7 @@ class Node:
         store = observed.as_store
         watcher = Watcher(store)
         self._loops = engine_loops(store, self._settings, watcher) if self._with_loops else []
-        self._loops += self._looking(observed, watcher)
+        self._loops += self._observer_loops(observed, watcher)
         service: Service | None = None
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
@@ -226,13 +226,13 @@ class Node:
         shown = metrics_shown(registry, self.meters.pulse, *where)
         runner = self._target_runner(store) if self._with_targets else None
         with nullcontext() if self._app is None else self._app.lent(store), shown as self.metrics_port:
-            seen: Seen = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
+            seen: Observers = {"observe": self._observe, "meters": self.meters, "tracer": self._tracer}
             if self._app is not None:
                 self._workers.append(make_worker(self._app, StoreSource(store), self._settings, **seen))
             if runner is not None:
                 # Separate from the app's own worker: neither takes the other's slots.
                 self._workers.append(make_target_worker(runner, store, self._settings, self._app, **seen))
-            async with _looking_at_itself(self.meters), asyncio.TaskGroup() as group:
+            async with _measuring_loop_lag(self.meters), asyncio.TaskGroup() as group:
                 for loop in self._loops:
                     group.create_task(loop.run(), name=f"duetime {loop.name}")
                 for worker in self._workers:
@@ -249,7 +249,7 @@ class Node:
         public_url = self._settings.public_url or (None if self._server is None else self._server.url)
         return TargetRunner(store, self._settings, CompletionLinks(store, public_url))
 
-    def _looking(self, observed: ObservedStore, watcher: Watcher) -> list[Loop]:
+    def _observer_loops(self, observed: ObservedStore, watcher: Watcher) -> list[Loop]:
         """The loops that observe this node and its database, for metrics."""
         store, gauges, settings = observed.as_store, self.meters.gauges, self._settings
         gauges["duetime_pool_connections_used"] = lambda: {(): float(store.connections()[0])}
@@ -292,18 +292,18 @@ def engine_loops(store: Store, settings: Settings, watcher: Watcher | None = Non
         Loop("recomputer", Recomputer(store).tick, jitter=0.2),
         Loop("breakers", BreakerTimer(store).tick, jitter=0.2),
         Loop("watcher", (watcher or Watcher(store)).tick, jitter=0.2),
-        *_telling_loops(store),
+        *_notification_loops(store),
     ]
 
 
-def _telling_loops(store: Store) -> list[Loop]:
+def _notification_loops(store: Store) -> list[Loop]:
     """The loops that send notifications."""
-    letters = Outbox(store)
+    outbox = Outbox(store)
     return [
-        Loop("notifier", Notifier(store, letters).tick, jitter=0.2),
+        Loop("notifier", Notifier(store, outbox).tick, jitter=0.2),
         Loop("slow runs", SlowRuns(store).tick, jitter=0.2),
-        Loop("open breakers", OpenBreakers(store, letters).tick, jitter=0.2),
-        Loop("alarm", Alarm(store, letters).tick, jitter=0.2),
+        Loop("open breakers", OpenBreakers(store, outbox).tick, jitter=0.2),
+        Loop("alarm", Alarm(store, outbox).tick, jitter=0.2),
     ]
 
 
@@ -322,14 +322,14 @@ def _tracer(settings: Settings) -> Tracer | None:
     return make_tracer() if settings.traces == "on" else None
 
 
-def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Seen]) -> Worker:
+def make_worker(app: App, source: Source, settings: Settings, **seen: Unpack[Observers]) -> Worker:
     tasks = {name: task.definition for name, task in app.tasks.items()}
     defaults = {name: task.defaults for name, task in app.tasks.items()}
     return Worker(source, tasks, _limits(settings), defaults=defaults, on_failure=app.failure_hooks, **seen)
 
 
 def make_target_worker(
-    runner: TargetRunner, store: Store, settings: Settings, app: App | None = None, **seen: Unpack[Seen]
+    runner: TargetRunner, store: Store, settings: Settings, app: App | None = None, **seen: Unpack[Observers]
 ) -> Worker:
     """A worker that makes the calls and runs the commands of jobs. It needs the store itself, which holds the secrets.
 
@@ -362,7 +362,7 @@ def _limits(settings: Settings) -> WorkerLimits:
 
 
 @asynccontextmanager
-async def _looking_at_itself(meters: Meters) -> AsyncIterator[None]:
+async def _measuring_loop_lag(meters: Meters) -> AsyncIterator[None]:
     """Measure until everything else has ended: a worker that is stopping, and lets its runs finish, is alive."""
     lag = Loop("loop lag", LoopLag(meters).tick)
     looking = asyncio.create_task(lag.run(), name=f"duetime {lag.name}")

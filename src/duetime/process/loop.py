@@ -29,13 +29,13 @@ def spread(seconds: float, by: float) -> float:
     return seconds * random.uniform(1.0 - by, 1.0)
 
 
-def not_missed(answer: "asyncio.Future[Any]") -> None:
+def retrieve_error(answer: "asyncio.Future[Any]") -> None:
     """A done callback that marks the error as retrieved: the caller may be gone."""
     if not answer.cancelled():
         answer.exception()
 
 
-async def surely(ask: Callable[[], Awaitable[T]], within: float = math.inf) -> T:
+async def retry_until_available(ask: Callable[[], Awaitable[T]], within: float = math.inf) -> T:
     """Retry while the store is unavailable, for so many seconds; for idempotent calls."""
     until, pause = monotonic() + within, _FIRST_BACKOFF
     while True:

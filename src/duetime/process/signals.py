@@ -18,7 +18,7 @@ from types import FrameType
 log = logging.getLogger("duetime")
 
 _KINDS = (signal.SIGTERM, signal.SIGINT)
-_PATIENCE = 1.0
+_REACTION_TIME = 1.0
 """Seconds in which a live event loop reacts to a signal."""
 
 
@@ -32,7 +32,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     listener = _Listener(ours, before, asyncio.get_running_loop(), stop)
     listener.start()
     # Installed after the listener starts and removed before it stops: otherwise a signal in between would be lost.
-    handlers = {kind: signal.signal(kind, _noted) for kind in _KINDS}
+    handlers = {kind: signal.signal(kind, _ignore) for kind in _KINDS}
     for kind in _KINDS:
         signal.siginterrupt(kind, False)
     try:
@@ -45,7 +45,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         theirs.close()
 
 
-def _noted(number: int, frame: FrameType | None) -> None:
+def _ignore(number: int, frame: FrameType | None) -> None:
     """Do nothing: the listener handles the signal. Without a handler the signal would end the process."""
 
 
@@ -58,12 +58,12 @@ class _Listener(threading.Thread):
         self._before = before
         self._loop = loop
         self._stop_loop = stop
-        self._heard = threading.Event()
+        self._reacted = threading.Event()
         self._over = threading.Event()
 
     def end(self) -> None:
         self._over.set()
-        self._heard.set()
+        self._reacted.set()
 
     def run(self) -> None:
         times = 0
@@ -78,10 +78,10 @@ class _Listener(threading.Thread):
                         os.write(self._before, byte)
 
     def _pass_on(self, number: int, times: int) -> None:
-        self._heard.clear()
+        self._reacted.clear()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._hear)
-        if self._over.is_set() or self._heard.wait(_PATIENCE):
+        if self._over.is_set() or self._reacted.wait(_REACTION_TIME):
             return
         if times > 1:
             log.error(
@@ -91,5 +91,5 @@ class _Listener(threading.Thread):
         log.warning("the event loop hangs: stopping when it runs again; send a second signal to exit now")
 
     def _hear(self) -> None:
-        self._heard.set()
+        self._reacted.set()
         self._stop_loop()

@@ -23,7 +23,6 @@ from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import GrpcTarget
 from duetime.targets import signatures
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
-from duetime.targets.errand import Errand
 from duetime.targets.messages import (
     find_method,
     make_request,
@@ -34,6 +33,7 @@ from duetime.targets.messages import (
 )
 from duetime.targets.redaction import Redactor
 from duetime.targets.reflection import reflected
+from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place, check_address
 from duetime.targets.values import filled
 from duetime.targets.vault import Vault
@@ -62,7 +62,7 @@ _GRACE = 30.0
 _Key = tuple[Place, bool]
 
 
-class _Line:
+class _Connection:
     """A channel to judged addresses, and what is known about the server."""
 
     def __init__(self, channel: "aio.Channel") -> None:
@@ -78,19 +78,19 @@ class GrpcCaller:
         self._vault = vault
         self._max_result = max_result
         self._lookup = lookup
-        self._lines: dict[_Key, _Line] = {}
+        self._connections: dict[_Key, _Connection] = {}
         self._told: dict[tuple[str, str], MethodDescriptor] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def call(self, target: GrpcTarget, errand: Errand) -> Outcome:
+    async def call(self, target: GrpcTarget, attempt: TargetAttempt) -> Outcome:
         require_grpc()
         from grpc.aio import AioRpcError
 
         try:
-            async with asyncio.timeout(errand.limit):
-                return await self._call(target, errand)
+            async with asyncio.timeout(attempt.limit):
+                return await self._call(target, attempt)
         except TimeoutError:
-            return Failed(Failure(FailureClass.TIMEOUT, f"no answer within {errand.limit:g} s"))
+            return Failed(Failure(FailureClass.TIMEOUT, f"no answer within {attempt.limit:g} s"))
         except AddressRefused as error:
             return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
         except NotFound as error:
@@ -98,49 +98,49 @@ class GrpcCaller:
         except (SealBroken, NoEncryptionKey) as error:
             return Failed(Failure(FailureClass.ERROR, f"not called: {error}", final=True))
         except AioRpcError as error:
-            return _judge(error, errand.redactor)
+            return _judge(error, attempt.redactor)
         except OSError as error:
-            text = errand.redactor.text(without_addresses(f"{type(error).__name__}: {error}"))
+            text = attempt.redactor.text(without_addresses(f"{type(error).__name__}: {error}"))
             return Failed(Failure(FailureClass.NETWORK, bounded(text, 500)))
 
     async def close(self) -> None:
-        lines = [line.channel.close(None) for line in self._lines.values()]
-        self._lines.clear()
-        await asyncio.gather(*lines, *self._closing)
+        closing = [connection.channel.close(None) for connection in self._connections.values()]
+        self._connections.clear()
+        await asyncio.gather(*closing, *self._closing)
 
-    async def _call(self, target: GrpcTarget, errand: Errand) -> Outcome:
+    async def _call(self, target: GrpcTarget, attempt: TargetAttempt) -> Outcome:
         from grpc.aio import AioRpcError
 
         place = check_address(target.address, self._guard, "address")
-        line = await self._line((place, target.tls))
-        method = await self._method(target, line)
+        connection = await self._connection_to((place, target.tls))
+        method = await self._method(target, connection)
         body = make_request(method, target.message).SerializeToString(deterministic=True)
-        metadata = await self._metadata(target, errand, place, body)
+        metadata = await self._metadata(target, attempt, place, body)
         service, name = split_method(target.method)
-        ask = line.channel.unary_unary(f"/{service}/{name}", None, None)
+        ask = connection.channel.unary_unary(f"/{service}/{name}", None, None)
         try:
-            answer = await ask(body, metadata=metadata, timeout=errand.limit)
+            answer = await ask(body, metadata=metadata, timeout=attempt.limit)
         except AioRpcError as error:
             if not _is_too_large(error):
                 raise
             return Succeeded(_left_out())
-        return Succeeded(_result(method, answer, self._max_result, errand.redactor))
+        return Succeeded(_result(method, answer, self._max_result, attempt.redactor))
 
-    async def _metadata(self, target: GrpcTarget, errand: Errand, place: Place, body: bytes) -> Any:
-        secrets = await self._vault.signing_secrets(errand.tenant_id)
-        timestamp = errand.timestamp
+    async def _metadata(self, target: GrpcTarget, attempt: TargetAttempt, place: Place, body: bytes) -> Any:
+        secrets = await self._vault.signing_secrets(attempt.tenant_id)
+        timestamp = attempt.timestamp
         said = {
-            name.lower(): value for name, value in (await filled(target.metadata, self._vault, errand, place)).items()
+            name.lower(): value for name, value in (await filled(target.metadata, self._vault, attempt, place)).items()
         }
         said |= {
-            **errand.headers(),
-            "webhook-id": errand.message_id,
+            **attempt.headers(),
+            "webhook-id": attempt.message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signatures.signature(secrets, errand.message_id, timestamp, body),
+            "webhook-signature": signatures.signature(secrets, attempt.message_id, timestamp, body),
         }
         return tuple(said.items())
 
-    async def _method(self, target: GrpcTarget, line: _Line) -> "MethodDescriptor":
+    async def _method(self, target: GrpcTarget, connection: _Connection) -> "MethodDescriptor":
         if target.descriptors is not None:
             key = (target.descriptors, target.method)
             if key not in self._told:
@@ -148,23 +148,25 @@ class GrpcCaller:
                     self._told.clear()
                 self._told[key] = find_method(read_descriptors(target.descriptors), target.method)
             return self._told[key]
-        async with line.asking:
-            if target.method not in line.methods:
+        async with connection.asking:
+            if target.method not in connection.methods:
                 service, _ = split_method(target.method)
-                line.methods[target.method] = find_method(await reflected(line.channel, service), target.method)
-        return line.methods[target.method]
+                connection.methods[target.method] = find_method(
+                    await reflected(connection.channel, service), target.method
+                )
+        return connection.methods[target.method]
 
-    async def _line(self, key: _Key) -> _Line:
+    async def _connection_to(self, key: _Key) -> _Connection:
         """The channel to a place. It is reopened from time to time, because names move."""
-        found = self._lines.get(key)
+        found = self._connections.get(key)
         if found is not None and found.until > monotonic():
             return found
         place, tls = key
         addresses = await self._addresses(place)
-        fresh = _Line(_open(place, addresses, tls=tls))
-        for old in [each for each in self._lines if each == key or len(self._lines) >= _MOST_CHANNELS][:1]:
-            self._retire(self._lines.pop(old))
-        self._lines[key] = fresh
+        fresh = _Connection(_open(place, addresses, tls=tls))
+        for old in [each for each in self._connections if each == key or len(self._connections) >= _MOST_CHANNELS][:1]:
+            self._retire(self._connections.pop(old))
+        self._connections[key] = fresh
         return fresh
 
     async def _addresses(self, place: Place) -> list[str]:
@@ -177,8 +179,8 @@ class GrpcCaller:
         self._guard.check(place.host)
         return [place.host]
 
-    def _retire(self, line: _Line) -> None:
-        task = asyncio.ensure_future(line.channel.close(_GRACE))
+    def _retire(self, connection: _Connection) -> None:
+        task = asyncio.ensure_future(connection.channel.close(_GRACE))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

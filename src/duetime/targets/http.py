@@ -29,8 +29,8 @@ from duetime.model.target import HttpTarget
 from duetime.targets import signatures
 from duetime.targets.address_guard import AddressGuard, AddressRefused, Lookup, system_lookup, without_addresses
 from duetime.targets.completion_link import Completable, CompletionLinks
-from duetime.targets.errand import Errand
 from duetime.targets.redaction import Redactor
+from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place, check_url, same_host
 from duetime.targets.values import filled
 from duetime.targets.vault import Vault
@@ -67,12 +67,12 @@ class HttpCaller:
         self._urls: dict[str, tuple[URL, Place]] = {}
         self._session: aiohttp.ClientSession | None = None
 
-    async def call(self, target: HttpTarget, errand: Errand) -> Outcome:
+    async def call(self, target: HttpTarget, attempt: TargetAttempt) -> Outcome:
         try:
-            async with asyncio.timeout(errand.limit):
-                return await self._call(target, errand)
+            async with asyncio.timeout(attempt.limit):
+                return await self._call(target, attempt)
         except TimeoutError:
-            text = f"no complete answer within {errand.limit:g} s"
+            text = f"no complete answer within {attempt.limit:g} s"
             return Failed(Failure(FailureClass.TIMEOUT, text))
         except AddressRefused as error:
             return Failed(Failure(FailureClass.NETWORK, f"not called: {error}"))
@@ -86,24 +86,24 @@ class HttpCaller:
             refused = refused_address(error)
             if refused is not None:
                 return Failed(Failure(FailureClass.NETWORK, f"not called: {refused}"))
-            return Failed(Failure(FailureClass.NETWORK, _network_text(error, errand.redactor)))
+            return Failed(Failure(FailureClass.NETWORK, _network_text(error, attempt.redactor)))
 
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    async def _call(self, target: HttpTarget, errand: Errand) -> Outcome:
+    async def _call(self, target: HttpTarget, attempt: TargetAttempt) -> Outcome:
         url, place = self._checked(target.url)
         body = _body(target)
-        headers = await self._headers(target, errand, place, body)
+        headers = await self._headers(target, attempt, place, body)
         async with self.session().request(
             target.method, url, data=body or None, headers=headers, allow_redirects=False
         ) as answer:
             text, whole = await self._read(answer)
             if not whole:
                 answer.close()  # the rest of the body is unread, so the connection cannot be reused
-        return self._judge(target, answer, errand.redactor.body(text, cut=not whole), whole, errand.redactor)
+        return self._judge(target, answer, attempt.redactor.body(text, cut=not whole), whole, attempt.redactor)
 
     def _checked(self, text: str) -> tuple[URL, Place]:
         """Check the URL again, once per URL: it may have been submitted under other settings, or by other code."""
@@ -118,24 +118,24 @@ class HttpCaller:
             self._urls[text] = found = url, place
         return found
 
-    async def _headers(self, target: HttpTarget, errand: Errand, place: Place, body: bytes) -> dict[str, str]:
+    async def _headers(self, target: HttpTarget, attempt: TargetAttempt, place: Place, body: bytes) -> dict[str, str]:
         headers = {"content-type": _media(target)} if body else {}
-        for name, value in (await filled(target.headers, self._vault, errand, place)).items():
+        for name, value in (await filled(target.headers, self._vault, attempt, place)).items():
             headers[name.lower()] = value
-        secrets = await self._vault.signing_secrets(errand.tenant_id)
-        timestamp = errand.timestamp
+        secrets = await self._vault.signing_secrets(attempt.tenant_id)
+        timestamp = attempt.timestamp
         headers |= {
-            **errand.headers(),
+            **attempt.headers(),
             "user-agent": USER_AGENT,
             "accept-encoding": "identity",
-            "webhook-id": errand.message_id,
+            "webhook-id": attempt.message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signatures.signature(secrets, errand.message_id, timestamp, body),
+            "webhook-signature": signatures.signature(secrets, attempt.message_id, timestamp, body),
         }
         if target.finish_within is not None:
-            attempt = Completable(errand.tenant_id, errand.run_id, errand.claimed.fence)
-            headers["duetime-completion"] = link = await self._links.make(attempt)
-            errand.redactor.learn(link.rpartition("/")[2])
+            completable = Completable(attempt.tenant_id, attempt.run_id, attempt.claimed.fence)
+            headers["duetime-completion"] = link = await self._links.make(completable)
+            attempt.redactor.learn(link.rpartition("/")[2])
         return headers
 
     async def _read(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:

@@ -34,10 +34,10 @@ from duetime.store.protocol.store import Store
 from duetime.targets.address_guard import Lookup, system_lookup
 from duetime.targets.completion_link import CompletionLinks
 from duetime.targets.email import Mailer
-from duetime.targets.errand import Errand
 from duetime.targets.grpc import GrpcCaller
 from duetime.targets.http import HttpCaller
 from duetime.targets.shell import ShellRunner
+from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.validation import TargetRules
 from duetime.targets.vault import Vault
 
@@ -68,52 +68,52 @@ class TargetRunner:
 
     async def run(self, claimed: Claimed, lane: LaneKey) -> Outcome:
         limit = self._limit if claimed.timeout_ms is None else claimed.timeout_ms / 1000
-        errand = Errand(lane.tenant_id, claimed, show("run", claimed.run_id), limit)
+        attempt = TargetAttempt(lane.tenant_id, claimed, show("run", claimed.run_id), limit)
         try:
-            outcome = errand.redactor.outcome(await self._carry_out(errand))
+            outcome = attempt.redactor.outcome(await self._carry_out(attempt))
         except InvalidInput as error:
-            return Failed(Failure(FailureClass.TARGET_REFUSED, errand.redactor.text(f"not called: {error}")))
+            return Failed(Failure(FailureClass.TARGET_REFUSED, attempt.redactor.text(f"not called: {error}")))
         except StoreUnavailable as error:
             # Secrets and keys are read from the store before the call, so this error costs no attempt.
             log.warning("%s is not called yet: %s", show("run", claimed.run_id), reason_of(error))
             return Snoozed(_STORE_AWAY)
         except Exception as error:
-            text = bounded(errand.redactor.text(f"{type(error).__name__}: {error}"), 1000)
-            trace = errand.redactor.text("".join(traceback.format_exception(error)))
+            text = bounded(attempt.redactor.text(f"{type(error).__name__}: {error}"), 1000)
+            trace = attempt.redactor.text("".join(traceback.format_exception(error)))
             log.error("%s failed unexpectedly\n%s", show("run", claimed.run_id), trace)
             return Failed(Failure(FailureClass.ERROR, text))
         if isinstance(outcome, Failed) and outcome.failure.pauses_job:
-            await self._pause(errand)
+            await self._pause(attempt)
         return outcome
 
     async def close(self) -> None:
         await self._http.close()
         await self._grpc.close()
 
-    async def _carry_out(self, errand: Errand) -> Outcome:
+    async def _carry_out(self, attempt: TargetAttempt) -> Outcome:
         try:
-            target = decode_target(errand.claimed.args)
+            target = decode_target(attempt.claimed.args)
         except msgspec.DecodeError as error:
             raise InvalidInput(f"the stored target is invalid: {error}") from None
         match target:
             case HttpTarget():
-                return await self._http.call(target, errand)
+                return await self._http.call(target, attempt)
             case ShellTarget():
-                return await self._commands.run(target, errand)
+                return await self._commands.run(target, attempt)
             case GrpcTarget():
-                return await self._grpc.call(target, errand)
+                return await self._grpc.call(target, attempt)
             case EmailTarget():
-                return await self._mail.send(target, errand.message_id, errand.limit)
+                return await self._mail.send(target, attempt.message_id, attempt.limit)
             case _:
                 assert_never(target)
 
-    async def _pause(self, errand: Errand) -> None:
+    async def _pause(self, attempt: TargetAttempt) -> None:
         """Stop further fires; a one-off job has nothing to pause."""
         try:
-            await self._store.pause_job(errand.tenant_id, errand.claimed.job_id)
+            await self._store.pause_job(attempt.tenant_id, attempt.claimed.job_id)
         except (Conflict, NotFound):
             return
         except DuetimeError as error:
-            log.warning("cannot pause %s: %s", show("job", errand.claimed.job_id), reason_of(error))
+            log.warning("cannot pause %s: %s", show("job", attempt.claimed.job_id), reason_of(error))
             return
-        log.warning("%s is paused: its receiver answered 410 Gone", show("job", errand.claimed.job_id))
+        log.warning("%s is paused: its receiver answered 410 Gone", show("job", attempt.claimed.job_id))

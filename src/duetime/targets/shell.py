@@ -22,7 +22,7 @@ from duetime.model.failure import Failure, FailureClass, bounded
 from duetime.model.outcome import Failed, Outcome, Succeeded
 from duetime.model.target import ShellTarget
 from duetime.targets.commands import Command, Commands
-from duetime.targets.errand import Errand
+from duetime.targets.target_attempt import TargetAttempt
 
 TAIL = 8 * 1024
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
@@ -40,7 +40,7 @@ class ShellRunner:
         self._commands = commands
         self._tail = min(TAIL, max_result // 16)
 
-    async def run(self, target: ShellTarget, errand: Errand) -> Outcome:
+    async def run(self, target: ShellTarget, attempt: TargetAttempt) -> Outcome:
         argv = self._commands.fill(target.command, target.args)
         command = self._commands.command(target.command)
         async with _Tail.open(self._tail) as out, _Tail.open(self._tail) as err:
@@ -51,7 +51,7 @@ class ShellRunner:
                     stdin=lifeline.to_read,
                     stdout=out.to_write,
                     stderr=err.to_write,
-                    env=_environment(errand),
+                    env=_environment(attempt),
                     start_new_session=True,
                 )
             except OSError as error:
@@ -62,10 +62,10 @@ class ShellRunner:
                 raise
             out.begin()
             err.begin()
-            in_time = await _wait(process, lifeline, errand.limit)
+            in_time = await _wait(process, lifeline, attempt.limit)
             await asyncio.wait((out.reading, err.reading), timeout=_LAST_WORDS)
         if not in_time:
-            text = f"the command was killed: it ran for longer than {errand.limit:g} s"
+            text = f"the command was killed: it ran for longer than {attempt.limit:g} s"
             return Failed(Failure(FailureClass.TIMEOUT, _with_tail(text, err)))
         return _judge(process.returncode or 0, out, err)
 
@@ -182,15 +182,15 @@ def _limits(command: Command) -> str:
     ).decode()
 
 
-def _environment(errand: Errand) -> dict[str, str]:
+def _environment(attempt: TargetAttempt) -> dict[str, str]:
     """Nothing from the worker's own environment, which may hold the service's keys."""
     return {
         "PATH": _PATH,
         "LANG": "C.UTF-8",
-        "DUETIME_RUN": errand.message_id,
-        "DUETIME_JOB": show("job", errand.claimed.job_id),
-        "DUETIME_ATTEMPT": str(errand.claimed.attempt),
-        "DUETIME_DUE_AT": errand.claimed.due_at.isoformat(),
+        "DUETIME_RUN": attempt.message_id,
+        "DUETIME_JOB": show("job", attempt.claimed.job_id),
+        "DUETIME_ATTEMPT": str(attempt.claimed.attempt),
+        "DUETIME_DUE_AT": attempt.claimed.due_at.isoformat(),
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from duetime.errors import InvalidInput
 from duetime.model.target import AnyTarget, GrpcTarget, HttpTarget, SecretValue
-from duetime.targets.errand import Errand
+from duetime.targets.target_attempt import TargetAttempt
 from duetime.targets.url import Place
 from duetime.targets.vault import Vault
 
@@ -55,14 +55,16 @@ def check_value(value: str, field: str) -> str:
     return value
 
 
-async def filled(values: Mapping[str, str | SecretValue], vault: Vault, errand: Errand, place: Place) -> dict[str, str]:
+async def filled(
+    values: Mapping[str, str | SecretValue], vault: Vault, attempt: TargetAttempt, place: Place
+) -> dict[str, str]:
     """The values with their secrets inserted, to be sent to this place. Raises `NotFound` for a missing secret, and
     `InvalidInput` for one that may not be sent there."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, SecretValue):
-            secret = await vault.value(errand.tenant_id, value.secret, place)
-            errand.redactor.learn(secret)
+            secret = await vault.value(attempt.tenant_id, value.secret, place)
+            attempt.redactor.learn(secret)
             value = value.prefix + secret
         found[name] = check_value(value, name)
     return found

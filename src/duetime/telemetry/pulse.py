@@ -20,35 +20,35 @@ class Pulse:
     stalled."""
 
     def __init__(self) -> None:
-        self.tell_after = 5.0
-        self.patience = 30.0
+        self.log_after = 5.0
+        self.dead_after = 30.0
         """Seconds that the loop may be stalled before the process counts as dead."""
-        self._beaten_at: float | None = None
+        self._stamped_at: float | None = None
         self._thread: int | None = None
-        self._told_of: float | None = None
+        self._logged_stall: float | None = None
 
-    def beat(self) -> None:
-        if self._told_of is not None and self._beaten_at is not None:
-            log.warning("the event loop runs again, after %.1f s", monotonic() - self._beaten_at)
-            self._told_of = None
+    def stamp(self) -> None:
+        if self._logged_stall is not None and self._stamped_at is not None:
+            log.warning("the event loop runs again, after %.1f s", monotonic() - self._stamped_at)
+            self._logged_stall = None
         self._thread = threading.get_ident()
-        self._beaten_at = monotonic()
+        self._stamped_at = monotonic()
 
     @property
     def stalled(self) -> float:
         """Seconds since the event loop last ran."""
-        return 0.0 if self._beaten_at is None else max(0.0, monotonic() - self._beaten_at)
+        return 0.0 if self._stamped_at is None else max(0.0, monotonic() - self._stamped_at)
 
     @property
     def is_dead(self) -> bool:
-        return self.stalled > self.patience
+        return self.stalled > self.dead_after
 
-    def tell(self) -> None:
+    def log_stall(self) -> None:
         """Log what blocks the event loop, once per stall; called from another thread."""
-        beaten_at, stalled = self._beaten_at, self.stalled
-        if stalled < self.tell_after or self._told_of == beaten_at:
+        beaten_at, stalled = self._stamped_at, self.stalled
+        if stalled < self.log_after or self._logged_stall == beaten_at:
             return
-        self._told_of = beaten_at
+        self._logged_stall = beaten_at
         log.warning(
             "the event loop has been blocked for %.1f s, and with it the whole process. An `async def` must"
             " not block or compute for long: make it a plain `def`, which gets a thread, or a task with process=True."

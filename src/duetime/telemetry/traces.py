@@ -105,23 +105,23 @@ class Tracer:
 
     def fired(self, messages: Sequence[Message], began: int, ended: int) -> None:
         for message in messages:
-            self._over("fire", message, self._kinds.PRODUCER, began, ended)
+            self._finished_span("fire", message, self._kinds.PRODUCER, began, ended)
 
     def claimed(self, messages: Sequence[Message], began: int, ended: int) -> None:
         for message in messages:
-            self._over("receive", message, self._kinds.CLIENT, began, ended)
+            self._finished_span("receive", message, self._kinds.CLIENT, began, ended)
 
     def attempt(self, message: Message, attempt: int) -> AttemptSpan:
-        context, links = _whence(message)
+        context, links = _parent_and_links(message)
         attributes = _attributes_of("process", message) | {"duetime.attempt": attempt}
         name = f"process {message.queue}"
         return AttemptSpan(
             self._tracer.start_span(name, context, kind=self._kinds.CONSUMER, attributes=attributes, links=links)
         )
 
-    def _over(self, name: str, message: Message, kind: Any, began: int, ended: int) -> None:
+    def _finished_span(self, name: str, message: Message, kind: Any, began: int, ended: int) -> None:
         """A span for something that has already happened, for a run whose submission was traced."""
-        context, links = _whence(message)
+        context, links = _parent_and_links(message)
         if context is None:
             return
         attributes = _attributes_of(name, message)
@@ -175,7 +175,7 @@ def _attributes_of(operation: str, message: Message) -> dict[str, Any]:
     }
 
 
-def _whence(message: Message) -> "tuple[Context | None, list[Link]]":
+def _parent_and_links(message: Message) -> "tuple[Context | None, list[Link]]":
     """The parent context and the links of a run's spans."""
     from opentelemetry.trace import Link
 

@@ -18,7 +18,7 @@ AT_ONCE = 0.25
 """Seconds that searches may take in a burst."""
 
 
-class Patience:
+class SearchBudget:
     def __init__(self) -> None:
         self._left = AT_ONCE
         self._at = monotonic()
@@ -35,5 +35,5 @@ class Patience:
         return found
 
 
-patience = Patience()
+search_budget = SearchBudget()
 """The budget of this process."""

@@ -27,7 +27,7 @@ from duetime.worker.deadlines import DeadlineWheel
 from duetime.worker.executor import Executor, LoopExecutor
 from duetime.worker.failures import FailureHook, Failures
 from duetime.worker.processes import ProcessExecutor
-from duetime.worker.progress_reports import Notes
+from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running, Stop
 from duetime.worker.session import Session
 from duetime.worker.slots import Slots
@@ -66,7 +66,7 @@ class Attempts:
         self.tasks = {**tasks, **{kind: target_definition(kind) for kind in (targets.tasks if targets else ())}}
         self.trials = Trials()
         self.health = Health(limits.breakers)
-        self.notes = Notes(source, self.under_way)
+        self.progress_reports = ProgressReports(source, self.under_way)
         self.idle = Event()
         """Set while no attempt is in progress."""
         self.idle.set()
@@ -91,15 +91,15 @@ class Attempts:
             LoopExecutor(
                 limits.slots,
                 source,
-                self.notes,
+                self.progress_reports,
                 self._finished,
                 partial(ahead, Place.LOOP),
                 limits.max_result,
-                self._shall_wait,
+                self._must_wait,
             ),
             ThreadExecutor(
                 limits.threads,
-                self.notes,
+                self.progress_reports,
                 self._finished,
                 # Beside an embedded store, many threads that are always busy would starve the store's own thread.
                 partial(_nothing_ahead if source.embedded else ahead, Place.THREAD),
@@ -107,7 +107,7 @@ class Attempts:
             ),
             ProcessExecutor(
                 limits.processes,
-                self.notes,
+                self.progress_reports,
                 self._finished,
                 partial(ahead, Place.PROCESS),
                 limits.max_result,
@@ -158,7 +158,7 @@ class Attempts:
         if (outcome := not_tried(claimed)) is not None:
             completion = complete(claimed, outcome, None)
             self._tell(session, claimed, lane, claim_no, completion)
-            self.failures.tell(claimed, lane, completion, outcome)
+            self.failures.report(claimed, lane, completion, outcome)
             return
         definition = self.tasks.get(lane.task) or self.tasks[kind_of(lane.task)]
         running = Running(claimed, definition, lane, session, claim_no, self._limits.max_log_lines)
@@ -175,7 +175,7 @@ class Attempts:
         if self.idle.is_set():
             self.idle.clear()
 
-    def _shall_wait(self, running: Running) -> bool:
+    def _must_wait(self, running: Running) -> bool:
         """Whether to postpone a run that was claimed before its target's breaker opened and has not started."""
         open_now = self.health.open_now
         return bool(open_now) and target_of(running.lane, running.claimed.options) in open_now
@@ -190,7 +190,7 @@ class Attempts:
         if running.lane.trial:
             self.trials.ended(run_id)
         if running.context_if_made is not None:
-            self.notes.forget(running.session.id, run_id)
+            self.progress_reports.forget(running.session.id, run_id)
         self._durations.append(monotonic() - running.began)
         if not self._running or len(self._durations) >= _COUNTED_TOGETHER:
             self.count_durations()
@@ -229,7 +229,7 @@ class Attempts:
             error, running.error = running.error, None  # break the reference cycle between the error and this attempt
             by_target = running.definition.place in (Place.CALL, Place.COMMAND)
             raised = error if running.stop is None else None
-            self.failures.tell(running.claimed, running.lane, completion, outcome, error=raised, by_target=by_target)
+            self.failures.report(running.claimed, running.lane, completion, outcome, error=raised, by_target=by_target)
 
     def _why_stopped(self, running: Running, outcome: Outcome) -> Outcome | None:
         """The outcome of an attempt that was asked to stop; None when nothing is reported now."""

@@ -16,14 +16,14 @@ from duetime.clock import monotonic
 from duetime.model.outcome import Cancelled, Snoozed
 from duetime.worker.running_attempt import Running
 
-PATIENCE = 0.25
+LONGEST_WAIT = 0.25
 """Seconds that a run may wait."""
 MOST_AHEAD = 200
 GIVEN_BACK = Snoozed(timedelta(0))
 STOPPED = Cancelled("it was stopped before it started")
 
 
-class Waiting:
+class Backlog:
     def __init__(self, is_stuck: Callable[[], bool], give_back: Callable[[list[Running]], None]) -> None:
         self._is_stuck = is_stuck
         self._give_back = give_back
@@ -41,7 +41,7 @@ class Waiting:
             if first:
                 self._since.move_to_end(running, last=False)
         if self._watch is None:
-            self._watch = self._loop.call_later(PATIENCE, self._look)
+            self._watch = self._loop.call_later(LONGEST_WAIT, self._check)
 
     def take(self) -> Running | None:
         """The next run; None when none waits."""
@@ -57,13 +57,13 @@ class Waiting:
         if self._watch is not None:
             self._watch.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Hand back the runs that have waited too long."""
-        enough = monotonic() - PATIENCE if self._is_stuck() else float("-inf")
+        enough = monotonic() - LONGEST_WAIT if self._is_stuck() else float("-inf")
         with self._lock:
             late = [running for running, since in self._since.items() if since <= enough]
             for running in late:
                 del self._since[running]
-        self._watch = self._loop.call_later(PATIENCE, self._look) if self._since else None
+        self._watch = self._loop.call_later(LONGEST_WAIT, self._check) if self._since else None
         if late:
             self._give_back(late)

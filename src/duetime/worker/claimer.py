@@ -16,7 +16,7 @@ from duetime.model.attempt import Claimed
 from duetime.model.lane import Look
 from duetime.model.planner import Planner
 from duetime.model.shares import Takes
-from duetime.process.loop import Loop, not_missed
+from duetime.process.loop import Loop, retrieve_error
 from duetime.store.protocol.store import Claiming
 from duetime.store.shared.known_lanes import KnownLanes
 from duetime.worker.session import Session
@@ -199,7 +199,7 @@ class Claimer:
     async def _claim_and_glance(self, session: Session, takes: Takes) -> list[Claimed]:
         """Claim, and look at the same time: more runs may have become ready since the last look."""
         glance = asyncio.get_running_loop().create_task(self._glance())
-        glance.add_done_callback(not_missed)  # if the claim fails too, its result is never read
+        glance.add_done_callback(retrieve_error)  # if the claim fails too, its result is never read
         try:
             claimed = await self._claim(session, takes)
             look = await glance

@@ -26,7 +26,7 @@ current: ContextVar[Provider] = ContextVar("duetime_context")
 MESSAGE_LIMIT = 500
 
 
-class Notebook(Protocol):
+class ProgressSink(Protocol):
     """Takes a task's progress and checkpoints, and answers its questions."""
 
     def remember(self, worker_id: UUID, note: RunNote) -> None: ...
@@ -36,7 +36,7 @@ class Notebook(Protocol):
     async def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]: ...
 
 
-class SyncNotebook(Protocol):
+class SyncProgressSink(Protocol):
     """The same, blocking."""
 
     def remember(self, worker_id: UUID, note: RunNote) -> None: ...
@@ -110,7 +110,7 @@ class BaseContext:
 class Context(BaseContext):
     """The context of an async task."""
 
-    __slots__ = ("_complete", "_notebook", "completed_in_transaction", "in_transaction")
+    __slots__ = ("_complete", "_progress_sink", "completed_in_transaction", "in_transaction")
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class Context(BaseContext):
         task: str,
         queue: str,
         attempt_log: AttemptLog,
-        notebook: Notebook,
+        notebook: ProgressSink,
         complete: CompleteWithin,
     ) -> None:
         super().__init__(claimed, worker_id, task, queue, attempt_log)
-        self._notebook = notebook
+        self._progress_sink = notebook
         self._complete = complete
         self.completed_in_transaction = False
         self.in_transaction = False
@@ -132,18 +132,18 @@ class Context(BaseContext):
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Report progress, from 0 to 1. It is sent about once a second, so calls are cheap."""
         note = progress_note(self._claimed.run_id, self._claimed.fence, fraction, message)
-        self._notebook.remember(self._worker_id, note)
+        self._progress_sink.remember(self._worker_id, note)
 
     async def checkpoint(self, data: Any) -> None:
         """Save the state that the next attempt starts from. It is durable when this returns. Raises `LeaseLost` when
         another worker holds the run by now, and `Conflict` while a transaction of the task is completing it."""
         note = checkpoint_note(self._claimed.run_id, self._claimed.fence, data)
-        await self._notebook.save(self._worker_id, note, in_transaction=self.in_transaction)
+        await self._progress_sink.save(self._worker_id, note, in_transaction=self.in_transaction)
 
     async def parents(self) -> list[Parent]:
         """The jobs that this run depended on, with their results (`state`, `value`, and `name` in the graph); or the
         run that it runs after."""
-        return await self._notebook.parents(self._worker_id, self._claimed.run_id)
+        return await self._progress_sink.parents(self._worker_id, self._claimed.run_id)
 
     async def complete(self, connection: Any, result: Any = None) -> None:
         """Complete the run inside the caller's own PostgreSQL transaction: the effect and the completion are one
@@ -160,7 +160,7 @@ class Context(BaseContext):
 class SyncContext(BaseContext):
     """The context of a plain function, in a thread or a process."""
 
-    __slots__ = ("_notebook", "stop_requested")
+    __slots__ = ("_progress_sink", "stop_requested")
 
     def __init__(
         self,
@@ -169,10 +169,10 @@ class SyncContext(BaseContext):
         task: str,
         queue: str,
         attempt_log: AttemptLog,
-        notebook: SyncNotebook,
+        notebook: SyncProgressSink,
     ) -> None:
         super().__init__(claimed, worker_id, task, queue, attempt_log)
-        self._notebook = notebook
+        self._progress_sink = notebook
         self.stop_requested = threading.Event()
         """Set when the attempt must stop (timeout, cancellation, shutdown). Check it in long work."""
 
@@ -184,16 +184,16 @@ class SyncContext(BaseContext):
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Report progress, from 0 to 1. It is sent about once a second, so calls are cheap."""
         note = progress_note(self._claimed.run_id, self._claimed.fence, fraction, message)
-        self._notebook.remember(self._worker_id, note)
+        self._progress_sink.remember(self._worker_id, note)
 
     def checkpoint(self, data: Any) -> None:
         """Save the state that the next attempt starts from. It is durable when this returns."""
-        self._notebook.save(self._worker_id, checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
+        self._progress_sink.save(self._worker_id, checkpoint_note(self._claimed.run_id, self._claimed.fence, data))
 
     def parents(self) -> list[Parent]:
         """The jobs that this run depended on, with their results (`state`, `value`, and `name` in the graph); or the
         run that it runs after."""
-        return self._notebook.parents(self._worker_id, self._claimed.run_id)
+        return self._progress_sink.parents(self._worker_id, self._claimed.run_id)
 
 
 def progress_note(run_id: UUID, fence: int, fraction: float, message: str | None) -> RunNote:

@@ -19,10 +19,10 @@ from duetime.model.completion import PLAIN
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome, Snooze
 from duetime.worker import outcomes
-from duetime.worker.backlog import GIVEN_BACK, PATIENCE, STOPPED
+from duetime.worker.backlog import GIVEN_BACK, LONGEST_WAIT, STOPPED
 from duetime.worker.context import Context, current
-from duetime.worker.prefetch import Pace
-from duetime.worker.progress_reports import Notes
+from duetime.worker.prefetch import Prefetch
+from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
 from duetime.worker.source import Source
 
@@ -62,7 +62,7 @@ class LoopExecutor:
         self,
         size: int,
         source: Source,
-        notes: Notes,
+        notes: ProgressReports,
         finished: Finished,
         claim_ahead: Callable[[int], None],
         max_result: int,
@@ -70,9 +70,9 @@ class LoopExecutor:
     ) -> None:
         self._size = size
         self._source = source
-        self._pace = Pace(size, _MOST_AHEAD, claim_ahead)
-        self._shall_wait = shall_wait
-        self._notes = notes
+        self._prefetch = Prefetch(size, _MOST_AHEAD, claim_ahead)
+        self._must_wait = shall_wait
+        self._progress_reports = notes
         self._finished = finished
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
@@ -93,7 +93,7 @@ class LoopExecutor:
         if not self._one_stands_by:
             self._stand_by()
         if self._watch is None:
-            self._watch = self._loop.call_later(PATIENCE, self._look)
+            self._watch = self._loop.call_later(LONGEST_WAIT, self._check)
 
     def stop(self, running: Running) -> None:
         if running.task is not None:
@@ -109,15 +109,15 @@ class LoopExecutor:
         if self._watch is not None:
             self._watch.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Hand back the runs that were queued at the previous check and have not started because all runners are
         busy."""
         late, last = [], self._last_seen
         if self._busy >= self._size and last is not None and last in self._queue:
             late = [self._queue.popleft() for _ in range(self._queue.index(last) + 1)]
-            self._pace.begin_anew()
+            self._prefetch.reset()
         self._last_seen = self._queue[-1] if self._queue else None
-        self._watch = self._loop.call_later(PATIENCE, self._look) if self._queue else None
+        self._watch = self._loop.call_later(LONGEST_WAIT, self._check) if self._queue else None
         for running in late:
             self._finished(running, GIVEN_BACK)
 
@@ -146,12 +146,12 @@ class LoopExecutor:
                 if running.claimed.options is None:
                     plain += 1
                 else:
-                    self._pace.ended(running)
+                    self._prefetch.ended(running)
                 if not self._queue or runner.cancelling() or not _same(copy_context(), untouched):
                     break
         finally:
             self._busy -= 1
-        self._pace.plain_ended(plain)
+        self._prefetch.plain_ended(plain)
         if self._queue and not self._one_stands_by:
             self._stand_by()
 
@@ -162,7 +162,7 @@ class LoopExecutor:
         try:
             if running.stop is not None:
                 raise asyncio.CancelledError
-            if self._shall_wait(running):
+            if self._must_wait(running):
                 raise Snooze(_AT_ONCE)
             if self._busy >= self._size:
                 running.begin_in_time()  # it may have waited for other runs
@@ -195,7 +195,7 @@ class LoopExecutor:
     def _new_context(self, running: Running) -> Context:
         lane, worker_id = running.lane, running.session.id
         log = running.attempt_log
-        return Context(running.claimed, worker_id, lane.task, lane.queue, log, self._notes, self._complete)
+        return Context(running.claimed, worker_id, lane.task, lane.queue, log, self._progress_reports, self._complete)
 
     async def _complete_within(
         self, connection: Any, worker_id: UUID, claimed: Claimed, result: bytes | None, logs: bytes | None

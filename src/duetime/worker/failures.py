@@ -26,7 +26,7 @@ log = logging.getLogger("duetime.worker")
 MOST_WAITING = 1_000
 HOOK_TIMEOUT = 30.0
 _CLOSE_DEADLINE = 5.0
-_TRIED_AGAIN = (Event.RETRY, Event.RELEASE)
+_RETRIED = (Event.RETRY, Event.RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Failures:
         self._left_out = 0
         self._calling: asyncio.Task[None] | None = None
 
-    def tell(
+    def report(
         self,
         claimed: Claimed,
         lane: LaneKey,
@@ -77,7 +77,7 @@ class Failures:
         if completion.attempt_state is not AttemptState.FAILED:
             return
         failure = outcome.failure if isinstance(outcome, Failed) else None
-        retried = completion.verdict.event in _TRIED_AGAIN
+        retried = completion.verdict.event in _RETRIED
         traceback = (
             None if failure is None or failure.traceback is None else bounded(failure.traceback, TRACEBACK_LIMIT)
         )

@@ -25,7 +25,7 @@ log = logging.getLogger("duetime.worker")
 _STOP_AT = 0.8
 _RETRY = 0.5
 _SPREAD = 0.2
-_LOOK_EVERY = 1.0
+_CHECK_EVERY = 1.0
 
 
 class Heartbeat:
@@ -48,7 +48,7 @@ class Heartbeat:
         self._session = session
         self._lease = lease
         self._interval = interval.total_seconds()
-        self._good_at = registered_at
+        self._renewed_at = registered_at
         self._renewed = renewed
         self._lost = lost
         self._home = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Heartbeat:
         if self._thread is not None:
             self._thread.start()
         else:
-            self._task = asyncio.create_task(self._beat_or_tell(), name="duetime heartbeat")
+            self._task = asyncio.create_task(self._run(), name="duetime heartbeat")
 
     def stop(self) -> None:
         self._stopping.set()
@@ -82,23 +82,23 @@ class Heartbeat:
             await asyncio.wait([self._task], timeout=10)
 
     def _serve(self) -> None:
-        asyncio.run(self._beat_or_tell())
+        asyncio.run(self._run())
 
-    async def _beat_or_tell(self) -> None:
+    async def _run(self) -> None:
         try:
-            await self._beat()
+            await self._renew_until_stopped()
         except Exception:
             log.exception("the heartbeat failed: the worker stops its runs")
-            self._tell_lost()
+            self._report_lost()
 
-    async def _beat(self) -> None:
+    async def _renew_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._awake = asyncio.Event()
         source = self._source.companion()
         opened = False
         # A separate task, because a renewal that hangs may also hang while it is being cancelled.
         watch = asyncio.create_task(self._watch())
-        looking = asyncio.create_task(self._look_home())
+        loop_watch = asyncio.create_task(self._watch_event_loop())
         try:
             while not self._stopping.is_set() and not watch.done():
                 delay = _RETRY
@@ -113,7 +113,7 @@ class Heartbeat:
                     if self._stopping.is_set():
                         return  # the worker left during this renewal
                     log.error("the lease has expired: the worker stops its runs")
-                    self._tell_lost()
+                    self._report_lost()
                     return
                 except TimeoutError:
                     log.warning("the lease could not be renewed: no answer within %.1f s", deadline)
@@ -122,25 +122,25 @@ class Heartbeat:
                 await self._sleep(delay)
         finally:
             watch.cancel()
-            looking.cancel()
+            loop_watch.cancel()
             await source.close()
 
     async def _watch(self) -> None:
         """Report the lease as lost when too little of it is left."""
         stop_after = self._lease.total_seconds() * _STOP_AT
         # Each successful renewal moves the deadline without waking this task.
-        while (left := self._good_at + stop_after - monotonic()) > 0:  # noqa: ASYNC110
+        while (left := self._renewed_at + stop_after - monotonic()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         if not self._stopping.is_set():
             log.error("the lease could not be renewed in time: the worker stops its runs")
-            self._tell_lost()
+            self._report_lost()
 
-    async def _look_home(self) -> None:
+    async def _watch_event_loop(self) -> None:
         """Warn when the worker's event loop is blocked. The lease is still renewed: a run that blocks the loop must not
         start a second time elsewhere. Ending the process is up to its supervisor."""
         while self._pulse is not None and self._thread is not None:
-            await asyncio.sleep(_LOOK_EVERY)
-            self._pulse.tell()
+            await asyncio.sleep(_CHECK_EVERY)
+            self._pulse.log_stall()
 
     async def _renew(self, source: Source) -> float:
         sent = monotonic()
@@ -148,7 +148,7 @@ class Heartbeat:
         # In this order, so that a claim that is answered in between is listed.
         answered, open_claims = session.answered, session.open_claims()
         renewal = await source.renew(session.id, self._lease, open_claims, answered)
-        self._good_at = sent
+        self._renewed_at = sent
         with contextlib.suppress(RuntimeError):
             self._home.call_soon_threadsafe(self._renewed, renewal)
         return spread(self._interval, _SPREAD)
@@ -156,11 +156,11 @@ class Heartbeat:
     async def _sleep(self, delay: float) -> None:
         assert self._awake is not None
         # Never sleep past the deadline for stopping the runs.
-        left = self._good_at + self._lease.total_seconds() * _STOP_AT - monotonic()
+        left = self._renewed_at + self._lease.total_seconds() * _STOP_AT - monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.01, min(delay, left))):
                 await self._awake.wait()
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         with contextlib.suppress(RuntimeError):
             self._home.call_soon_threadsafe(self._lost, self._session)

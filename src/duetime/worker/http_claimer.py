@@ -16,7 +16,7 @@ from duetime.ids import parse
 from duetime.model.attempt import Claimed
 from duetime.model.lane import LaneKey, Tier
 from duetime.model.microseconds import stamp
-from duetime.process.loop import Loop, surely
+from duetime.process.loop import Loop, retry_until_available
 from duetime.wire import workers as wire
 from duetime.worker.session import Session
 from duetime.worker.session_wire import SessionWire
@@ -72,7 +72,7 @@ class HttpClaimer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 for poll in self._polls:
-                    await surely(poll.settle)
+                    await retry_until_available(poll.settle)
         await asyncio.sleep(0)
 
     def unanswered(self, session: Session) -> list[int]:

@@ -88,7 +88,7 @@ class HttpSource:
         self, worker_id: UUID, completions: Sequence[Completion], closed_claims: Sequence[int] = ()
     ) -> Completed:
         body = wire.Reports([_report(item) for item in completions], list(closed_claims))
-        return await self._tell(worker_id, "complete", body, [item.run_id for item in completions])
+        return await self._notify_listeners(worker_id, "complete", body, [item.run_id for item in completions])
 
     async def complete_within(
         self, connection: object, worker_id: UUID, run_id: UUID, fence: int, result: bytes | None, logs: bytes | None
@@ -103,8 +103,8 @@ class HttpSource:
         return frozenset()  # a remote worker's tasks complete no run in a transaction
 
     async def note(self, worker_id: UUID, notes: Sequence[RunNote]) -> Completed:
-        body = wire.Notes([_note(note) for note in notes])
-        return await self._tell(worker_id, "note", body, [note.run_id for note in notes])
+        body = wire.Notes([_progress(note) for note in notes])
+        return await self._notify_listeners(worker_id, "note", body, [note.run_id for note in notes])
 
     async def release(self, worker_id: UUID, claim_nos: Sequence[int]) -> int:
         return await self._give_back(worker_id, wire.HandBack(claims=list(claim_nos)))
@@ -155,7 +155,9 @@ class HttpSource:
         except (NotFound, LeaseLost):
             return
 
-    async def _tell(self, worker_id: UUID, what: str, body: msgspec.Struct, run_ids: Sequence[UUID]) -> Completed:
+    async def _notify_listeners(
+        self, worker_id: UUID, what: str, body: msgspec.Struct, run_ids: Sequence[UUID]
+    ) -> Completed:
         try:
             answer = await self._sessions.post(worker_id, what, body, wire.Refusals)
         except (NotFound, LeaseLost):
@@ -211,7 +213,7 @@ def _parent(item: wire.ParentOfRun) -> Parent:
     )
 
 
-def _note(note: RunNote) -> wire.Note:
+def _progress(note: RunNote) -> wire.Note:
     said = wire.Note(show("run", note.run_id), note.fence, note.progress, note.message)
     if note.checkpoint is not None:
         said.checkpoint = json.decode(note.checkpoint)

@@ -14,7 +14,7 @@ _MOMENT = 0.02
 _LEAST_COUNTED = 16
 
 
-class Pace:
+class Prefetch:
     def __init__(self, size: int, most: int, claim_ahead: Callable[[int], None]) -> None:
         self._counted_together = max(_LEAST_COUNTED, 2 * size)
         self._most = most
@@ -28,7 +28,7 @@ class Pace:
         if options is not None and decode_options(options).at_most_once:
             # If this worker died, queued runs that run at most once would fail without having started. Keep few of
             # them.
-            self.begin_anew()
+            self.reset()
         else:
             self.plain_ended(1)
 
@@ -41,7 +41,7 @@ class Pace:
             self._count, self._since = 0, now
             self._claim_ahead(min(self._most, int(pace * _MOMENT)))
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Claim nothing ahead until the rate is known again."""
         self._count, self._since = 0, monotonic()
         self._claim_ahead(0)

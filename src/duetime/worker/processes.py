@@ -21,11 +21,11 @@ from duetime.model.attempt import Claimed, RunNote
 from duetime.model.dependency import Parent
 from duetime.model.failure import Failure, FailureClass
 from duetime.model.outcome import Failed, Outcome
-from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
+from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Backlog
 from duetime.worker.children import Child, start_child
 from duetime.worker.executor import Finished
-from duetime.worker.prefetch import Pace
-from duetime.worker.progress_reports import Notes
+from duetime.worker.prefetch import Prefetch
+from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
 from duetime.worker.threads import SAVE_DEADLINE
 
@@ -46,22 +46,22 @@ class ProcessExecutor:
     def __init__(
         self,
         size: int,
-        notes: Notes,
+        notes: ProgressReports,
         finished: Finished,
         claim_ahead: Callable[[int], None],
         max_result: int,
         max_log_lines: int,
     ) -> None:
         self._size = size
-        self._notes = notes
+        self._progress_reports = notes
         self._finished = finished
         self._claim_ahead = claim_ahead
-        self._pace = Pace(size, MOST_AHEAD, self._claim)
+        self._prefetch = Prefetch(size, MOST_AHEAD, self._claim)
         self._limits = (max_result, max_log_lines)
         self._helpers = ThreadPoolExecutor(size + 1, "duetime-process")
         """Its own threads, for slow operations: the event loop's default threads may all be blocked by tasks."""
         self._loop = asyncio.get_running_loop()
-        self._waiting = Waiting(self._all_are_busy, self._give_back)
+        self._waiting = Backlog(self._all_are_busy, self._give_back)
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._spawning = 0
@@ -72,7 +72,7 @@ class ProcessExecutor:
 
     def start(self, running: Running) -> None:
         self._waiting.add(running)
-        self._deal()
+        self._assign()
 
     def stop(self, running: Running) -> None:
         if isinstance(running.handle, Child):
@@ -89,7 +89,7 @@ class ProcessExecutor:
             each.retire()
         self._helpers.shutdown(wait=False)
 
-    def _deal(self) -> None:
+    def _assign(self) -> None:
         """Give waiting runs to idle children, and start as many children as are needed."""
         while self._waiting and self._idle:
             worker = self._idle.pop()
@@ -110,7 +110,7 @@ class ProcessExecutor:
         try:
             process, ours = await self._loop.run_in_executor(self._helpers, start_child)
             await self._loop.create_unix_connection(
-                lambda: Child(process, self._came, self._told, self._gone), sock=ours
+                lambda: Child(process, self._on_started, self._on_message, self._on_exit), sock=ours
             )
         except _NO_ROOM as error:
             self._spawning -= 1
@@ -119,7 +119,7 @@ class ProcessExecutor:
             self._spawning -= 1
             if (running := self._waiting.take()) is not None:
                 self._finished(running, _unusable(error))
-                self._deal()
+                self._assign()
 
     def _wait_for_room(self, error: BaseException) -> None:
         if self._closed:
@@ -127,7 +127,7 @@ class ProcessExecutor:
         if self._has_room:
             self._has_room = False
             log.warning("cannot start a process: %r; runs that need one wait", error)
-        self._pace.begin_anew()
+        self._prefetch.reset()
         if not self._spawning:
             self._loop.call_later(_ROOM_INTERVAL, self._look_for_room)
 
@@ -143,13 +143,13 @@ class ProcessExecutor:
         return not self._idle and (len(self._children) >= self._size or not self._has_room)
 
     def _give_back(self, late: list[Running]) -> None:
-        self._pace.begin_anew()
+        self._prefetch.reset()
         for running in late:
             self._finished(running, GIVEN_BACK)
 
     # Messages from a child.
 
-    def _came(self, worker: Child) -> None:
+    def _on_started(self, worker: Child) -> None:
         self._spawning -= 1
         if self._closed:
             worker.retire()
@@ -159,10 +159,10 @@ class ProcessExecutor:
         if not self._has_room:
             self._has_room = True
             log.info("processes can be started again")
-            self._pace.begin_anew()
-        self._deal()
+            self._prefetch.reset()
+        self._assign()
 
-    def _told(self, worker: Child, kind: str, order: int, content: Any) -> None:
+    def _on_message(self, worker: Child, kind: str, order: int, content: Any) -> None:
         running = worker.running
         if running is None or order != worker.order:  # a thread that a function left behind
             if kind in _QUESTIONS:
@@ -172,7 +172,7 @@ class ProcessExecutor:
             case "begun":
                 worker.has_begun(running)
             case "progress":
-                self._notes.remember(running.session.id, content)
+                self._progress_reports.remember(running.session.id, content)
             case "checkpoint":
                 self._do(self._save(worker, running, *content))
             case "parents":
@@ -184,15 +184,15 @@ class ProcessExecutor:
                 self._idle.append(worker)
                 self._ended(running, content)
 
-    def _gone(self, worker: Child, problem: Exception | None) -> None:
+    def _on_exit(self, worker: Child, problem: Exception | None) -> None:
         self._children.discard(worker)
         if worker in self._idle:
             self._idle.remove(worker)
         if not self._closed:
             if not self._has_room:
-                self._pace.begin_anew()
+                self._prefetch.reset()
             self._do(self._take_leave(worker, problem))
-            self._deal()
+            self._assign()
 
     async def _take_leave(self, worker: Child, problem: Exception | None) -> None:
         exitcode = await self._loop.run_in_executor(self._helpers, worker.exit_code, _LAST_WORD)
@@ -204,7 +204,7 @@ class ProcessExecutor:
             self._ended(running, _unusable(problem))
         elif not running.begun and self._gets_another_child(running):
             self._waiting.add(running, first=True)
-            self._deal()
+            self._assign()
         else:
             when = "" if running.begun else f" before it started, {running.false_starts} times"
             self._ended(running, Failed(Failure(FailureClass.ERROR, f"its process ended{when}: {_how(exitcode)}")))
@@ -215,16 +215,16 @@ class ProcessExecutor:
         return running.false_starts < _STARTS and running.stop is None and not self._closed
 
     def _ended(self, running: Running, outcome: Outcome) -> None:
-        self._pace.ended(running)
+        self._prefetch.ended(running)
         self._finished(running, outcome)
         if not self._closed:
-            self._deal()
+            self._assign()
 
     async def _save(self, worker: Child, running: Running, question: int, note: RunNote) -> None:
         answer = None
         try:
             async with asyncio.timeout(SAVE_DEADLINE):
-                await self._notes.save(running.session.id, note)
+                await self._progress_reports.save(running.session.id, note)
         except Exception as error:
             answer = reason_of(error)
         worker.answer(question, answer)
@@ -233,7 +233,7 @@ class ProcessExecutor:
         answer: list[Parent] | str
         try:
             async with asyncio.timeout(SAVE_DEADLINE):
-                answer = await self._notes.parents(running.session.id, running.claimed.run_id)
+                answer = await self._progress_reports.parents(running.session.id, running.claimed.run_id)
         except Exception as error:
             answer = reason_of(error)
         worker.answer(question, answer)

@@ -58,7 +58,7 @@ class Running(msgspec.Struct, eq=False):
     """How many child processes died before they called the function."""
     make_context: Callable[["Running"], BaseContext] | None = None
     log: AttemptLog | None = None
-    told: int = 0
+    log_lines_sent: int = 0
     """How many of its log lines have been sent while it runs."""
     context_if_made: BaseContext | None = None
     error: BaseException | None = None

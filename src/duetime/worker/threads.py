@@ -20,11 +20,11 @@ from duetime.model.attempt import RunNote
 from duetime.model.dependency import Parent
 from duetime.model.outcome import Outcome
 from duetime.worker import outcomes
-from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Waiting
+from duetime.worker.backlog import GIVEN_BACK, MOST_AHEAD, STOPPED, Backlog
 from duetime.worker.context import SyncContext, current
 from duetime.worker.executor import Finished
-from duetime.worker.prefetch import Pace
-from duetime.worker.progress_reports import Notes
+from duetime.worker.prefetch import Prefetch
+from duetime.worker.progress_reports import ProgressReports
 from duetime.worker.running_attempt import Running
 
 SAVE_DEADLINE = 30.0
@@ -34,15 +34,15 @@ class ThreadExecutor:
     """Threads that take the next waiting run. They start on demand, at most `size` of them."""
 
     def __init__(
-        self, size: int, notes: Notes, finished: Finished, claim_ahead: Callable[[int], None], max_result: int
+        self, size: int, notes: ProgressReports, finished: Finished, claim_ahead: Callable[[int], None], max_result: int
     ) -> None:
         self._size = size
-        self._notebook = _Notebook(notes)
+        self._progress_sink = _Notebook(notes)
         self._finished = finished
-        self._pace = Pace(size, MOST_AHEAD, claim_ahead)
+        self._prefetch = Prefetch(size, MOST_AHEAD, claim_ahead)
         self._max_result = max_result
         self._loop = asyncio.get_running_loop()
-        self._waiting = Waiting(lambda: True, self._give_back)
+        self._waiting = Backlog(lambda: True, self._give_back)
         self._calls: SimpleQueue[bool] = SimpleQueue()
         """True for each run that is queued, False for each thread that must exit."""
         self._threads: list[threading.Thread] = []
@@ -95,7 +95,7 @@ class ThreadExecutor:
         self._is_called = True
         # Once the event loop is closed the process is ending, and the run was handed back.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._look)
+            self._loop.call_soon_threadsafe(self._check)
 
     def _call(self, running: Running) -> Outcome:
         definition = running.definition
@@ -116,19 +116,19 @@ class ThreadExecutor:
 
     # The methods below run on the event loop.
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._is_called = False
         while self._ended:
             running, outcome = self._ended.popleft()
-            self._pace.ended(running)
+            self._prefetch.ended(running)
             try:
                 self._end(running, outcome)
             except BaseException:
-                self._loop.call_soon(self._look)  # the remaining ended attempts must be processed too
+                self._loop.call_soon(self._check)  # the remaining ended attempts must be processed too
                 raise
 
     def _give_back(self, late: list[Running]) -> None:
-        self._pace.begin_anew()
+        self._prefetch.reset()
         for running in late:
             self._end(running, GIVEN_BACK)
 
@@ -138,23 +138,23 @@ class ThreadExecutor:
 
     def _new_context(self, running: Running) -> SyncContext:
         lane, log = running.lane, running.attempt_log
-        return SyncContext(running.claimed, running.session.id, lane.task, lane.queue, log, self._notebook)
+        return SyncContext(running.claimed, running.session.id, lane.task, lane.queue, log, self._progress_sink)
 
 
 class _Notebook:
     """A worker's progress reports, as its threads reach them."""
 
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self, notes: ProgressReports) -> None:
+        self._progress_reports = notes
         self._loop = asyncio.get_running_loop()
 
     def remember(self, worker_id: UUID, note: RunNote) -> None:
-        self._loop.call_soon_threadsafe(self._notes.remember, worker_id, note)
+        self._loop.call_soon_threadsafe(self._progress_reports.remember, worker_id, note)
 
     def save(self, worker_id: UUID, note: RunNote) -> None:
-        saving = asyncio.run_coroutine_threadsafe(self._notes.save(worker_id, note), self._loop)
+        saving = asyncio.run_coroutine_threadsafe(self._progress_reports.save(worker_id, note), self._loop)
         saving.result(SAVE_DEADLINE)
 
     def parents(self, worker_id: UUID, run_id: UUID) -> list[Parent]:
-        asking = asyncio.run_coroutine_threadsafe(self._notes.parents(worker_id, run_id), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(self._progress_reports.parents(worker_id, run_id), self._loop)
         return asking.result(SAVE_DEADLINE)

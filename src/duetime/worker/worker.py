@@ -19,7 +19,7 @@ from duetime.errors import StoreError, StoreUnavailable, reason_of
 from duetime.ids import show
 from duetime.model.defaults import Defaults
 from duetime.model.worker import Renewal, WorkerInfo
-from duetime.process.loop import Loop, surely
+from duetime.process.loop import Loop, retry_until_available
 from duetime.store.protocol.store import Hint
 from duetime.store.shared.health_reporter import Reporter
 from duetime.targets.runner import TargetRunner
@@ -69,9 +69,9 @@ class Worker:
         self._stop_now = asyncio.Event()
         self._lost = asyncio.Event()
         self._session: Session | None = None
-        self._asked = UnknownRuns(limits.lease.total_seconds())
+        self._unknown_cancels = UnknownRuns(limits.lease.total_seconds())
         """Runs that it is asked to cancel and does not hold."""
-        self._compared = UnknownRuns(limits.lease.total_seconds())
+        self._unknown_claims = UnknownRuns(limits.lease.total_seconds())
         """Other runs that the store has under its claims."""
         self._compare_at = 0.0
         self._pulse = None if meters is None else meters.pulse
@@ -103,7 +103,12 @@ class Worker:
             )
         )
         self._cancels = Loop("cancellations", self._look_for_cancels)
-        self._loops = [*self._claimer.loops, self._cancels, Loop("notes", attempts.notes.tick), reporter.loop]
+        self._loops = [
+            *self._claimer.loops,
+            self._cancels,
+            Loop("notes", attempts.progress_reports.tick),
+            reporter.loop,
+        ]
 
     @property
     def id(self) -> UUID | None:
@@ -158,8 +163,8 @@ class Worker:
         """One session, from registration until it is stopped or its lease is lost."""
         session = Session()
         self._lost.clear()
-        self._asked.forget()
-        self._compared.forget()
+        self._unknown_cancels.forget()
+        self._unknown_claims.forget()
         heartbeat = await self._register(session)
         if heartbeat is None:
             return
@@ -247,11 +252,13 @@ class Worker:
                     (running.claimed.run_id, running.claimed.fence) for running in abandoned if running.may_start_again
                 ]
                 if back:
-                    held = await surely(lambda: self._source.held_in_transactions([run_id for run_id, _ in back]))
+                    held = await retry_until_available(
+                        lambda: self._source.held_in_transactions([run_id for run_id, _ in back])
+                    )
                     back = [pair for pair in back if pair[0] not in held]
-                await surely(lambda: self._source.release(session.id, unanswered))
-                await surely(lambda: self._source.hand_back(session.id, back))
-                await surely(lambda: self._source.leave(session.id))
+                await retry_until_available(lambda: self._source.release(session.id, unanswered))
+                await retry_until_available(lambda: self._source.hand_back(session.id, back))
+                await retry_until_available(lambda: self._source.leave(session.id))
         except TimeoutError:
             log.warning("could not hand back %d runs, the reaper will free them: no answer in time", len(left))
         except StoreError as error:
@@ -266,8 +273,8 @@ class Worker:
             self._cancels.wake()
 
     def _renewed(self, renewal: Renewal) -> None:
-        strangers = self._attempts.cancel(renewal.cancelled)
-        self._asked.named(strangers, monotonic(), self._completer.answered_until)
+        unknown = self._attempts.cancel(renewal.cancelled)
+        self._unknown_cancels.named(unknown, monotonic(), self._completer.answered_until)
 
     def _lease_lost(self, session: Session) -> None:
         if session is self._session:
@@ -295,22 +302,22 @@ class Worker:
         for claim_nos in _in_turn(held):
             run_ids = [run_id for claim_no in claim_nos for run_id in held[claim_no]]
             found += await self._source.unaccounted(session.id, claim_nos, run_ids)
-        self._compared.named(found, now, answered_until)
+        self._unknown_claims.named(found, now, answered_until)
 
     async def _disown(self, session: Session) -> None:
         """Disown the unknown runs, unless a transaction of their task may still end them."""
         apart = self._completer.apart
-        certain = {*self._asked.for_certain, *self._compared.for_certain}
-        strangers = sorted(run_id for run_id in certain if run_id not in apart and not self._attempts.holds(run_id))
-        for start in range(0, len(strangers), _MOST_COMPARED):
-            await self._source.disown(session.id, strangers[start : start + _MOST_COMPARED])
-        if strangers:
+        certain = {*self._unknown_cancels.for_certain, *self._unknown_claims.for_certain}
+        unknown = sorted(run_id for run_id in certain if run_id not in apart and not self._attempts.holds(run_id))
+        for start in range(0, len(unknown), _MOST_COMPARED):
+            await self._source.disown(session.id, unknown[start : start + _MOST_COMPARED])
+        if unknown:
             log.warning(
                 "disowned %d runs: the store listed them under claims of this worker, which does not hold them",
-                len(strangers),
+                len(unknown),
             )
-            self._asked.forget()
-            self._compared.forget()
+            self._unknown_cancels.forget()
+            self._unknown_claims.forget()
 
 
 def _in_turn(held: Mapping[int, Sequence[UUID]]) -> Iterator[list[int]]:

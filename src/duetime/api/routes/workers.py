@@ -16,7 +16,7 @@ from duetime.api.endpoint import Call, Routes
 from duetime.api.job_maker import read_defaults
 from duetime.api.problems import FORBIDDEN, Problem
 from duetime.api.worker_sessions import SESSION, new_token, session_of
-from duetime.engine.wait_queue import Turn, Waiting
+from duetime.engine.wait_queue import ClaimAnswer, WaitingClaim
 from duetime.engine.worker_gateway import Reported
 from duetime.errors import InvalidInput, NotFound
 from duetime.ids import new_id, parse, show
@@ -121,7 +121,7 @@ async def claim_runs(call: Call) -> Dealt:
     room = body.room if body.claim_no else 0
     proven = {(call.tenant_id, task): count for task, count in body.proven.items()}
     trials = TrialRoom(body.suspects, body.probed, proven, body.alone)
-    waiting = Waiting(worker.id, body.claim_no, room, trials, body.held)
+    waiting = WaitingClaim(worker.id, body.claim_no, room, trials, body.held)
     admission = Admission(call)
     gone = asyncio.ensure_future(call.gone())
     try:
@@ -296,7 +296,7 @@ def _is_within(queues: Sequence[str], bound: frozenset[str]) -> bool:
     return bool(queues) and bound.issuperset(queues)
 
 
-def _dealt(turn: Turn) -> Dealt:
+def _dealt(turn: ClaimAnswer) -> Dealt:
     return Dealt(
         runs=[_dealt_run(lane, run) for lane, run in turn.runs],
         cancelled=[show("run", run_id) for run_id in turn.cancelled],

@@ -9,8 +9,8 @@ from duetime.model.schedule.clock_note import once_note
 from duetime.model.schedule.cron import Cron
 from duetime.model.schedule.cron_hash import is_hashed, settled_line
 from duetime.model.schedule.cron_line import read_lines
-from duetime.model.schedule.describe_cron import WEEKDAY_NAMES, listed, tell_lines
-from duetime.model.schedule.describe_rrule import tell_rrule
+from duetime.model.schedule.describe_cron import WEEKDAY_NAMES, describe_lines, listed
+from duetime.model.schedule.describe_rrule import describe_rrule
 from duetime.model.schedule.every import Every
 from duetime.model.schedule.exclusion import Exclusion
 from duetime.model.schedule.once import Once
@@ -32,7 +32,7 @@ def explain(schedule: Schedule, zone: str = "UTC") -> str:
         case Every():
             return _every(schedule)
         case RRule():
-            return ", ".join([*tell_rrule(schedule.parts), *_limits(schedule), schedule.zone])
+            return ", ".join([*describe_rrule(schedule.parts), *_limits(schedule), schedule.zone])
         case After():
             how = {"success": "succeeded", "failure": "failed", "any": "ended"}[schedule.on]
             return f"After each run of {show('job', schedule.job)} that {how}"
@@ -93,7 +93,7 @@ def _once(schedule: Once, zone: str) -> str:
 
 
 def _cron(schedule: Cron) -> list[str]:
-    told = tell_lines(read_lines(settled_line(schedule.line, "")))
+    told = describe_lines(read_lines(settled_line(schedule.line, "")))
     if not is_hashed(schedule.line):
         return [told]
     return [told, "as an example: H stands for values that are computed from a job's key, or from its id"]

@@ -18,10 +18,10 @@ _NTH = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", LAST: "las
 _MOST_TIMES = 6
 
 
-def tell_lines(lines: Sequence[CronLine]) -> str:
+def describe_lines(lines: Sequence[CronLine]) -> str:
     """Several lines: their times, and the days once if all have the same."""
     if len({_day_fields(line) for line in lines}) > 1:
-        return _joined([tell_line(line) for line in lines])
+        return _joined([describe_line(line) for line in lines])
     clocks = sorted({clock for line in lines for clock in _clocks(line)})
     if sum(len(_clocks(line)) for line in lines) <= _MOST_TIMES:
         times = f"At {listed([clock(*each) for each in clocks])}"
@@ -34,7 +34,7 @@ def _joined(told: Sequence[str]) -> str:
     return "; ".join([told[0], *(f"{each[0].lower()}{each[1:]}" for each in told[1:])])
 
 
-def tell_line(line: CronLine) -> str:
+def describe_line(line: CronLine) -> str:
     """The times, then the days, then the months and years."""
     return ", ".join([_times(line), *_when(line)])
 

@@ -9,7 +9,7 @@ _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 _MOST_TIMES = 6
 
 
-def tell_rrule(parts: Parts) -> list[str]:
+def describe_rrule(parts: Parts) -> list[str]:
     """How often, on which days, at which times, and within which bounds."""
     unit = _UNITS[parts.frequency]
     told = [f"Every {unit}" if parts.interval == 1 else f"Every {parts.interval} {unit}s"]

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from duetime.errors import InvalidInput, Overloaded
 from duetime.model.schedule.moment import DAY, SECOND, UnknownHere
-from duetime.text.suggestions import patience
+from duetime.text.suggestions import search_budget
 
 _OFFSET = re.compile(r"(?:UTC|GMT)? ?([+-])0?([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"[A-Z]{2,5}")
@@ -77,7 +77,7 @@ def _remedy(name: str) -> str:
         named = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{hours}"
         side = "ahead of" if offset[1] == "+" else "behind"
         return f"a name such as Europe/Berlin; or {named}, which is always {hours} h {side} UTC"
-    near = patience.search(_nearest, name)
+    near = search_budget.search(_nearest, name)
     return "a name such as Europe/Berlin" if near is None else f"did you mean {near}?"
 
 

@@ -21,7 +21,7 @@ from duetime.model.schedule.words.repeated import REPEATED
 from duetime.model.schedule.words.single import SINGLE
 from duetime.model.schedule.words.tokens import NotUnderstood, Place, Words, split
 from duetime.model.schedule.words.vocabulary import PHRASES, VOCABULARY
-from duetime.text.suggestions import patience
+from duetime.text.suggestions import search_budget
 
 LONGEST = 200
 LONGEST_WORD = 20
@@ -37,7 +37,7 @@ def parse_words(text: str, *, zone: str, now: datetime, field: str = "schedule")
     try:
         return _understand(text, place)
     except NotUnderstood:
-        near = patience.search(nearest, text, place) or PHRASES[:3]
+        near = search_budget.search(nearest, text, place) or PHRASES[:3]
     except InvalidInput as error:
         raise InvalidInput(error.message, field=field, remedy=error.remedy) from None
     shown = " ".join(text.split())

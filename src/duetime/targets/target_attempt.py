@@ -10,7 +10,7 @@ from duetime.model.attempt import Claimed
 from duetime.targets.redaction import Redactor
 
 
-class Errand(msgspec.Struct, frozen=True):
+class TargetAttempt(msgspec.Struct, frozen=True):
     tenant_id: int
     claimed: Claimed
     message_id: str
