@@ -147,7 +147,7 @@ async def test_an_ended_session_does_nothing_though_a_server_remembers_it(api: S
 async def test_a_session_opened_at_one_server_goes_on_at_another(api: Served, database_url: str) -> None:
     victim = await a_victim(api)
     if api.store.embedded:
-        api.service.desk._workers.clear()  # as after a restart: the file has one server
+        api.service.gateway._workers.clear()  # as after a restart: the file has one server
         assert (await victim.ask("heartbeat", victim.key, "x")).status == 404
         assert (await victim.ask("heartbeat", victim.key, victim.token)).status == 200
         return
@@ -202,4 +202,4 @@ async def test_a_worker_with_a_database_of_its_own_is_not_spoken_for(api: Served
     for key_id in (None, new_id()):
         for token_hash in (b"", bytes(32)):
             with pytest.raises(NotFound):
-                await api.service.desk.session(1, info.id, key_id, token_hash)
+                await api.service.gateway.session(1, info.id, key_id, token_hash)

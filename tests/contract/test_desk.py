@@ -34,13 +34,13 @@ async def test_a_claim_that_another_server_was_committing_is_found(
         return [] if asked == 1 else await real(worker_id, claim_no, takes)
 
     monkeypatch.setattr(other, "claim", claim)
-    desk = WorkerGateway(other, poll=timedelta(seconds=1))
-    dealing = asyncio.create_task(desk.loops[0].run())
+    gateway = WorkerGateway(other, poll=timedelta(seconds=1))
+    dealing = asyncio.create_task(gateway.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting = Waiting(worker.id, 1, 5, TrialRoom())
-    turn = asyncio.create_task(desk.claim(await store.worker(worker.id), None, waiting, 10.0, gone))
+    turn = asyncio.create_task(gateway.claim(await store.worker(worker.id), None, waiting, 10.0, gone))
     await asyncio.wait({turn, dealing}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
-    desk.loops[0].stop()
+    gateway.loops[0].stop()
     await dealing
     assert {run.run_id for _, run in (await turn).runs} == {run.run_id for run in claimed}
     assert asked == 1
@@ -50,18 +50,18 @@ async def test_a_hint_about_a_new_lane_is_followed_up_though_lanes_were_just_rea
     """Else the first run of a new task waits for the next poll."""
     worker = WorkerInfo(new_id(), "remote", ("greet",), (), 5, TENANT)
     await store.register(worker, LEASE)
-    desk = WorkerGateway(store, poll=timedelta(minutes=10))
-    stop_listening = store.listen(desk.hint)
-    dealing = asyncio.create_task(desk.loops[0].run())
+    gateway = WorkerGateway(store, poll=timedelta(minutes=10))
+    stop_listening = store.listen(gateway.hint)
+    dealing = asyncio.create_task(gateway.loops[0].run())
     gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     for claim_no in range(1, 4):
         waiting = Waiting(worker.id, claim_no, 5, 0, 0)
-        turn = asyncio.create_task(desk.claim(await store.worker(worker.id), None, waiting, 60.0, gone))
+        turn = asyncio.create_task(gateway.claim(await store.worker(worker.id), None, waiting, 60.0, gone))
         await asyncio.sleep(0)
         await submit(store, job(queue=f"queue-{claim_no}"))
-        desk.hint(Hint.READY)
+        gateway.hint(Hint.READY)
         async with asyncio.timeout(20):
             assert len((await turn).runs) == 1
     stop_listening()
-    desk.loops[0].stop()
+    gateway.loops[0].stop()
     await dealing

@@ -123,8 +123,8 @@ async def _running(store: Store, settings: Settings, engine: Sequence[Loop]) -> 
     given = msgspec.structs.replace(settings, port=0)
     service = Service(store, given)
     server = HttpServer(service, given)
-    parts: list[Loop | HttpServer] = [*engine, Loop("service", service.tick), *service.desk.loops, server]
-    stop_listening = store.listen(service.desk.hint)
+    parts: list[Loop | HttpServer] = [*engine, Loop("service", service.tick), *service.gateway.loops, server]
+    stop_listening = store.listen(service.gateway.hint)
     running = [asyncio.create_task(part.run()) for part in parts]
     try:
         root = await make_root_key(store, "root")

@@ -112,7 +112,7 @@ class HttpServer:
 
     def stop(self) -> None:
         self._service.stopping.set()
-        self._service.desk.close()
+        self._service.gateway.close()
         if self._server.should_exit:
             self._server.force_exit = True
         self._server.should_exit = True

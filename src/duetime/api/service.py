@@ -45,7 +45,7 @@ class Service:
         self.front = Front(settings)
         self.sessions = Sessions(store, settings)
         self.gate = Gate(store)
-        self.desk = WorkerGateway(
+        self.gateway = WorkerGateway(
             store, poll=settings.poll, strict=settings.priorities == "strict", breakers=breaker_policy(settings)
         )
         self.metrics = Metrics(Meters() if meters is None else meters)

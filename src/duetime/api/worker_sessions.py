@@ -37,7 +37,7 @@ async def by_session(call: Call) -> None:
             headers={"www-authenticate": 'Bearer realm="duetime"'},
         )
     worker_id = call.identity("wrk", "worker_id")
-    call.admitted = await call.service.desk.session(call.tenant_id, worker_id, call.who.key_id, hash_of(token))
+    call.admitted = await call.service.gateway.session(call.tenant_id, worker_id, call.who.key_id, hash_of(token))
 
 
 def session_of(call: Call) -> Worker:

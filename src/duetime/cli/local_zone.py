@@ -13,14 +13,14 @@ _LOCALTIME = Path("/etc/localtime")
 
 def local_zone() -> str | None:
     """Its name, such as Europe/Berlin; None if it cannot be determined."""
-    told = os.environ.get("TZ", "").removeprefix(":")
-    if not told:
-        told = str(_LOCALTIME.resolve()).partition("/zoneinfo/")[2]
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        name = str(_LOCALTIME.resolve()).partition("/zoneinfo/")[2]
     try:
-        check_zone(told)
+        check_zone(name)
     except DuetimeError:
         return None
-    return told
+    return name
 
 
 def fires_by_another_clock(when: str, zone: str) -> bool:

@@ -35,7 +35,7 @@ class ReloadedContext:
         self._make = make
         self._files = files
         self._fields = fields
-        self._stamp = self._told = _stamp(files)
+        self._stamp = self._logged_stamp = _stamp(files)
         self._check_at = monotonic() + _CHECK_EVERY
         try:
             self._context = make()
@@ -62,12 +62,12 @@ class ReloadedContext:
         try:
             self._context = self._make()
         except (OSError, ValueError) as error:
-            if stamp != self._told:
+            if stamp != self._logged_stamp:
                 text = "the files of %s have changed and cannot be used; the old ones stay in use: %s"
                 log.warning(text, self._fields, _reason(error))
-                self._told = stamp
+                self._logged_stamp = stamp
             return
-        self._stamp = self._told = stamp
+        self._stamp = self._logged_stamp = stamp
         log.info("the files of %s have changed and are in use", self._fields)
 
 

@@ -56,7 +56,7 @@ class WorkerGateway:
         self._claims: dict[UUID, int] = {}
         """The highest claim number of each worker: a claim that is not above it may have been answered before."""
         reporter = Reporter(store.report_attempts, self._health, breakers)
-        self.loops = (self._dealer.loop, Loop("desk", self._drop_idle), reporter.loop)
+        self.loops = (self._dealer.loop, Loop("worker gateway", self._drop_idle), reporter.loop)
 
     def hint(self, hint: Hint) -> None:
         self._dealer.hint(hint)

@@ -219,8 +219,8 @@ class Node:
         if self._serve:
             service = Service(store, self._settings, meters=self.meters, tracer=self._tracer)
             self._server = HttpServer(service, self._settings)
-            self._loops += [Loop("service", service.tick, jitter=0.2), *service.desk.loops]
-            store.listen(service.desk.hint)
+            self._loops += [Loop("service", service.tick, jitter=0.2), *service.gateway.loops]
+            store.listen(service.gateway.hint)
         registry = registry_of(self.meters) if service is None else service.metrics.registry
         where = self._settings.host, self._settings.metrics_port, self._settings.metrics_token
         shown = metrics_shown(registry, self.meters.pulse, *where)

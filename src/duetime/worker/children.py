@@ -33,9 +33,9 @@ class Child(asyncio.Protocol):
     def __init__(
         self,
         process: SpawnProcess,
-        came: Callable[["Child"], None],
-        told: Callable[["Child", str, int, Any], None],
-        gone: Callable[["Child", Exception | None], None],
+        on_started: Callable[["Child"], None],
+        on_message: Callable[["Child", str, int, Any], None],
+        on_exit: Callable[["Child", Exception | None], None],
     ) -> None:
         self.process = process
         self.running: Running | None = None
@@ -46,9 +46,9 @@ class Child(asyncio.Protocol):
         """The modules of which it has called a function."""
         self._start_deadline: asyncio.TimerHandle | None = None
         self._killed = False
-        self._came = came
-        self._told = told
-        self._gone = gone
+        self._on_started = on_started
+        self._on_message = on_message
+        self._on_exit = on_exit
         self._unpacker = Unpacker()
         self._transport: asyncio.Transport | None = None
         self._problem: Exception | None = None
@@ -108,7 +108,7 @@ class Child(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop has its own class
-        self._came(self)
+        self._on_started(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -117,10 +117,10 @@ class Child(asyncio.Protocol):
             self._fail(error)
             return
         for kind, order, content in messages:
-            self._told(self, kind, order, content)
+            self._on_message(self, kind, order, content)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._gone(self, self._problem)
+        self._on_exit(self, self._problem)
 
     def _send(self, question: int, content: object) -> None:
         assert self._transport is not None

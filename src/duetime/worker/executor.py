@@ -66,12 +66,12 @@ class LoopExecutor:
         finished: Finished,
         claim_ahead: Callable[[int], None],
         max_result: int,
-        shall_wait: Callable[[Running], bool] = lambda _: False,
+        must_wait: Callable[[Running], bool] = lambda _: False,
     ) -> None:
         self._size = size
         self._source = source
         self._prefetch = Prefetch(size, _MOST_AHEAD, claim_ahead)
-        self._must_wait = shall_wait
+        self._must_wait = must_wait
         self._progress_reports = notes
         self._finished = finished
         self._max_result = max_result

@@ -146,7 +146,7 @@ def _log(failed: FailedAttempt, *, without_answer: bool) -> None:
         follows = "not retried" if not failed.retried else "retrying"
     else:
         follows = f"retrying in {failed.retry_in.total_seconds():.1f} s"
-    told = {
+    extra = {
         **_ids(failed),
         "queue": failed.queue,
         "failure": failed.failure.label,
@@ -159,7 +159,7 @@ def _log(failed: FailedAttempt, *, without_answer: bool) -> None:
         logging.ERROR,
         *(__file__, 0, "%s failed, %s: %s", (failed.task, follows, text)),
         None if error is None else (type(error), error, error.__traceback__),
-        extra=told,
+        extra=extra,
     )
     # Formatters use this text instead of formatting the exception again. A child process sends only the text.
     record.exc_text = failed.traceback

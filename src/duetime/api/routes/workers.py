@@ -93,7 +93,7 @@ async def register_worker(call: Call) -> Registered:
         call.who.key_id,
         token_hash,
     )
-    worker = await call.service.desk.register(info, lease)
+    worker = await call.service.gateway.register(info, lease)
     seconds = lease.total_seconds()
     return Registered(
         worker_id=show("wrk", worker.id),
@@ -125,7 +125,7 @@ async def claim_runs(call: Call) -> Dealt:
     admission = Admission(call)
     gone = asyncio.ensure_future(call.gone())
     try:
-        turn = await call.service.desk.claim(worker, body.tasks, waiting, body.wait, gone)
+        turn = await call.service.gateway.claim(worker, body.tasks, waiting, body.wait, gone)
     finally:
         gone.cancel()
     if turn.runs or turn.cancelled:
@@ -134,7 +134,7 @@ async def claim_runs(call: Call) -> Dealt:
         except (Problem, NotFound):
             # Its key has ended while it waited: what it would have got goes to others, as if it had not been claimed.
             if turn.runs:
-                await call.service.desk.hand_back(worker.id, [], [body.claim_no])
+                await call.service.gateway.hand_back(worker.id, [], [body.claim_no])
             raise
     return _dealt(turn)
 
@@ -153,7 +153,7 @@ async def heartbeat(call: Call) -> Beaten:
     """Renew the lease, and name the claims that are still held"""
     body: Beat = call.body
     lease = timedelta(seconds=body.lease) if body.lease is not None else call.service.settings.lease
-    renewal = await call.service.desk.renew(session_of(call).id, lease, body.open_claims, body.answered)
+    renewal = await call.service.gateway.renew(session_of(call).id, lease, body.open_claims, body.answered)
     cancelled = [show("run", run_id) for run_id in renewal.cancelled]
     return Beaten(lease_until=renewal.lease_until, cancelled=cancelled, freed=renewal.freed)
 
@@ -176,7 +176,7 @@ async def complete_runs(call: Call) -> Refusals:
     limit = call.service.settings.max_result
     for index, report in enumerate(body.completions):
         _read(report, f"completions[{index}]", limit, ended, judged)
-    answer = await call.service.desk.complete(session_of(call).id, ended, judged, body.closed_claims)
+    answer = await call.service.gateway.complete(session_of(call).id, ended, judged, body.closed_claims)
     return _refusals(answer.refused)
 
 
@@ -194,7 +194,7 @@ async def note_progress(call: Call) -> Refusals:
     """Say how far running attempts are, and save what the next attempt should start from"""
     body: Notes = call.body
     notes = [_note(note, f"notes[{index}]") for index, note in enumerate(body.notes)]
-    answer = await call.service.desk.note(session_of(call).id, notes)
+    answer = await call.service.gateway.note(session_of(call).id, notes)
     return _refusals(answer.refused)
 
 
@@ -212,7 +212,7 @@ async def compare_runs(call: Call) -> Unaccounted:
     """Name the runs held under some claims, and learn which others the server has under them"""
     body: Compare = call.body
     held = [_named_run(text, f"runs[{index}]") for index, text in enumerate(body.runs)]
-    found = await call.service.desk.unaccounted(session_of(call).id, body.claims, held)
+    found = await call.service.gateway.unaccounted(session_of(call).id, body.claims, held)
     return Unaccounted(runs=[show("run", run_id) for run_id in found])
 
 
@@ -230,9 +230,9 @@ async def hand_back_runs(call: Call) -> HandedBack:
     """Give runs back as if they had not been claimed"""
     body: HandBack = call.body
     runs = [(_run_id(held, f"runs[{index}].run_id"), held.fence) for index, held in enumerate(body.runs)]
-    desk, worker = call.service.desk, session_of(call)
+    gateway, worker = call.service.gateway, session_of(call)
     not_held = [_named_run(text, f"not_held[{index}]") for index, text in enumerate(body.not_held)]
-    return HandedBack(handed_back=await desk.hand_back(worker.id, runs, body.claims, not_held))
+    return HandedBack(handed_back=await gateway.hand_back(worker.id, runs, body.claims, not_held))
 
 
 @routes.post(
@@ -249,14 +249,14 @@ async def get_held_parents(call: Call) -> Parents:
     body: AskParents = call.body
     run_id = _run_id(body, "run_id")
     after = None if body.after is None else parse("job", body.after)
-    found = await call.service.desk.parents(session_of(call).id, run_id, after)
+    found = await call.service.gateway.parents(session_of(call).id, run_id, after)
     return Parents([_parent(item) for item in found], more=bool(found))
 
 
 @routes.delete("/v1/workers/{worker_id}", Action.WORK, **SESSION, answer=Left, problems=(404,))
 async def delete_worker(call: Call) -> Left:
     """End the lease; what is still held goes to others"""
-    await call.service.desk.leave(session_of(call).id)
+    await call.service.gateway.leave(session_of(call).id)
     return Left()
 
 

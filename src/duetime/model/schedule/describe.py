@@ -87,16 +87,16 @@ def spell(period: Period) -> str:
 def _once(schedule: Once, zone: str) -> str:
     if schedule.at is not None:
         note = once_note(schedule)
-        told = "" if note is None else f" ({note[1]})"
-        return f"Once, at {_shown(schedule.at, zone)}{told}, {zone}"
+        phrases = "" if note is None else f" ({note[1]})"
+        return f"Once, at {_shown(schedule.at, zone)}{phrases}, {zone}"
     return "Once, now" if schedule.delay is None else f"Once, {spell(Period(exact=schedule.delay))} after submission"
 
 
 def _cron(schedule: Cron) -> list[str]:
-    told = describe_lines(read_lines(settled_line(schedule.line, "")))
+    phrases = describe_lines(read_lines(settled_line(schedule.line, "")))
     if not is_hashed(schedule.line):
-        return [told]
-    return [told, "as an example: H stands for values that are computed from a job's key, or from its id"]
+        return [phrases]
+    return [phrases, "as an example: H stands for values that are computed from a job's key, or from its id"]
 
 
 def _every(schedule: Every) -> str:
@@ -112,14 +112,14 @@ def _every(schedule: Every) -> str:
 
 
 def _limits(schedule: Recurring) -> list[str]:
-    told = []
+    phrases = []
     if schedule.start_at is not None:
-        told.append(f"from {_shown(schedule.start_at, schedule.zone)}")
+        phrases.append(f"from {_shown(schedule.start_at, schedule.zone)}")
     if schedule.end_at is not None:
-        told.append(f"until {_shown(schedule.end_at, schedule.zone)}")
+        phrases.append(f"until {_shown(schedule.end_at, schedule.zone)}")
     if schedule.exclude is not None:
-        told.append(_exclusion(schedule.exclude))
-    return told
+        phrases.append(_exclusion(schedule.exclude))
+    return phrases
 
 
 def _exclusion(exclusion: Exclusion) -> str:

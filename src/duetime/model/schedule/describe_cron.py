@@ -30,8 +30,8 @@ def describe_lines(lines: Sequence[CronLine]) -> str:
     return ", ".join([times, *_when(lines[0])])
 
 
-def _joined(told: Sequence[str]) -> str:
-    return "; ".join([told[0], *(f"{each[0].lower()}{each[1:]}" for each in told[1:])])
+def _joined(phrases: Sequence[str]) -> str:
+    return "; ".join([phrases[0], *(f"{each[0].lower()}{each[1:]}" for each in phrases[1:])])
 
 
 def describe_line(line: CronLine) -> str:
@@ -80,8 +80,8 @@ def _times(line: CronLine) -> str:
     step = _even_step(line.second, 60)
     by_second = f"Every {_counted(step, 'second')}" if step else f"At {_plural('second', seconds)}"
     if not line.minute.every:
-        told = _minutes(line)
-        return f"{by_second} of these minutes: {told[0].lower()}{told[1:]}"
+        phrases = _minutes(line)
+        return f"{by_second} of these minutes: {phrases[0].lower()}{phrases[1:]}"
     of_each = by_second if step else f"{by_second} of every minute"
     return of_each if line.hour.every else f"{of_each}, {_hours(line)}"
 

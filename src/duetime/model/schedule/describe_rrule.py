@@ -12,19 +12,19 @@ _MOST_TIMES = 6
 def describe_rrule(parts: Parts) -> list[str]:
     """How often, on which days, at which times, and within which bounds."""
     unit = _UNITS[parts.frequency]
-    told = [f"Every {unit}" if parts.interval == 1 else f"Every {parts.interval} {unit}s"]
-    told += _days(parts)
+    phrases = [f"Every {unit}" if parts.interval == 1 else f"Every {parts.interval} {unit}s"]
+    phrases += _days(parts)
     if parts.positions:
-        told.append(f"of these the {listed([_counted(number) for number in parts.positions])} in the {unit}")
-    told += _months(parts)
-    told += _times(parts)
+        phrases.append(f"of these the {listed([_counted(number) for number in parts.positions])} in the {unit}")
+    phrases += _months(parts)
+    phrases += _times(parts)
     if parts.begin is not None:
-        told.append(f"from {_shown(parts.begin)}")
+        phrases.append(f"from {_shown(parts.begin)}")
     if parts.until is not None:
-        told.append(f"until {_shown(parts.until)}{'' if parts.until.tzinfo is None else 'Z'}")
+        phrases.append(f"until {_shown(parts.until)}{'' if parts.until.tzinfo is None else 'Z'}")
     if parts.most is not None:
-        told.append("once" if parts.most == 1 else f"{parts.most} times")
-    return told
+        phrases.append("once" if parts.most == 1 else f"{parts.most} times")
+    return phrases
 
 
 def _days(parts: Parts) -> list[str]:
@@ -62,15 +62,17 @@ def _times(parts: Parts) -> list[str]:
         if count <= _MOST_TIMES:
             clocks = [clock(*each) for each in _product(parts)]
             return [f"at {listed(clocks)}"]
-    told = []
+    phrases = []
     on_the_hour = FREQUENCIES[parts.frequency] == "HOURLY" and parts.minutes == (0,) and parts.seconds == (0,)
     if parts.hours:
-        told.append(f"in {_noun('hour', parts.hours)} {numbers(parts.hours)}")
+        phrases.append(f"in {_noun('hour', parts.hours)} {numbers(parts.hours)}")
     if parts.minutes:
-        told.append("on the hour" if on_the_hour else f"in {_noun('minute', parts.minutes)} {numbers(parts.minutes)}")
+        phrases.append(
+            "on the hour" if on_the_hour else f"in {_noun('minute', parts.minutes)} {numbers(parts.minutes)}"
+        )
     if parts.seconds and parts.seconds != (0,):
-        told.append(f"at {_noun('second', parts.seconds)} {numbers(parts.seconds)}")
-    return told
+        phrases.append(f"at {_noun('second', parts.seconds)} {numbers(parts.seconds)}")
+    return phrases
 
 
 def _noun(unit: str, values: tuple[int, ...]) -> str:
