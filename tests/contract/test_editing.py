@@ -21,6 +21,7 @@ EVERY_MINUTE = Cron("* * * * *")
 EVERY_HOUR = Cron("0 * * * *")
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 NEW_ARGS = Changes(args=b"[2]")
+DECIDED_WHEN_DUE = encode_options(Options(overlap="skip"))
 
 
 async def edit(store: Store, job_id: Any, **changes: Any) -> Any:
@@ -261,6 +262,20 @@ async def test_a_job_that_was_set_aside_can_be_mended(store: Store, time: Time) 
     assert (await store.resume_job(TENANT, submitted.job_id)).state is JobState.ACTIVE
     time.advance(hours=1)
     assert (await fire(store)).fired == 1
+
+
+@pytest.mark.parametrize("args", [b"[1]", b"[2]"], ids=["the same request", "another one"])
+@pytest.mark.parametrize("options", [None, DECIDED_WHEN_DUE], ids=["fired ahead", "decided when due"])
+async def test_the_answer_of_a_job_that_was_set_aside_names_no_run(
+    store: Store, time: Time, args: bytes, options: bytes | None
+) -> None:
+    submitted = await submit(store, job(EVERY_MINUTE, key="k", args=b"[1]"))
+    time.advance(minutes=1)
+    await store.fire_due(10, lambda due, now: [SetAside(due[0].job_id, "its zone is gone")])
+    again = await submit(store, job(EVERY_MINUTE, key="k", args=args, options=options))
+    found = await store.job(TENANT, submitted.job_id)
+    assert (again.job_id, again.next_run, again.run_id) == (submitted.job_id, None, None)
+    assert (found.state, found.problem, found.next_run) == (JobState.PAUSED, "its zone is gone", None)
 
 
 async def test_an_edit_by_id_stays_until_the_request_under_the_key_changes(store: Store, time: Time) -> None:

@@ -195,8 +195,9 @@ class Claiming(Protocol):
     async def claim(self, worker_id: UUID, claim_no: int, takes: Sequence[tuple[int, int]]) -> list[Claimed]:
         """Lease up to `take` ready runs of each (lane, take), earliest `ready_at` first, then by id.
 
-        No run is leased twice at once. Asking again with the same `claim_no` returns the same runs, if they were
-        claimed. A worker whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
+        No run is leased twice at once. A worker's claim numbers count up from 1: `renew(answered=0)` says that it has
+        had no answer. Asking again with the same `claim_no` returns the same runs, if they were claimed. A worker
+        whose lease is over gets nothing, and one that is bound to a tenant gets nothing of others.
 
         No limit is exceeded, whoever else claims: of a tenant, a queue or a key. A run whose key is full leaves its
         lane until a slot of the key is free, one whose rate is used up waits for its moment.

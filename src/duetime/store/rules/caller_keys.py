@@ -17,7 +17,7 @@ from duetime.model.idempotency import KeyedRequest
 from duetime.model.job import JobState, NewJob, Submitted
 from duetime.model.schedule import NOW
 from duetime.store.rules.placement import Placed
-from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.job_rows import Fields, planned_for
 
 IDEMPOTENCY, KEY, REPEAT = "i", "k", "r"
 """Kinds of keys; that of a repeat is the id of a run that is over, and leads to the run that repeats it."""
@@ -159,7 +159,7 @@ def meet(job: NewJob, known: Known, standing: Standing) -> Submitted | Placed | 
         return None
     if known.fingerprint == job.fingerprint:
         waiting = [run.due_at for run in runs if run.unclaimed]
-        next_run = min(waiting, default=known.next_run if row is None else row["next_fire_at"])
+        next_run = min(waiting, default=known.next_run if row is None else planned_for(row))
         return Submitted(known.job_id, next_run, runs[-1].id if runs else None, created=False)
     if row is not None:
         if job.depends_on is not None:

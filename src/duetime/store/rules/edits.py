@@ -24,7 +24,7 @@ from duetime.model.schedule import After, Once, Schedule, encode_schedule, same_
 from duetime.store.rules.caller_keys import LiveRun
 from duetime.store.rules.job_control import HELD, end_of, in_view_at, last_occurrence
 from duetime.store.rules.placement import no_occurrence_left, past_note
-from duetime.store.shared.job_rows import Fields
+from duetime.store.shared.job_rows import Fields, planned_for
 
 
 class Content(NamedTuple):
@@ -186,8 +186,10 @@ def _next_run(edit: Edit | None, row: Fields, runs: Iterable[LiveRun]) -> dateti
     if edit is not None and edit.starts_anew:
         return edit.cursor.next_fire_at if edit.cursor is not None else None
     waiting = [run.due_at for run in runs if run.unclaimed and (edit is None or run.id != edit.withdraws)]
-    cursor = row["next_fire_at"] if edit is None or edit.cursor is None else edit.cursor.next_fire_at
-    return min([*waiting, *([] if cursor is None else [cursor])], default=None)
+    planned = planned_for(row)
+    if planned is not None and edit is not None and edit.cursor is not None:
+        planned = edit.cursor.next_fire_at
+    return min([*waiting, *([] if planned is None else [planned])], default=None)
 
 
 def _content(row: Fields) -> Content:

@@ -84,7 +84,7 @@ on conflict (tenant_id, kind, key) do update set job_id = excluded.job_id, run_i
     fingerprint = excluded.fingerprint, next_run = excluded.next_run, created_at = excluded.created_at;
 
 -- see_live_job: the job behind a key, in its first home
-select j.state, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
+select j.state, j.problem, c.next_fire_at from duetime.jobs j left join duetime.cursors c on c.job_id = j.id
 where j.tenant_id = $1 and j.id = $2;
 
 -- see_live_runs: the live runs of a job
