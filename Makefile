@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 APP ?= examples.hello:app
-DATA_DIR ?= ./duetime-data
+DATA_DIR ?=
 SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
@@ -22,7 +22,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(VENV)/.runtime ## run everything in one process, on SQLite (APP=module:app, DATA_DIR=folder)
-	@exec $(BIN)/duetime up $(APP) --data-dir $(DATA_DIR)
+	@exec $(BIN)/duetime up $(APP) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 # Real processes under load, and what takes many seconds a file: `make long` runs these; `make chaos` and `make bench` do
 # the same at length.
