@@ -347,7 +347,7 @@ async def test_health(api: Served) -> None:
 async def test_a_server_is_not_ready_on_a_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path, "8m") as disk:
         if not can_be_filled(disk):
-            pytest.skip("needs the right to mount a small disk")
+            pytest.skip("no disk may be mounted here: run the tests as root, with CAP_SYS_ADMIN")
         async with served(f"sqlite:///{disk}/duetime.db") as api:
             assert (await api.get("/readyz", key=None)).status == 200
             fill(disk)

@@ -30,7 +30,7 @@ def chromium() -> str:
     named = os.environ.get(SETTING)
     found = named or next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        pytest.skip("there is no Chromium: make browser installs one as root, or name it in " + SETTING)
+        pytest.skip(f"there is no Chromium: install your system's chromium, or name one in {SETTING}")
     return found
 
 

@@ -17,6 +17,8 @@ WORLDS = [
     pytest.param(None, id="sqlite"),
     *(pytest.param(binaries, id=f"postgres-{binaries}") for binaries in CHOSEN),
 ]
+on_sqlite = pytest.mark.parametrize("world", WORLDS[:1], indirect=True)
+on_postgres = pytest.mark.parametrize("world", WORLDS[1:], indirect=True)
 
 
 @pytest.fixture(params=WORLDS)

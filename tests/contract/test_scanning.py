@@ -19,6 +19,7 @@ from duetime.model.job import Options, encode_options
 from duetime.model.policy import Misfire
 from duetime.model.schedule import Every
 from duetime.store.protocol.store import Counts, PlanFires, Scan, Store
+from tests.contract.conftest import on_postgres, on_sqlite
 from tests.contract.hands import TENANT, job, submit
 from tests.contract.worlds import Time
 
@@ -109,13 +110,12 @@ async def test_many_that_wait_are_fired_once_each_also_some_batches_at_once(stor
     assert [len(await store.runs_of_job(TENANT, job_id)) for job_id in jobs] == [1] * len(jobs)
 
 
+@on_postgres
 class TestBatchesInARow:
     """What waits is fired by some batches at once, on a store that is no file."""
 
     @pytest.fixture(autouse=True)
     async def many_wait(self, store: Store, time: Time) -> None:
-        if store.embedded:
-            pytest.skip("an embedded store fires one batch after the other")
         await submit(store, *(job(Every(MINUTE)) for _ in range(20)))
         time.advance(minutes=1)
 
@@ -200,11 +200,10 @@ class TestBatchesInARow:
         assert ended == ["cancelled"]
 
 
+@on_sqlite
 async def test_a_batch_on_a_file_is_cut_smaller_while_others_wait_for_the_file(
     store: Store, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not store.embedded:
-        pytest.skip("the batches of a shared database are under way beside other work")
     await submit(store, *(job(Every(MINUTE)) for _ in range(1000)))
     time.advance(minutes=1)
     limits: list[int] = []
@@ -229,9 +228,8 @@ async def test_a_batch_on_a_file_is_cut_smaller_while_others_wait_for_the_file(
     assert limits[4:] == [50, 100, 200, 200]
 
 
+@on_sqlite
 async def test_a_file_says_whether_others_wait_for_it(store: Store, time: Time) -> None:
-    if not store.embedded:
-        pytest.skip("a shared database has many writers")
     await submit(store, job(Every(MINUTE)))
     time.advance(minutes=1)
     waiting: list[asyncio.Task[Counts]] = []

@@ -184,7 +184,7 @@ async def test_a_full_disk_changes_nothing_and_asks_to_be_tried_again(store: Sql
 async def test_a_store_that_is_opened_on_a_full_disk_asks_to_be_tried_again(tmp_path: Path) -> None:
     with small_disk(tmp_path, "4m") as disk:
         if not can_be_filled(disk):
-            pytest.skip("no file system may be mounted here")
+            pytest.skip("no disk may be mounted here: run the tests as root, with CAP_SYS_ADMIN")
         store = SqliteStore(disk / "duetime.db")
         fill(disk)
         with pytest.raises(StoreUnavailable, match=re.escape("No space left on device (make room on the disk)")):

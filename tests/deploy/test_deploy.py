@@ -101,7 +101,7 @@ def test_every_metric_is_in_the_docs() -> None:
         assert plain in page or re.sub(r"_(submit|fire|claim|complete)_", "_…_", plain) in page, plain
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool: install your system's prometheus")
 def test_promtool_agrees() -> None:
     for command in (["check", "rules", "alerts.yml"], ["check", "config", "--syntax-only", "prometheus.yml"]):
         subprocess.run(["promtool", *command], cwd=DEPLOY / "prometheus", check=True, timeout=60)

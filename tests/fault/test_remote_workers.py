@@ -63,7 +63,7 @@ async def test_a_remote_worker_that_is_told_to_stop_finishes_and_leaves(fleet: F
     assert await fleet.store.workers() == []
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="the example needs Node.js")
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js: install your system's nodejs")
 async def test_the_example_in_javascript(fleet: Fleet, tmp_path: Path) -> None:
     port, key = free_port(), await fleet.key(Role.WORKER)
     fleet.server(port=port, lease="6s", heartbeat="500ms")

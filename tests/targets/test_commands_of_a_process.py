@@ -23,7 +23,7 @@ MORE = f"""
 [spy]
 argv = [{PYTHON}, "{SPY}"]
 """
-linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process may see is told by Linux")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc: run the tests on Linux")
 
 
 @pytest.fixture

@@ -244,7 +244,7 @@ async def test_limits_hold(shell: Targeting, tmp_path: Path) -> None:
     assert group == pid, "it leads a group of its own"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user: run the tests as root")
 async def test_it_runs_as_another_user(tmp_path: Path) -> None:
     commands = tmp_path / "commands.toml"
     commands.write_text('[who]\nargv = ["/usr/bin/id", "-un"]\nuser = "nobody"\n')
