@@ -1,6 +1,9 @@
 """What every test may ask for: a PostgreSQL of its own kind, and a fresh database on it."""
 
+import os
+import sys
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -16,6 +19,11 @@ try:
 except RuntimeError as error:
     # Without a database most of the tests say nothing, so the run fails instead of skipping them.
     raise pytest.UsageError(str(error)) from error
+
+# Tests start hundreds of Python processes: without bytecode each would compile what it imports, which takes longer than
+# all else that most of them do.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("duetime", settings(), deadline=None)
@@ -41,11 +49,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return Together(config, log)
 
 
+skipped: Counter[str] = Counter()
+"""How many tests, by the reason, which says what to do about it."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line says what was not tested here, and how to test it."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and skipped:
+        found = "; ".join(f"{count} × {reason}" for reason, count in skipped.most_common())
+        reporter.write_line(f"NOT TESTED HERE: {found}", yellow=True, bold=True)
+
+
 @cache
 def running(binaries: Binaries) -> Server:
     """One server per installation and test process, started when first asked for; ends with the process."""
     # Tests kill processes, never the machine: what the kernel has been given is safe enough.
-    server = Server(binaries, fsync="off", full_page_writes="off")
+    server = Server(binaries, fsync="off", full_page_writes="off", autovacuum="off")
     server.start()
     return server
 

@@ -15,7 +15,8 @@ from duetime.model.run import RunState
 from duetime.model.schedule import Every
 from duetime.store.protocol.store import Store
 from tests.contract.hands import STRANGER, TENANT, Hand, hand, job, submit
-from tests.contract.worlds import FOR_EVER, Time
+from tests.contract.worlds import Time
+from tests.support.databases import FOR_EVER
 
 DAY = timedelta(days=1)
 ALL = DeadFilter()

@@ -5,28 +5,26 @@ by ones that read it from a table, so time stands still there too until it is to
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 import psycopg
 
 from duetime.clock import ManualClock
-from duetime.model.tenant import FIRST_LIMITS
 from duetime.store.postgres import PostgresStore
 from duetime.store.protocol.store import Store
-from duetime.store.rules.quotas import column_values
 from duetime.store.sqlite import SqliteStore
 from duetime.store.sqlite.values import maybe_stamp, stamp
 from tests.conftest import running
+from tests.support.databases import Prepared, migrate, sqlite_file
 from tests.support.postgres import Binaries
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-FOR_EVER = timedelta(days=36_500)
 
 _STANDING_CLOCK = """
 create table public.standing_clock (moment timestamptz not null);
@@ -37,41 +35,6 @@ create or replace function duetime.now() returns timestamptz language sql stable
 create or replace function duetime.clock() returns timestamptz language sql volatile parallel safe
     as 'select moment from public.standing_clock';
 """
-_TABLES = (
-    *(
-        "jobs",
-        "cursors",
-        "runs",
-        "workers",
-        "claims",
-        "cancels",
-        "history",
-        "dead_letters",
-        "keys",
-        "lanes",
-        "lane_changes",
-    ),
-    *("calendars", "calendar_users", "meta", "subscriptions", "alerts"),
-    *("secrets", "data_keys", "api_keys", "labels", "deleted_jobs", "queues", "payloads", "payload_refs", "events"),
-    *("limits", "holds", "starts", "breakers", "attempts", "lane_requests", "fire_rates", "token_buckets"),
-    *("ended", "dependents", "edges", "graphs", "nodes", "followers"),
-    *("handovers", "tenant_secrets", "signing_secrets", "tasks", "suspects"),
-    *("sessions", "login_links"),
-)
-_EMPTY = """
-truncate duetime.audit;
-delete from duetime.tenants where id > 1;
-select setval(pg_get_serial_sequence('duetime.tenants', 'id'), 1);
-update duetime.notifying set number = null, holder = null, taken_at = '-infinity', held_until = '-infinity';
-update duetime.clock_watch set seen_at = null, stepped_at = null, trusted_at = null;
-update duetime.tenants set name = 'default', state = 0, tier = 'standard', weight = 100, stored_jobs = null,
-    running_runs = null, submissions_per_second = null, fires_per_second = null, quotas = '{quotas}',
-    encrypt_args = false where id = 1;
-update duetime.listening set until = '-infinity';
-update duetime.event_places set last = 0, seen = pg_current_snapshot();
-"""
-
-T = TypeVar("T")
 
 
 class Time(Protocol):
@@ -129,7 +92,7 @@ class SqliteWorld:
 
     def __init__(self, path: Path) -> None:
         self.time = SqliteTime()
-        self.store = SqliteStore(path, clock=self.time.clock)
+        self.store = SqliteStore(sqlite_file(path, START), clock=self.time.clock)
 
     def another(self) -> SqliteStore:
         return self.store.companion()
@@ -161,13 +124,13 @@ class SqliteWorld:
 
 
 class PostgresTime:
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+    def __init__(self, database: Prepared) -> None:
+        self._database = database
         self.now = START
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> datetime:
         self.now += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        execute(self._dsn, "update public.standing_clock set moment = %s", self.now)
+        self._database.session().execute("update public.standing_clock set moment = %s", [self.now])
         return self.now
 
 
@@ -176,42 +139,36 @@ class PostgresWorld:
 
     def __init__(self, binaries: Binaries) -> None:
         self.server = running(binaries)
-        self.dsn = _migrated(binaries)
-        self.time = PostgresTime(self.dsn)
+        self.database = _contract(binaries)
+        self.dsn = self.database.take()
+        self.time = PostgresTime(self.database)
         self.store = PostgresStore(self.dsn, pool_size=4)
-        with psycopg.connect(self.dsn) as connection:
-            for table in _TABLES:
-                # The sweep goes over pages: those that are empty count too.
-                how = "truncate" if table == "runs" else "delete from"
-                connection.execute(f"{how} duetime.{table}")
-            connection.execute(_EMPTY.format(quotas=column_values(FIRST_LIMITS)["quotas"]))
-            connection.execute("update public.standing_clock set moment = %s", [START])
-            today = f"duetime.history_{START:%Y%m%d}"
-            [(dropped,)] = connection.execute("select to_regclass(%s) is null", [today]).fetchall()
-        if dropped:  # a test that prunes may have gone by
-            _run(_make_room(self.dsn))
 
     def another(self) -> PostgresStore:
         return PostgresStore(self.dsn, pool_size=4)
 
     async def misplace(self, job_id: UUID, next_fire_at: datetime, last_fire_at: datetime | None = None) -> None:
         statement = "update duetime.cursors set next_fire_at = %s, scan_at = %s, last_fire_at = %s where job_id = %s"
-        execute(self.dsn, statement, next_fire_at, next_fire_at, last_fire_at, job_id)
+        self._execute(statement, next_fire_at, next_fire_at, last_fire_at, job_id)
 
     async def lose_claims(self, worker_id: UUID) -> None:
-        execute(self.dsn, "delete from duetime.claims where worker_id = %s", worker_id)
+        self._execute("delete from duetime.claims where worker_id = %s", worker_id)
 
     async def lose_worker(self, worker_id: UUID) -> None:
-        execute(self.dsn, "delete from duetime.workers where id = %s", worker_id)
+        self._execute("delete from duetime.workers where id = %s", worker_id)
 
     async def lose_handovers(self) -> None:
-        execute(self.dsn, "delete from duetime.handovers")
+        self._execute("delete from duetime.handovers")
 
     async def put_to_sleep(self, lane_id: int) -> None:
-        execute(self.dsn, "update duetime.lanes set awake = false where id = %s", lane_id)
+        self._execute("update duetime.lanes set awake = false where id = %s", lane_id)
 
     async def rows_of(self, table: str) -> int:
-        return int(query(self.dsn, f"select count(*) from duetime.{table}")[0][0])
+        [(count,)] = self._execute(f"select count(*) from duetime.{table}").fetchall()
+        return int(count)
+
+    def _execute(self, statement: str, *arguments: object) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self.database.session().execute(statement, arguments)
 
 
 @asynccontextmanager
@@ -244,28 +201,11 @@ def query(dsn: str, statement: str, *arguments: object) -> list[tuple[Any, ...]]
 
 
 @cache
-def _migrated(binaries: Binaries) -> str:
-    dsn = running(binaries).create_database("contract")
-    _run(_migrate(dsn))
+def _contract(binaries: Binaries) -> Prepared:
+    return Prepared(running(binaries), "contract", _with_standing_clock)
+
+
+def _with_standing_clock(dsn: str) -> None:
+    asyncio.run(migrate(PostgresStore(dsn)))
     execute(dsn, _STANDING_CLOCK.format(start=START.isoformat()))
-    _run(_make_room(dsn))
-    return dsn
-
-
-async def _migrate(dsn: str) -> None:
-    store = PostgresStore(dsn)
-    await store.open()
-    await store.migrate()
-    await store.close()
-
-
-async def _make_room(dsn: str) -> None:
-    store = PostgresStore(dsn)
-    await store.open()
-    await store.prune(FOR_EVER, FOR_EVER)
-    await store.close()
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner() as runner:
-        return runner.run(work)
+    asyncio.run(migrate(PostgresStore(dsn)))  # room for the history of that day

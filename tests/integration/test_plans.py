@@ -19,7 +19,7 @@ from duetime.model.retry import Verdict
 from duetime.model.run import Event
 from duetime.model.worker import WorkerInfo
 from duetime.store.postgres import PostgresStore
-from tests.contract.worlds import FOR_EVER
+from tests.support.databases import FOR_EVER
 from tests.support.plans import PlanLog, Reads, explained
 from tests.support.postgres import Server
 

@@ -4,6 +4,8 @@ What a page may do is said here: load and ask from this server only, run no scri
 itself, be framed by nobody, and write no markup from text.
 """
 
+from functools import cache
+
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -37,11 +39,17 @@ _ASK_AGAIN = b"no-cache"
 
 
 def page_routes() -> list[Route]:
-    door = _Door(Files())
+    door = _Door(_files())
     return [
         *(Route(path, door) for path in PAGES),
         Route("/assets/{version}/{name:path}", door),
     ]
+
+
+@cache
+def _files() -> Files:
+    """Read and packed once, however many servers there are in a process."""
+    return Files()
 
 
 class _Door:
