@@ -13,8 +13,8 @@ DATA_DIR ?=
 SCENARIO ?=
 SECONDS ?= 300
 SEED ?= 1
-# Much of what the tests do is waiting for processes: two more than there are cores keep these busy.
-PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --maxprocesses 6
+# Much of what the tests do is waiting for processes and disks: four more than there are cores keep these busy.
+PYTEST_ARGS ?= -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --maxprocesses 8
 
 .PHONY: help up test long deep browser forecast pauses attack lint types layers unit bench bench-docs chaos graphs docs release lock clean
 
@@ -36,11 +36,14 @@ LONG := tests/chaos/test_real.py tests/chaos/test_mutants_in_simulation.py tests
 	tests/targets/test_notifications.py tests/telemetry/test_failures.py tests/oracle/test_cron.py \
 	tests/api/test_figures.py tests/integration/test_road.py
 
-test: lint layers ## every check, and every test that is not long (PYTEST_ARGS=…)
-	@echo "• pytest, and mypy beside it"
-	@$(BIN)/mypy --no-error-summary > $(VENV)/mypy.log 2>&1 & types=$$!; \
+# On a clean clone one process compiles the tests first: else each of those that run them would.
+test: lint ## every check, and every test that is not long (PYTEST_ARGS=…)
+	@scripts/chromium
+	@echo "• pytest; mypy and lint-imports beside it"
+	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo --no-cache; } > $(VENV)/checks.log 2>&1 & checks=$$!; \
+	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest -qq --collect-only > $(VENV)/collected.log 2>&1; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(LONG)); tests=$$?; \
-	wait $$types || { cat $(VENV)/mypy.log; exit 1; }; \
+	wait $$checks || { cat $(VENV)/checks.log; exit 1; }; \
 	exit $$tests
 
 long: $(VENV)/.dev ## the tests that take minutes
