@@ -3,11 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import database_url, migrated
 from tests.support.fleet import Fleet, fleet_on
+
+__all__ = ["database_url", "migrated"]
 
 
 @pytest.fixture
-async def fleet(database: str, tmp_path: Path) -> AsyncIterator[Fleet]:
-    """Real duetime processes on a fresh PostgreSQL database."""
-    async with fleet_on(database, tmp_path) as fleet:
+async def fleet(migrated: str, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """Real duetime processes on an empty PostgreSQL database."""
+    async with fleet_on(migrated, tmp_path) as fleet:
         yield fleet
