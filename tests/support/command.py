@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-ROOT = Path(__file__).parents[2]
+from tests.support import launcher
+from tests.support.launcher import ROOT as ROOT
 
 
 class Command:
@@ -25,15 +25,13 @@ class Command:
         started = len(list(folder.glob("*.out")))
         self._files = folder / f"{started}.out", folder / f"{started}.err"
         with self._files[0].open("w") as out, self._files[1].open("w") as err:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "duetime.cli", *arguments],
-                cwd=folder,
-                env=_environ() | dict(environ or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=out if stdout is None else stdout,
-                stderr=err,
-                # A signal for the tests is not for it, and what it has spawned can be ended with it.
-                start_new_session=True,
+            # It has its own session: a signal for the tests is not for it, and what it has spawned ends with it.
+            self._process = launcher.start(
+                arguments,
+                folder,
+                _environ() | dict(environ or {}),
+                out.fileno() if stdout is None else stdout,
+                err.fileno(),
             )
 
     @property

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +15,12 @@ from duetime.model.access import NewKey, Role
 from duetime.model.job import DEFAULT_TENANT, Submitted
 from duetime.model.key_text import new_key_text
 from duetime.store.postgres import PostgresStore
+from tests.support import launcher
 from tests.support.fleet_tasks import TABLE
+from tests.support.launcher import ROOT
 from tests.support.waiting import eventually
 from tests.support.working import ENCRYPTION
 
-ROOT = Path(__file__).parents[2]
 APP = "tests.support.fleet_tasks:app"
 
 
@@ -31,14 +30,7 @@ class Process:
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
         self.log = log
         self._output: TextIO = log.open("a")
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "duetime.cli", *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        self.popen = launcher.start(arguments, ROOT, environment, self._output.fileno(), self._output.fileno())
 
     @property
     def pid(self) -> int:
