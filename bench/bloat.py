@@ -1,8 +1,8 @@
-"""Bloat: an hour's worth of churn (3.6 million runs, submitted and run flat out) while a transaction is held open.
+"""Bloat: an hour's worth of churn (3.6 million runs, submitted and run at full speed) while a transaction is held open.
 
 Vacuum can remove nothing that the open transaction might still see. A sixtieth of the churn is a minute's worth: the
-last must go at least three quarters as fast as the first. It is compared with itself: what it goes down from is what
-counts here.
+last minute must reach at least three quarters of the throughput of the first. The benchmark is compared only with
+itself.
 """
 
 import time

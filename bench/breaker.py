@@ -1,6 +1,6 @@
-"""Breaker: four worker processes, a target that is down for a minute, 20,000 due runs: who calls it when.
+"""Breaker: four worker processes, a target that is down for a minute, 20,000 due runs: which worker calls it when.
 
-What is counted are calls and seconds of patience, not speed: there is no limit to it, and no peer has breakers.
+The figures are calls and seconds of waiting, not speed: there is no limit, and no peer has breakers.
 """
 
 import asyncio

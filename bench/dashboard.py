@@ -1,8 +1,8 @@
-"""Dashboard: how long pages take with a million jobs and as much history, and whether a tab that hears a thousand
-events a second keeps its size.
+"""Dashboard: how long pages take with a million jobs and as much history, and whether the memory of a tab that receives
+a thousand events a second stays constant.
 
-Pages are for people, who wait or do not: there is no limit and no peer to compare them with.
-DASHBOARD_JOBS (1,000,000) and DASHBOARD_SECONDS (600) make it smaller. Needs a Chromium: see CONTRIBUTING.md.
+There is no limit and no peer to compare pages with. DASHBOARD_JOBS (1,000,000) and DASHBOARD_SECONDS (600) make it
+smaller. Needs a Chromium: see CONTRIBUTING.md.
 """
 
 import asyncio

@@ -25,48 +25,48 @@ EXPLAINED = dict.fromkeys(("drain", "steady", "nodes", "fire", "herd", "stored")
 
 HEAD = """# Performance
 
-What duetime reaches, beside the limit of the machine and beside what people use today. **Written from
+duetime's throughput and latency, compared with the limit of the machine and with other job queues. **Written from
 `bench/results/*.json` by `make bench-docs`; do not edit.**
 
 ## How to read it
 
-- Each scenario measures duetime, and where there is something comparable the limit and the peers, in turns, in the
-  same run on the same machine, and takes medians. Where there is nothing, it says why. Machines differ: what counts are
-  the ratios, above 1 where duetime is better.
-- **The limit** is a pinned loop of plain SQL (`bench/limits/`) and nothing around it: tables with the columns, indexes
-  and promises that matter (leases with fences and claims rows, history, durable commits), 200 bytes of arguments, one
-  connection. Drains go in batches of 500, fires and bulk submits in batches of 1,000; the limit of `steady` submits on
-  a second connection. For HTTP it is the raw framework that reads the same body and answers.
-- **The peers** run in environments of their own, with pinned versions, in their best documented settings
-  (`bench/peers/`; the last section has what each was measured with). Those on Redis keep jobs in its memory only;
-  duetime, the limit and those on PostgreSQL commit durably. `apscheduler-memory` keeps its jobs in the process that
-  runs them, and forgets them with it: it is a peer like all others, and a column of its own says how duetime stands
-  without it. graphile-worker is Node's, and is no Python peer: it has a column of its own where it was measured. All
-  databases are vacuumed, analysed and on disk before a drain begins.
-- **A target** that asks for a ratio to the best peer counts as reached only when every known Python peer was measured;
-  else it is open, and those that are missing are named beside it. A stretch is what it would be good to reach.
-- PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers, and durable commits.
+- Each scenario measures duetime, and where comparable the limit and the peers, in turns, in the same run on the same
+  machine, and reports medians. Where there is no comparison, it says why. Machines differ, so compare the ratios. A
+  ratio is above 1 where duetime is better.
+- **The limit** is a pinned loop of plain SQL (`bench/limits/`) without any code around it. Its tables have the columns,
+  indexes and guarantees that matter (leases with fences and claims rows, history, durable commits). It uses 200 bytes
+  of arguments and one connection. Drains use batches of 500, fires and bulk submits batches of 1,000. The limit of
+  `steady` submits on a second connection. For HTTP, the limit is the raw framework that reads the same body and
+  responds.
+- **The peers** run in separate environments, with pinned versions, in their best documented settings (`bench/peers/`;
+  the last section lists them). Peers on Redis keep jobs only in its memory. duetime, the limit and peers on PostgreSQL
+  commit durably. `apscheduler-memory` keeps its jobs in the process that runs them and loses them with it; a separate
+  column compares duetime with the best peer that keeps jobs. graphile-worker runs on Node, is not a Python peer, and
+  has its own column. All databases are vacuumed, analyzed and on disk before a drain begins.
+- **A target** for a ratio to the best peer counts as reached only when every known Python peer was measured. Otherwise
+  it is open, and the missing peers are named beside it. A stretch is a goal beyond the target.
+- PostgreSQL runs on the same machine as everything else, with 2 GB of shared buffers and durable commits.
 
 ## How to repeat it
 
 ```
 make bench                                    everything (two hours and more; first fills ten million jobs: 15 GB)
 make bench SCENARIO=drain                     one scenario; PEERS=0 leaves the peers out, PEERS=huey,arq picks some
-make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short try, which is written to bench/.tries
+make bench SCENARIO=drain ROUNDS=1 RUNS=5000  a short trial, which is written to bench/.tries
 make bench SCENARIO=sweep PEERS=huey          a peer in several settings, to find its best
 make bench SCENARIO=stored STORED=100000      with fewer stored jobs
-make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone, like a try
+make bench BENCH_RESULTS=elsewhere            leaves the results and pages of the repository alone, like a trial
 make bench-docs                               plots and these pages again, from the results
 python -m bench.profiling                     where the time of a drain goes (needs py-spy)
 ```
 
-Fewer rounds than three, other peers than all, or any other size than by default is a try: its results and pages are
-written to `bench/.tries` unless `BENCH_RESULTS` names a folder, and what is published here stays as it is.
+A run with fewer than three rounds, without all peers, or with other sizes than the defaults is a trial. Its results and
+pages go to `bench/.tries` unless `BENCH_RESULTS` names a folder, and the published ones stay unchanged.
 
-Peers' environments are made under `bench/.peers`, filled databases are kept under `bench/.data`; both can be deleted.
-Other databases lie in the folder for temporary files, or under `bench/.data` where that folder is in memory.
-Peers on Redis need a `redis-server`: the one in `REDIS_SERVER`, the system's, or Debian's package, which is unpacked
-there. A peer that cannot run is named with the reason.
+Peers' environments are under `bench/.peers`, and filled databases under `bench/.data`. You can delete both. Other
+databases are in the folder for temporary files, or under `bench/.data` if that folder is in memory. Peers on Redis need
+a `redis-server`: the one in `REDIS_SERVER`, the system's, or Debian's package, which is unpacked there. A peer that
+cannot run is named with the reason.
 """
 
 
@@ -107,9 +107,9 @@ def _plot(results: Path) -> None:
 
 def _summary(found: list[dict[str, Any]]) -> str:
     lines = [
-        "## What must be reached",
+        "## Targets",
         "",
-        "| scenario | store | variant | figure | to reach | | stretch |",
+        "| scenario | store | variant | figure | target | | stretch |",
         "|---|---|---|---|---|---|---|",
     ]
     missed: list[str] = []
@@ -127,8 +127,8 @@ def _summary(found: list[dict[str, Any]]) -> str:
             )
             if reached is False or (stretch is not None and not stretch["reached"]):
                 wanted = target if reached is False else f"the stretch of {_show(stretch['at'])}"
-                missed.append(f"- {body['scenario']}, {variant}: {figure} is not {wanted}. {_explained(body)}")
-    return "\n".join([*lines, "", *(missed or ["Everything was reached."])])
+                missed.append(f"- {body['scenario']}, {variant}: {figure} misses {wanted}. {_explained(body)}")
+    return "\n".join([*lines, "", *(missed or ["All targets are reached."])])
 
 
 def _stretched(stretch: dict[str, Any] | None) -> str:
@@ -136,19 +136,19 @@ def _stretched(stretch: dict[str, Any] | None) -> str:
 
 
 def _explained(body: dict[str, Any]) -> str:
-    """The record that shows where the rest goes."""
+    """The record that explains the difference."""
     record = EXPLAINED.get(body["scenario"])
     if record is None:
-        return "No record explains it yet."
+        return "No decision record explains it yet."
     title = (DOCS / "decisions" / record).read_text().split("\n", 1)[0].partition(". ")[2]
-    return f"[{title}](decisions/{record}) shows where the rest goes."
+    return f"[{title}](decisions/{record}) explains the difference."
 
 
 def _section(body: dict[str, Any], results: Path) -> str:
     name = body["scenario"]
     lines = [f"## {name}", "", _about(name), ""]
     if was_busy(body):
-        lines += ["**The machine was busy with something else meanwhile: only the ratios say something.**", ""]
+        lines += ["**The machine was busy with other work: only the ratios are meaningful.**", ""]
     lines += _compared(body) + _peers(body)
     if (results / f"{name}.png").exists():
         lines += ["", f"![{name}]({'../bench/results/' if results == RESULTS else ''}{name}.png)"]
@@ -203,11 +203,11 @@ def _settings(found: list[dict[str, Any]]) -> str:
         noted = body.get("peer_settings", {})
         for name in sorted({name for _, _, named in _each(body["peers"]) for name in named}):
             facts = noted.get(name) or described(name)
-            since = "" if name in noted else " (not noted then: as it is now)"
+            since = "" if name in noted else " (not recorded then: the current ones)"
             rows.setdefault((name, facts["versions"], facts["settings"], since), []).append(body["scenario"])
     if not rows:
         return ""
-    lines = ["## The peers' settings", "", "| peer | versions | settings | in |", "|---|---|---|---|"]
+    lines = ["## Peer settings", "", "| peer | versions | settings | in |", "|---|---|---|---|"]
     for (*facts, since), scenarios in sorted(rows.items()):
         lines.append(f"| {' | '.join(fact.replace('|', '/') for fact in facts)} | {', '.join(scenarios)}{since} |")
     return "\n".join(lines)

@@ -1,19 +1,18 @@
-"""Drain: ready no-op runs through one worker process with all promises on (leases, fences, timeouts, history).
+"""Drain: ready no-op runs through one worker process with all guarantees on (leases, fences, timeouts, history).
 
-duetime is driven like its peers: one process submits, then a worker process starts, which notes the start of each run;
-all are counted from their first start to their last (APScheduler, which submits and works in one process, from the
-moment at which it may begin). An embedded file has one process for both. The limit pays for its first claim and its
-last completion: beside it, duetime is counted from its first claim to its last completion too, by the times in its
-history. Each ratio to the limit is taken of that figure, which rows of their own show ("by the limit's clock"). The
-limit is pinned; what duetime has found to be quicker since then is not in it. So there is a second loop, with the
-statements, batches and settings of a connection that duetime has: beside that stands the row which names it, and no
-target.
+duetime is driven like its peers: one process submits, then a worker process starts and records the start of each run.
+The time counts from the first start to the last (for APScheduler, which submits and works in one process, from the
+moment at which it may begin). An embedded file uses one process for both. The time of the limit includes its first
+claim and its last completion. For the comparison with it, duetime is also timed from its first claim to its last
+completion, by the times in its history. Each ratio to the limit uses that figure, which has its own rows ("by the
+limit's clock"). The limit is pinned and does not include later improvements of duetime. A second loop uses the
+statements, batches and connection settings that duetime has now; the row that names it is compared with that loop and
+has no target.
 
-Everybody is in the best of the settings that were tried: of duetime that is a worker of 3,000 slots, which claims 1,000
-runs at once. Beside it stand: 1,000 slots, which claim 500, as many as the limit does; the 200 slots that a worker has
-when it is told nothing; and a worker of 1,000 slots inside the process that measures, which notes no starts and is
-counted from its own start to its last completion. Plain functions in threads and processes stand beside the peers that
-run those.
+Every system uses the best of the settings that were tried. For duetime this is a worker with 3,000 slots, which claims
+1,000 runs at once. Other rows show 1,000 slots, which claim 500, as many as the limit does; the default of 200 slots;
+and a worker with 1,000 slots inside the measuring process, which records no starts and is timed from its own start to
+its last completion. Plain functions in threads and processes are compared with the peers that run those.
 """
 
 import asyncio

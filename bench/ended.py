@@ -1,7 +1,8 @@
 """Runs a second by the limit's clock: from the first claim, whose cost counts, to the last completion.
 
-The database tells it when all is over, on both stores: `started_at` is when a claim began, `finished_at` when a
-completion did, and one completion follows the other. So when the last one began, all runs but its own were in history.
+The database's times tell when all runs have ended, on both stores: `started_at` is when a claim began, `finished_at`
+when a completion did, and completions follow each other. So when the last one began, all runs but its own were in
+history.
 """
 
 import sqlite3

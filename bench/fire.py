@@ -1,7 +1,7 @@
-"""Fire: recurring jobs that are due, made into runs by one node: next fires computed, cursors moved, runs inserted.
+"""Fire: one node turns due recurring jobs into runs: it computes next fires, moves cursors and inserts runs.
 
-All due at the same instant, where jobs of one cron line share a next fire; and each at an instant of its own. No peers:
-those that know recurring jobs fire them one by one, out of memory.
+Once with all jobs due at the same instant, where jobs with one cron line share a next fire; and once with each at its
+own instant. No peers: those with recurring jobs fire them one by one, from memory.
 """
 
 import asyncio

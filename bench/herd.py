@@ -1,9 +1,9 @@
 """Herd: 100,000 jobs due in the same second, out of ten million stored; with and without jitter.
 
-A server process fires them, a worker process runs them; lag is counted from when each run was due. Each herd is of jobs
-that no other round has fired, and no run before this one, where there are enough: they come from disk, but for those
-with jitter, which were given it just before. What starts early is counted over all rounds: one run is too many. No
-limit and no peers: `fire` and `drain` have the limits of its two halves, and no peer keeps ten million recurring jobs.
+A server process fires them and a worker process runs them; lag counts from when each run was due. Each herd consists of
+jobs that no other round and no earlier benchmark has fired, where there are enough. They are read from disk, except
+those with jitter, which were updated just before. Early starts are counted over all rounds: one is too many. No limit
+and no peers: `fire` and `drain` have the limits of the two halves, and no peer keeps ten million recurring jobs.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Latency: from submitting to an idle worker until the task begins. In one process, and across processes.
 
-No limit: a loop of plain SQL that nobody has to wake has nothing like it.
+No limit: a loop of plain SQL has no idle worker to wake.
 """
 
 import asyncio

@@ -1,11 +1,12 @@
 """List: the lists of the API and their filters with ten million jobs and ten million rows of history; p95 of each page,
 and of scrapes of the metrics.
 
-Asked for with a root key and a header that names another tenant each time, others in each round and each run: the first
-page, and pages further down. And once more for the largest tenant, who has an eleventh of all jobs and of all history:
-each time further down. Meanwhile a few thousand runs are under way, and as many jobs fire within the hour. One request
-at a time. The tables lie in the system's memory as far as it keeps them, and few of them in the database's. No limit
-and no peers: the peers have no such lists, and plain SQL would be these statements again.
+The requests use a root key and a header that names a different tenant each time, and different tenants in each round
+and each run: the first page, and later pages. Then the same for the largest tenant, which has an eleventh of all jobs
+and of all history, each time further down the list. Meanwhile a few thousand runs are running, and as many jobs fire
+within the hour. One request at a time. The tables are in the operating system's cache as far as they fit, and few of
+them in the database's. No limit and no peers: the peers have no such lists, and plain SQL would be these statements
+again.
 """
 
 import random
@@ -43,9 +44,9 @@ LISTS = {
     "jobs by name": "/v1/jobs?name=name-3",
     "jobs by key": "/v1/jobs?key=key-3",
     "jobs by queue": "/v1/jobs?queue=default",
-    "jobs by a queue that nobody has": "/v1/jobs?queue=unheard_of",
+    "jobs by an unknown queue": "/v1/jobs?queue=unheard_of",
     "jobs by task": "/v1/jobs?task=digest",
-    "jobs by a task that nobody has": "/v1/jobs?task=unheard_of",
+    "jobs by an unknown task": "/v1/jobs?task=unheard_of",
     "recurring jobs": "/v1/jobs?recurring=true",
     "jobs due in a week": "/v1/jobs?start_time={week}&end_time={after_it}",
     "runs": "/v1/runs?page_size=50",
@@ -71,7 +72,7 @@ LISTS = {
     "queues": "/v1/queues",
     "tenants": "/v1/admin/tenants",
 }
-EMPTY = {"jobs by a queue that nobody has", "jobs by a task that nobody has"}
+EMPTY = {"jobs by an unknown queue", "jobs by an unknown task"}
 """All others find something: a list of nothing is no measurement."""
 FIGURES = {"figures": "/v1/stats", "fires of the next hour": "/v1/fires"}
 """No lists: what the dashboard draws, whose bounds are those of `dashboard`."""

@@ -1,7 +1,7 @@
-"""Memory: a server with ten million stored jobs, after firing and answering lists; a worker with 1,000 running runs.
+"""Memory: a server with ten million stored jobs, after firing and serving lists; a worker with 1,000 running runs.
 
-The most that each of them held at any time. What a process holds has no limit in plain SQL, and peers that keep other
-things are not comparable.
+The maximum that each of them held at any time. Plain SQL gives no limit for a process's memory, and peers that keep
+other things are not comparable.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""Neighbour: one tenant has a million ready runs, another submits one each second; what each costs the other.
+"""Neighbour: one tenant has a million ready runs, another submits one each second; the effect of each on the other.
 
-And beside a tenant with 3,000 jobs that fire each second and 40,000 ready runs, without a limit on its fires: how long
-the runs of others wait from their submission to their claim. There, one process does everything: it fires, works and
-submits.
+Also beside a tenant with 3,000 jobs that fire each second and 40,000 ready runs, without a limit on its fires: how long
+the runs of others wait from their submission to their claim. There, one process fires, works and submits.
 
-Compared with one tenant alone: the limit and the peers know no tenants.
+Compared with one tenant alone: the limit and the peers have no tenants.
 """
 
 import asyncio

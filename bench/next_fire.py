@@ -1,7 +1,7 @@
-"""Next fires: what a scanner computes for 100,000 due jobs with 1,000 different cron lines; and how long nonsense may
-keep anybody busy. Processor time of one process, without a database.
+"""Next fires: what a scanner computes for 100,000 due jobs with 1,000 different cron lines; and the time that invalid
+or extreme schedules can take. CPU time of one process, without a database.
 
-Nothing to compare it with: the limit of `fire` adds a day, and peers compute other calendars.
+No comparison: the limit of `fire` adds a day, and peers compute other calendars.
 """
 
 from contextlib import suppress

@@ -1,10 +1,10 @@
 """Nodes: 1, 2 and 4 worker processes drain the same lane on PostgreSQL. Two cores serve them and the database.
 
-The limit is that of a drain, one connection. Peers in their best settings have as many processes as they like in
-`drain` already. Four do not collapse when they reach nine tenths of what one does: they have no core of their own.
-Workers have 1,000 slots each; and once more the 200 that a worker has when it is told nothing. Runs that do nothing
-leave a second process what the first and the database leave idle. So once more with functions that have something to
-compute, each about 50 µs: there a process is what is short.
+The limit is that of a drain, one connection. In `drain`, peers in their best settings already use as many processes as
+they like. Four processes count as not collapsed if they reach nine tenths of the throughput of one: they have no core
+of their own. Workers have 1,000 slots each; other rows have the default of 200. With no-op runs, a second process gets
+only what the first one and the database leave idle. Other rows therefore use functions that compute for about 50 µs,
+where worker processes are the bottleneck.
 """
 
 from bench import limits

@@ -1,7 +1,7 @@
-"""What it costs a claim to pass by a run of its lane that somebody else has: is claiming now, or has claimed.
+"""The cost for a claim of skipping a run of its lane that another session is claiming or has claimed.
 
-Workers that share a lane each begin where their own last claim ended, and so pass by what the others took meanwhile.
-One session has runs, another one claims the next ones behind them: measured without any load beside it.
+Workers that share a lane each start where their own last claim ended, and so skip what the others took meanwhile. One
+session holds runs, another claims the next ones after them: measured without any other load.
 """
 
 from statistics import median

@@ -1,10 +1,10 @@
-"""Precision: a thousand runs a second, spread over time; how long after its time each one starts.
+"""Precision: a thousand runs a second, spread over time; how long after its due time each one starts.
 
-And a hundred a second beside the peers, as many as each of them can bear, planned 18 seconds ahead by one process and
-run by another: how far from its time each one starts, because RQ starts some early. Who polls for what is due does so
-ten times a second where that can be set (RQ and Huey look once a second). Celery and `apscheduler-memory` keep what is
-planned in the memory of the process that runs it. What starts early is counted over all rounds: one run is too many. No
-limit: plain SQL has no times of its own to be late for.
+Then a hundred a second beside the peers, which is as many as each of them can handle, planned 18 seconds ahead by one
+process and run by another. The figure is the distance from the due time, because RQ starts some runs early. Peers that
+poll do so ten times a second where that can be set (RQ and Huey poll once a second). Celery and `apscheduler-memory`
+keep planned jobs in the memory of the process that runs them. Early starts are counted over all rounds: one is too
+many. No limit: plain SQL has no due times.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The table of figures in README.md, from the results: it stands between two comments, and nobody types it."""
+"""The table of figures in README.md, from the results: generated between two comments."""
 
 import json
 import math
@@ -18,7 +18,7 @@ class Row(NamedTuple):
     variant: str
     store: str = "postgres"
     beside_sql: bool = True
-    """Whether its limit is a loop of SQL: that of HTTP is the raw framework, which the page tells."""
+    """Whether its limit is a loop of SQL: the limit of HTTP is the raw framework, which only the page shows."""
 
 
 ROWS = (
@@ -26,22 +26,22 @@ ROWS = (
     Row("drain, PostgreSQL, a worker of 1,000 slots", "drain", "async, 1,000 slots"),
     Row("drain, SQLite, a worker of {slots:,} slots", "drain", "async", "sqlite"),
     Row("drain, PostgreSQL, tasks in threads", "drain", "thread"),
-    Row("drain, PostgreSQL, tasks in processes of their own", "drain", "process"),
+    Row("drain, PostgreSQL, tasks in separate processes", "drain", "process"),
     Row("submitting and running at the same time, p95 lag under 1 s", "steady", "highest rate"),
     Row("jobs submitted one at a time, each committed", "submit", "single"),
     Row("jobs submitted 1,000 at a time", "submit", "bulk"),
-    Row("jobs created over HTTP, one a request", "submit", "http single", beside_sql=False),
-    Row("jobs created over HTTP, 5,000 a request", "submit", "http bulk", beside_sql=False),
-    Row("from submitting to an idle worker to the start, median", "latency", "across processes p50"),
-    Row("start after due time, p95 of 1,000 runs a second", "precision", "p95"),
-    Row("start after due time, p95 of 100 runs a second", "precision", "100 a second p95"),
+    Row("jobs created over HTTP, one per request", "submit", "http single", beside_sql=False),
+    Row("jobs created over HTTP, 5,000 per request", "submit", "http bulk", beside_sql=False),
+    Row("from submission to start on an idle worker, median", "latency", "across processes p50"),
+    Row("delay after due time, p95 at 1,000 runs a second", "precision", "p95"),
+    Row("delay after due time, p95 at 100 runs a second", "precision", "100 a second p95"),
     Row("recurring jobs fired by one node", "fire", "recurring"),
     Row("next fires of 100,000 due jobs with 1,000 cron lines", "next_fire", "one instant", "none"),
-    Row("the same, no two due at one instant", "next_fire", "as many instants", "none"),
-    Row("20 remote workers over HTTP, flat out", "remote", "20 flat out"),
-    Row("2,000 connected remote workers, 200 busy: a run is dealt, p95", "remote", "2,000 connected: p95"),
-    Row("the server meanwhile", "remote", "2,000 connected: CPU"),
-    Row("its memory", "remote", "2,000 connected: memory"),
+    Row("the same, each due at its own instant", "next_fire", "as many instants", "none"),
+    Row("20 remote workers over HTTP, at full speed", "remote", "20 flat out"),
+    Row("2,000 connected remote workers, 200 busy: time to hand out a run, p95", "remote", "2,000 connected: p95"),
+    Row("CPU of the server in that test", "remote", "2,000 connected: CPU"),
+    Row("memory of the server in that test", "remote", "2,000 connected: memory"),
 )
 
 
@@ -68,7 +68,7 @@ def figures(results: Path) -> str:
     ]
     moments = sorted(body["measured_at"] for body in bodies.values()) or ["never"]
     told = [
-        "A ratio is above 1 where duetime is better. Peers on Redis keep jobs in its memory only, apscheduler-memory",
+        "A ratio is above 1 where duetime is better. Peers on Redis keep jobs only in its memory, apscheduler-memory",
         f"in the process that runs them. Measured from {moments[0][:10]} to {moments[-1][:10]}.",
     ]
     return "\n".join([*lines, "", *told])

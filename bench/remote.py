@@ -1,6 +1,6 @@
-"""Remote: workers over HTTP on one server process. 2,000 connected with 200 of them busy; and 20 flat out.
+"""Remote: workers over HTTP on one server process. 2,000 connected with 200 of them busy; and 20 at full speed.
 
-No peer serves workers over HTTP; what HTTP itself allows stands in `submit`.
+No peer serves workers over HTTP; `submit` shows what HTTP itself allows.
 """
 
 import asyncio

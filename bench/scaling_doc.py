@@ -8,11 +8,11 @@ from typing import Any
 from bench.telling import measured
 
 BUSY = 0.2
-"""With more than this part of its cores in use by others, a machine is too busy to judge by."""
+"""If other programs use more than this part of its cores, a machine is too busy for a verdict."""
 
 HEAD = """# Scaling
 
-What a run costs, what a model makes of it, and what it takes to run 50,000 a second. **Written from
+The measured cost of a run, a model of larger installations, and the hardware for 50,000 runs a second. **Written from
 `bench/results/cost.json`, `nodes.json` and `model.json` by `make bench-docs`; do not edit.** `make bench
 SCENARIO=cost` and `SCENARIO=nodes` measure them again.
 """
@@ -37,12 +37,12 @@ def scaling(results: Path) -> str:
 
 
 def _busy(*bodies: dict[str, Any]) -> str:
-    """A model that was fed on a busy machine has been told of cores that were not there."""
+    """A model fitted on a busy machine assumes cores that were not available."""
     if max(body["machine"]["busy_before"] for body in bodies) <= BUSY:
         return ""
     return (
-        "**The machine was busy with something else when these were measured. CPU, WAL and index writes for a run hold;"
-        "\nrates, what was fitted and everything that the model says do not: measure again on a quiet machine.**"
+        "**The machine was busy with other work during these measurements. CPU, WAL and index writes per run are valid;"
+        "\nrates, fitted values and the model's predictions are not: measure again on a quiet machine.**"
     )
 
 
@@ -51,9 +51,9 @@ def _costs(cost: dict[str, Any]) -> str:
     steps = list(dict.fromkeys(name.rpartition(": ")[0] for name in own))
     whats = list(dict.fromkeys(name.rpartition(": ")[2] for name in own))
     lines = [
-        "## What each step costs",
+        "## Cost of each step",
         "",
-        "One process, no-op tasks, 200 bytes of arguments; each figure for one run.",
+        "One process, no-op tasks, 200 bytes of arguments; each figure is per run.",
         "",
     ]
     heads = [f"{what} ({next(unit for name, unit in units.items() if name.endswith(': ' + what))})" for what in whats]
@@ -61,16 +61,16 @@ def _costs(cost: dict[str, Any]) -> str:
     lines += [f"| {step} | {' | '.join(_show(own.get(f'{step}: {what}')) for what in whats)} |" for step in steps]
     lines += [
         "",
-        "`client` is the worker, with the processes that it starts for runs and their start, or whoever submits;",
-        "`database` is all processes of PostgreSQL, `in sessions` those that clients are connected to. WAL is measured",
-        "right after a checkpoint, so it has its share of full pages. Index writes are B-tree insertions in the log.",
+        "`client` is the submitting process, or the worker with the processes that it starts for runs and their start.",
+        "`database` is all processes of PostgreSQL, `in sessions` only those that serve clients. WAL is measured",
+        "right after a checkpoint, so it includes full page images. Index writes are B-tree insertions in the log.",
     ]
     return "\n".join(lines)
 
 
 def _profiles(model: dict[str, Any]) -> str:
     wanted = model["wanted"]
-    lines = ["## What a run costs from beginning to end", "", f"And what {wanted:,.0f} of them a second come to.", ""]
+    lines = ["## Cost of a run from beginning to end", "", f"With the totals for {wanted:,.0f} runs a second.", ""]
     lines += [
         "| profile | client CPU | database CPU | WAL | round trips | index writes"
         " | cores for clients | for the database | WAL/s |"
@@ -88,12 +88,12 @@ def _profiles(model: dict[str, Any]) -> str:
 
 def _weights(cost: dict[str, Any]) -> str:
     weights = cost["notes"]["bytes"]
-    lines = ["## What rows weigh", "", "With their indexes, on PostgreSQL.", "", "| | bytes |", "|---|---|"]
+    lines = ["## Row sizes", "", "With their indexes, on PostgreSQL.", "", "| | bytes |", "|---|---|"]
     lines += [f"| {name} | {weight:,.0f} |" for name, weight in weights.items()]
     history = weights["a run in history"]
     lines += [
         "",
-        "A day of history, at so many runs a second:",
+        "A day of history, by runs per second:",
         "",
         "| runs/s | rows a day | GB a day |",
         "|---|---|---|",
@@ -110,8 +110,8 @@ def _model(model: dict[str, Any]) -> str:
         "## The model",
         "",
         "A discrete-event simulation (`bench/model/simulation.py`) of worker processes, database sessions, cores and",
-        "the log. It is fed with the costs above and fitted on one worker process: what a durable commit waits for is",
-        "chosen so that one simulated process is as fast as the measured one. More are then predicted without looking:",
+        "the log. Its input is the costs above, and it is fitted on one worker process: the wait for a commit is",
+        "chosen so that one simulated process is as fast as the measured one. It then predicts more processes blindly:",
         "",
         "| worker processes | predicted runs/s | measured runs/s | off by |",
         "|---|---|---|---|",
@@ -122,41 +122,41 @@ def _model(model: dict[str, Any]) -> str:
     ]
     worst = max(abs(each["off by"]) for each in model["blind"])
     told = "within" if worst <= 0.2 else "**not within**"
-    lines += ["", f"The largest miss is {worst:.0%}: {told} the 20 % that it is asked for."]
+    lines += ["", f"The largest error is {worst:.0%}: {told} the required 20 %."]
     costs = model["costs"]
     lines += [
         "",
         f"Fitted: {costs['worker']:.1f} µs of a worker's CPU, {costs['claim']:.1f} µs to claim and"
         f" {costs['complete']:.1f} µs to complete in sessions, {costs['background']:.1f} µs in the background,"
-        f" {costs['flush'] / 1000:.1f} ms for a commit. Workers that share a lane pass by what the others have taken:"
-        f" {costs['skip']:.1f} µs for a run that is being claimed, {costs['pass_by']:.1f} µs for one that was"
-        f" (`bench/passing.py`). For each process that waits for a core everything takes {costs['crowding']:.1%} more"
-        " CPU (`bench/crowd.py`).",
+        f" {costs['flush'] / 1000:.1f} ms for a commit. Workers that share a lane skip what the others have taken:"
+        f" {costs['skip']:.1f} µs for a run that is being claimed, {costs['pass_by']:.1f} µs for a claimed one"
+        f" (`bench/passing.py`). Each process that waits for a core adds {costs['crowding']:.1%} to all CPU costs"
+        " (`bench/crowd.py`).",
     ]
     return "\n".join(lines)
 
 
 def _takes(model: dict[str, Any]) -> str:
     takes, wanted = model["takes"], model["wanted"]
-    lines = [f"## What {wanted:,.0f} runs a second take", ""]
+    lines = [f"## Hardware for {wanted:,.0f} runs a second", ""]
     if takes:
         lines += [
-            "With the database on a machine of its own and no core busier than 70 %; jobs submitted in bulk, by",
-            "processes that have cores of their own:",
+            "With the database on a separate machine and no core busier than 70 %; jobs are submitted in bulk, by",
+            "processes with separate cores:",
             "",
             "| | |",
             "|---|---|",
             *(f"| {name} | {_count(figure)} |" for name, figure in takes.items()),
         ]
     else:
-        lines.append("More than 64 worker processes or 64 database cores: nothing that the model was asked about.")
+        lines.append("More than 64 worker processes or 64 database cores, which is beyond the model.")
     trip = model["assumed"]["round trip to another machine, µs"] / 1000
     lines += [
         "",
-        f"A round trip to that machine is taken to last {trip:g} ms, as in one data centre: assumed, not measured. For",
-        f"what shares one machine, as here, the model has {model['costs']['trip'] / 1000:g} ms.",
+        f"The model assumes a round trip of {trip:g} ms to that machine, as in one data center (not measured), and",
+        f"{model['costs']['trip'] / 1000:g} ms on one machine, as here.",
     ]
-    lines += ["", "As worker processes are added, on machines of their own, to a database with 16 cores:", ""]
+    lines += ["", "Adding worker processes, on separate machines, to a database with 16 cores:", ""]
     lines += ["| worker processes | runs/s | worker cores busy | database cores busy | WAL |", "|---|---|---|---|---|"]
     lines += [
         f"| {each['worker processes']} | {each['runs/s']:,.0f} | {each['worker cores busy']:.1f}"
@@ -171,17 +171,17 @@ def _what_breaks(model: dict[str, Any]) -> str:
     for before, after in pairwise(steps):
         grown = after["runs/s"] / before["runs/s"]
         if grown < 1.5:
-            told = f"twice as many bring {grown:.2f} times as much" if grown >= 1 else "more bring less"
+            told = f"twice as many give only {grown:.2f} times the throughput" if grown >= 1 else "throughput falls"
             full = after["database cores busy"] > 14
             why = (
-                "the database's cores are busy, a growing part of it with claims that pass by what others have taken"
-                " from the same lane: queues with workers of their own (`--queues`) are lanes of their own"
+                "the database's cores are busy, increasingly with claims that skip runs which others have taken from"
+                " the same lane; queues with separate workers (`--queues`) have separate lanes"
                 if full
-                else "sessions that claim from one lane pass by what others are claiming, and commits wait for the log"
+                else "sessions that claim from one lane skip what others are claiming, and commits wait for the log"
             )
             enough = before["worker processes"]
-            return f"What breaks first: from {enough} worker processes on {told}, because {why}."
-    return "Nothing breaks up to 32 worker processes."
+            return f"The first bottleneck: beyond {enough} worker processes, {told}, because {why}."
+    return "There is no bottleneck up to 32 worker processes."
 
 
 def _lanes(cost: dict[str, Any]) -> str:
@@ -191,7 +191,7 @@ def _lanes(cost: dict[str, Any]) -> str:
     lines = [
         "## Lanes and nodes",
         "",
-        "A drain out of as many lanes by as many worker processes, measured, in runs/s:"
+        "Measured drains, in runs/s, by number of lanes and worker processes:"
         f" {'a single round' if rounds == 1 else f'medians of {rounds} rounds'}.",
         "",
     ]
@@ -199,14 +199,14 @@ def _lanes(cost: dict[str, Any]) -> str:
     lines += [f"| {lanes} | {' | '.join(f'{row[each]:,.0f}' for each in nodes)} |" for lanes, row in swept.items()]
     lines += [
         "",
-        "Worker processes and the database share the cores of one machine here: it shows what more processes or lanes",
-        "cost, not what they bring on machines of their own.",
+        "Worker processes and the database share the cores of one machine here. The table shows the cost of more",
+        "processes or lanes, not their benefit on separate machines.",
     ]
     return "\n".join(lines)
 
 
 def _count(figure: float | None) -> str:
-    """Whole things are told as such."""
+    """Integers have no decimals."""
     return f"{figure:,}" if isinstance(figure, int) else _show(figure)
 
 

@@ -1,9 +1,10 @@
-"""Steady: submitting and running at the same time, at a fixed rate; the highest one at which p95 lag stays under 1 s.
+"""Steady: submitting and running at the same time, at a fixed rate; the highest rate at which p95 lag stays under 1 s.
 
-A process submits and a worker process runs, for duetime on PostgreSQL as for its peers; an embedded file does both in
-one process. Lag is counted from when a job should have been sent to when its task begins. A rate is found by bisection
-within 6 %, a few seconds at each; then it is held five times as long in each round, and lag must not grow meanwhile.
-Who does not hold a rate is asked for less, in steps of 5 %; who holds none of them has failed.
+One process submits and a worker process runs, for duetime on PostgreSQL as for its peers; an embedded file does both in
+one process. Lag counts from when a job should have been sent to when its task begins. The rate is found by bisection
+within 6 %, a few seconds at each step. Then it is held five times as long in each round, and lag must not grow. A
+system that does not hold its rate is tried again at rates lowered in steps of 5 %; one that holds none of them has
+failed.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Stored: the same figures with ten thousand, a million and ten million stored jobs. They must not grow.
 
-Half of the jobs recur, from every minute to monthly, and a thousand tenants share them, of which one has an eleventh.
-Submit: jobs for a far day, in batches of 1,000. Fire: a sample of all recurring jobs falls due at once. Each round of
-each run fires others, which the largest database has to read, from the system's cache or from disk; then the same ones
-once more, out of its own memory. Claim: what was fired is drained, out of a thousand lanes. Lag: jobs spread over time,
-a few hundred a second. A figure is compared with itself: the worst of all sizes over the smallest one.
+Half of the jobs recur, from every minute to monthly. A thousand tenants share them, and one tenant has an eleventh.
+Submit: jobs for a distant day, in batches of 1,000. Fire: a sample of all recurring jobs falls due at once. Each round
+of each run fires different jobs, which the largest database must read from the system's cache or from disk; then the
+same jobs once more, from its own memory. Claim: the fired runs are drained from a thousand lanes. Lag: jobs spread over
+time, a few hundred a second. A figure is compared with itself: the worst of all sizes divided by the smallest size.
 """
 
 import random

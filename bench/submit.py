@@ -1,8 +1,8 @@
 """Submit: jobs created through the Python API into each store, and over HTTP into PostgreSQL.
 
-By a process of its own, like the peers. Single: `App.submit`, one at a time, each committed before the next. Bulk:
-`App.submit_many`, 1,000 in a transaction. HTTP single: one job a request over
-64 connections; HTTP bulk: 5,000 jobs a request, NDJSON, over 4; both with one server process, beside the raw framework.
+A separate process submits, as for the peers. Single: `App.submit`, one at a time, each committed before the next. Bulk:
+`App.submit_many`, 1,000 in a transaction. HTTP single: one job per request over 64 connections; HTTP bulk: 5,000 jobs
+per request, NDJSON, over 4. Both use one server process, and the raw framework as the limit.
 """
 
 import asyncio

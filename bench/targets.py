@@ -1,8 +1,8 @@
-"""Targets: signed HTTP calls and gRPC calls to local receivers; and a receiver that drips.
+"""Targets: signed HTTP calls and gRPC calls to local receivers; and a receiver that responds byte by byte.
 
-By one worker, inside the process that measures: its CPU and memory are that process's.
+One worker runs inside the measuring process: CPU and memory are that process's.
 
-No peer makes such calls by itself, and plain SQL makes none.
+No peer makes such calls itself, and plain SQL makes none.
 """
 
 import asyncio

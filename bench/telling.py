@@ -1,4 +1,4 @@
-"""How a page tells when, on what and of what a result was measured."""
+"""The sentence that says when, on which machine and of which revision a result was measured."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ def measured(body: dict[str, Any]) -> str:
     told = f"Measured at {body['measured_at']} on {machine['processors']} cores ({machine['architecture']},"
     told += f" Python {machine['python']}, {machine['busy_before']:.0%} busy before)"
     told += f", PostgreSQL {body['postgres']}" if "postgres" in body else ""
-    older = ", before results named their revision: by an older harness, to be measured again"
+    older = ", revision not recorded (older harness; measure again)"
     told += f", revision {body['revision']}" if "revision" in body else older
     return told + _otherwise(Knobs(**body.get("knobs", {})))
 

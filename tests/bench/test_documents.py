@@ -60,8 +60,8 @@ def test_what_is_not_reached_has_a_line_with_the_record_that_explains_it(
         written.finish({("postgres", "async"): Target(least=20, stretch=50)})
     page = performance(tmp_path)
     assert "| drain | postgres | async | 10 runs/s | ≥ 20 | **not reached** | 50: not reached |" in page
-    assert "- drain, async: 10 runs/s is not ≥ 20. [" in page and f"](decisions/{EXPLAINED['drain']})" in page
-    assert "- memory, async: 10 runs/s is not ≥ 20. No record explains it yet." in page
+    assert "- drain, async: 10 runs/s misses ≥ 20. [" in page and f"](decisions/{EXPLAINED['drain']})" in page
+    assert "- memory, async: 10 runs/s misses ≥ 20. No decision record explains it yet." in page
     assert "PostgreSQL 15.1, revision abc" in page
 
 
@@ -110,7 +110,7 @@ def test_peers_are_told_as_they_were_when_they_were_measured(monkeypatch: pytest
     del body["peer_settings"]["huey"]
     file.write_text(json.dumps(body))
     today = described("huey")
-    told = f"| huey | {today['versions']} | {today['settings']} | drain (not noted then: as it is now) |"
+    told = f"| huey | {today['versions']} | {today['settings']} | drain (not recorded then: the current ones) |"
     assert told in performance(tmp_path)
 
 
@@ -135,6 +135,6 @@ def test_where_more_processes_bring_less_it_is_said() -> None:
         {"worker processes": count, "runs/s": rate, "database cores busy": 16.0}
         for count, rate in ((8, 100.0), (16, 190.0), (32, 90.0))
     ]
-    assert "from 16 worker processes on more bring less" in _what_breaks({"breaks first": steps})
+    assert "beyond 16 worker processes, throughput falls" in _what_breaks({"breaks first": steps})
     steps[2]["runs/s"] = 209.0
-    assert "twice as many bring 1.10 times as much" in _what_breaks({"breaks first": steps})
+    assert "twice as many give only 1.10 times the throughput" in _what_breaks({"breaks first": steps})

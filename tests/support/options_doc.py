@@ -1,4 +1,4 @@
-"""docs/options.md, made from the declarations of the options: `make docs` writes it, a test keeps it in step."""
+"""docs/options.md, generated from the declarations of the options: `make docs` writes it, and a test compares it."""
 
 from pathlib import Path
 
@@ -9,17 +9,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 HEAD = """\
 <!-- Written by `make docs` from src/duetime/spec/options.py: edit the options there, not here. -->
 
-# Options of a job
+# Job options
 
 Each option has the same name and the same meaning in Python, in the HTTP API, on the command line and in the dashboard.
 
-- **task**: `@app.task(…)` may give it. The task's jobs get it unless they are given another value.
-- **submit**: a job that runs once may have it.
-- **schedule**: a job that repeats may have it.
-- **edit**: an edit may change it. *Remove* says that an edit may also remove it (`None` in Python, `null` in JSON,
+- **task**: `@app.task(…)` accepts it. It is the default for the task's jobs.
+- **submit**: a one-off job accepts it.
+- **schedule**: a recurring job accepts it.
+- **edit**: an edit can change it. *Remove*: an edit can also remove it (`None` in Python, `null` in JSON,
   `--without` on the command line).
 
-Durations read `90s`, `15m`, `1h30m` or `PT15M`; a plain number counts seconds. Moments are RFC 3339 with an offset.
+Durations are written as `90s`, `15m`, `1h30m` or `PT15M`; a plain number means seconds. Times are RFC 3339 with an
+offset.
 
 """
 

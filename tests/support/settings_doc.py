@@ -1,4 +1,4 @@
-"""docs/settings.md, made from the settings themselves: `make docs` writes it, a test keeps it in step."""
+"""docs/settings.md, generated from the settings: `make docs` writes it, and a test compares it."""
 
 from pathlib import Path
 
@@ -11,16 +11,16 @@ HEAD = """\
 
 # Settings
 
-A setting has a default. A TOML file may change it, a `DUETIME_*` variable is stronger than the file, and
-a flag is stronger than the variable.
+Every setting has a default. A TOML file overrides the default, a `DUETIME_*` variable overrides the file, and a
+flag overrides the variable.
 
-- The file is `./duetime.toml` when it is there, or the one that `DUETIME_CONFIG` names, or the one given on
-  the command line. A file that is named has to exist.
-- A variable that is empty counts as not set.
+- The file is `./duetime.toml` if it exists, or the file that `DUETIME_CONFIG` or the command line names. A named
+  file must exist.
+- An empty variable counts as not set.
 - A relative path starts from the working directory, whichever source it comes from.
-- A name that is not in the table is refused, and so is a value that is out of bounds: the message names the
-  file, the variable or the flag to mend. What Kubernetes tells a pod about Services (`DUETIME_SERVER_SERVICE_HOST`,
-  where one is called duetime-server) is not meant for duetime, and passed over.
+- An unknown name or a value out of bounds is refused; the error names the file, the variable or the flag.
+  duetime ignores the variables that Kubernetes sets for a Service (`DUETIME_SERVER_SERVICE_HOST`, for one named
+  duetime-server).
 
 ```toml
 # duetime.toml
@@ -30,8 +30,8 @@ lease = "30s"
 max_payload = "1MiB"
 ```
 
-Durations read `90s`, `15m`, `1h30m`, `500ms`, `30d` or `PT15M`; a plain number counts seconds. Sizes read
-`256KiB` or `1MiB`; a plain number counts bytes.
+Durations are written as `90s`, `15m`, `1h30m`, `500ms`, `30d` or `PT15M`; a plain number means seconds. Sizes are
+written as `256KiB` or `1MiB`; a plain number means bytes.
 
 """
 
