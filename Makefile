@@ -100,9 +100,10 @@ chaos: $(VENV)/.dev ## break it on purpose, and see what holds (SECONDS=300 SEED
 graphs: $(VENV)/.dev ## 200 graphs of 1,000 nodes against a reference, on both stores
 	@$(BIN)/python -m tests.graphs
 
-docs: $(VENV)/.dev ## write docs/settings.md, docs/options.md and openapi.json again from the code
+docs: $(VENV)/.dev ## write docs/settings.md, docs/options.md, the diagram of packages and openapi.json from the code
 	@$(BIN)/python -m tests.support.settings_doc
 	@$(BIN)/python -m tests.support.options_doc
+	@$(BIN)/python -m tests.support.packages_doc
 	@$(BIN)/python -m tests.support.openapi_file
 
 release: $(VENV)/.dev ## build the sdist, the wheel and their bill of materials (CycloneDX) into dist

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import packages_doc
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _RULE = re.compile(r"\|(\s*:?-+:?\s*\|)+")
@@ -43,3 +45,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert linked.exists(), f"{page.name} links to {target}"
         if anchor and linked.suffix == ".md":
             assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
+
+
+def test_the_diagram_of_packages_shows_the_import_layers() -> None:
+    text = packages_doc.PAGE.read_text(encoding="utf-8")
+    assert text == packages_doc.with_diagram(text), "run: make docs"
+    assert {name for layer in packages_doc.layers() for name in layer} == packages_doc.HOLDS.keys()
